@@ -29,14 +29,13 @@ extension RequestHead {
         case .failure(.port): return .portInvalid
         }
         let written = start..<start &+ authority.host.upperBound
-        let normalStart = storage.count
         let kind: Host.Kind
+        let normal: Range<Int>
         do {
-            kind = try Host.normalize(written, of: &storage)
+            (kind, normal) = try Host.normalize(written, of: &storage)
         } catch {
             return error == .ambiguousNumber ? .hostAmbiguousNumber : .hostFieldInvalid
         }
-        let normal = normalStart..<storage.count
 
         switch form {
         case .origin, .asterisk:

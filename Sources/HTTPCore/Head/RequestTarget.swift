@@ -88,13 +88,11 @@ extension RequestHead {
         explicitPort = authority.port
         rawAuthorityRange = range
         rawHostRange = range.lowerBound..<range.lowerBound &+ authority.host.upperBound
-        let start = storage.count
         do {
-            hostKind = try Host.normalize(rawHostRange, of: &storage)
+            (hostKind, hostRange) = try Host.normalize(rawHostRange, of: &storage)
         } catch {
             return error == .ambiguousNumber ? .hostAmbiguousNumber : .hostInvalid
         }
-        hostRange = start..<storage.count
         return nil
     }
 }

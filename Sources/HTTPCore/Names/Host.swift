@@ -53,10 +53,9 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
     package init(normalizing text: borrowing Span<UInt8>) throws(HostFault) {
         var bytes: [UInt8] = []
         bytes.append(text)
-        let count = bytes.count
-        kind = try Self.normalize(0..<count, of: &bytes)
-        bytes.removeFirst(count)
-        self.bytes = bytes
+        let normal = try Self.normalize(0..<bytes.count, of: &bytes)
+        kind = normal.kind
+        self.bytes = Array(bytes[normal.range])
     }
 
     /// Parses a name, an IPv4 address, or an IPv6 address with or without brackets.
@@ -100,11 +99,16 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
 // MARK: - Normal form
 
 extension Host {
-    /// Appends the normal form of the text at `range` of `storage` to `storage`, and returns its kind. `storage` may
-    /// have grown even when it throws.
+    /// Finds the normal form of the text at `range` of `storage`: the text itself, or a copy behind the end of `storage`,
+    /// if it has to be changed. `storage` may have grown even when it throws.
     ///
     /// Text and normal form share one array because a request head keeps both in its own memory.
-    static func normalize(_ range: Range<Int>, of storage: inout [UInt8]) throws(HostFault) -> Kind {
+    ///
+    /// - Returns: the kind, and the place of the normal form.
+    static func normalize(
+        _ range: Range<Int>,
+        of storage: inout [UInt8]
+    ) throws(HostFault) -> (kind: Kind, range: Range<Int>) {
         let start = range.lowerBound
         var end = range.upperBound
         guard end > start else { throw .empty }
@@ -112,40 +116,52 @@ extension Host {
             guard end - start >= 2, storage[end - 1] == ASCII.closeBracket,
                 let address = IPAddress(parsingIPv6: storage.span.extracting(start + 1..<end - 1))
             else { throw .invalidIPv6 }
+            let normal = storage.count
             address.appendText(to: &storage)
-            return address.isIPv4 ? .ipv4 : .ipv6
+            return (address.isIPv4 ? .ipv4 : .ipv6, normal..<storage.count)
         }
         if storage[end - 1] == ASCII.dot {
             end -= 1
             guard end > start else { throw .emptyLabel }
         }
         guard end - start <= 253 else { throw .tooLong }
-        let normal = storage.count
-        storage.append(contentsOf: repeatElement(0, count: end - start))
-
-        var labelStart = start
-        // One check for the whole array that nothing else uses it, not one for each byte.
-        var bytes = storage.mutableSpan
-        for index in start..<end {
-            let byte = bytes[index]
-            if byte == ASCII.dot {
-                if index == labelStart { throw .emptyLabel }
-                if index &- labelStart > 63 { throw .labelTooLong }
-                labelStart = index &+ 1
-            } else if !(ASCII.isLetter(byte) || ASCII.isDigit(byte) || byte == UInt8(ascii: "-")
-                || byte == UInt8(ascii: "_"))
-            {
-                throw .invalidCharacter(byte)
-            }
-            bytes[normal &+ index &- start] = ASCII.lowercased(byte)
-        }
-        if end == labelStart { throw .emptyLabel }
-        if end &- labelStart > 63 { throw .labelTooLong }
+        let (lastLabel, hasCapitals) = try labels(storage.span.extracting(start..<end))
 
         // If the last label is a number, `inet_aton` and browsers interpret the whole as an address.
-        guard isNumber(storage.span, labelStart..<end) else { return .name }
-        guard IPAddress.parseIPv4(storage.span, start..<end) != nil else { throw .ambiguousNumber }
-        return .ipv4
+        var kind = Kind.name
+        if isNumber(storage.span, start &+ lastLabel..<end) {
+            guard IPAddress.parseIPv4(storage.span, start..<end) != nil else { throw .ambiguousNumber }
+            kind = .ipv4
+        }
+        guard hasCapitals else { return (kind, start..<end) }
+        let normal = storage.count
+        storage.reserveCapacity(normal &+ end &- start)
+        for index in start..<end { storage.append(ASCII.lowercased(storage[index])) }
+        return (kind, normal..<storage.count)
+    }
+
+    /// Checks the labels of a name.
+    ///
+    /// - Returns: the beginning of the last one, and whether there are capital letters.
+    private static func labels(_ text: borrowing Span<UInt8>) throws(HostFault) -> (last: Int, hasCapitals: Bool) {
+        var start = 0
+        var seen: UInt8 = 0xFF
+        for index in text.indices {
+            let byte = text[index]
+            if (byte | 0x20) &- UInt8(ascii: "a") < 26 {
+                // Bit 5 is that of small letters.
+                seen &= byte
+            } else if byte == ASCII.dot {
+                if index == start { throw .emptyLabel }
+                if index &- start > 63 { throw .labelTooLong }
+                start = index &+ 1
+            } else if !(ASCII.isDigit(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")) {
+                throw .invalidCharacter(byte)
+            }
+        }
+        if text.count == start { throw .emptyLabel }
+        if text.count &- start > 63 { throw .labelTooLong }
+        return (start, seen & 0x20 == 0)
     }
 
     /// Decimal digits, or `0x` and hexadecimal digits (none are needed).
