@@ -84,7 +84,7 @@ struct JSONScanner {
             let namePlace = place
             guard peek == UInt8(ascii: "\"") else {
                 if peek == nil { try fail("the text ends inside an object", "close it with }", at: pointer) }
-                try fail("\(character) where a name should be", "put names into double quotes, the straight ones", at: pointer)
+                try fail("\(character) where a name should be", "put names into straight double quotes", at: pointer)
             }
             let (name, readable) = try string(at: pointer)
             let memberPointer = JSONPointer.member(name, of: pointer)
