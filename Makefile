@@ -187,11 +187,15 @@ api: build-packages
 	$(SWIFT) build
 	@SWIFT='$(SWIFT)' .ci/api $(if $(ACCEPT),--accept)
 
+# Every script of the repository, whatever it is written in.
+SCRIPTS = $(shell find .ci Benchmarks deploy Examples Tests -name .build -prune -o -type f -perm -u+x -print)
+
 lint: toolchain
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
-	@for script in deploy/make-deb deploy/make-dist deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm .ci/check-toolchain .ci/debian .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
-	    Tests/Clients/apt Tests/Clients/curl Tests/Clients/git Tests/Clients/pip Tests/Clients/wget; do bash -n $$script || exit 1; done
-	@.ci/install-packages python3:python3
+	@.ci/install-packages shellcheck:shellcheck python3:python3
+	@shellcheck --severity=warning $$(grep -lE '^#!.*/(env bash|bash|sh)$$' $(SCRIPTS))
+	@python3 -c 'import sys; [compile(open(name).read(), name, "exec") for name in sys.argv[1:]]' \
+	    $$(grep -lE '^#!.*python3$$' $(SCRIPTS))
 	@.ci/rooms --brief
 	@.ci/walk --check
 
