@@ -151,10 +151,12 @@ examples: test-packages
 	    Examples/$$example/check Examples/$$example/.build/debug/$$example; \
 	done
 
-# A package outside of the repository, as a user's own: the chapters of Alamofire's guides, a file each.
+# Packages outside of the repository, as a user's own: the chapters of Alamofire's guides, a file each; the library without its
+# traits, beside types with the names of swift-http-types.
 outside: test-packages
 	@.ci/install-packages python3:python3
 	Examples/Chapters/check $(SWIFT) $(CURDIR)/.build/outside
+	Examples/Small/check $(SWIFT) $(CURDIR)/.build/outside-small
 	@.ci/chapters
 
 # docc stands beside swift in the toolchain, not always in the path.

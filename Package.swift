@@ -22,7 +22,7 @@ let package = Package(
     name: "pinproxy",
     products: [
         .executable(name: "pinproxy", targets: ["pinproxy"]),
-        // HTTPCore and StrictJSON are in them because their signatures speak of their types: Host, HTTPFields, HTTPMethod,
+        // HTTPCore and StrictJSON are in them because their signatures speak of their types: Host, HeaderFields, HTTPMethod,
         // DocumentIssue.
         .library(name: "ServerTrust", targets: ["ServerTrust", "StrictJSON", "HTTPCore"]),
         .library(name: "HTTPCaching", targets: ["HTTPCaching", "HTTPCore"]),

@@ -25,7 +25,7 @@ struct DiskStart {
     }
 
     private func response() throws -> StoredResponse {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for (name, value) in [
             ("Date", "Sat, 21 Nov 2026 06:00:00 GMT"), ("Content-Type", "application/zip"), ("ETag", "\"1\""),
             ("Cache-Control", "max-age=31536000"),
@@ -35,7 +35,7 @@ struct DiskStart {
         return StoredResponse(
             status: 200,
             response: fields,
-            to: CacheRequest(method: .get, fields: HTTPFields()),
+            to: CacheRequest(method: .get, fields: HeaderFields()),
             requestTime: 1_795_000_000,
             responseTime: 1_795_000_000,
             digest: Self.digest,

@@ -9,8 +9,8 @@ let now = 1_795_000_000
 let options = CacheOptions()
 let digest = PolicyDigest([1])
 
-func fields(_ pairs: [(String, String)]) throws -> HTTPFields {
-    var fields = HTTPFields()
+func fields(_ pairs: [(String, String)]) throws -> HeaderFields {
+    var fields = HeaderFields()
     for (name, value) in pairs { try fields.append(name: name, value: value) }
     return fields
 }

@@ -71,12 +71,12 @@ package struct HTTP2FieldBlock: ~Copyable {
     }
 
     /// Adds every field, except those about the connection (RFC 9113, section 8.2.2).
-    package mutating func add(_ fields: borrowing HTTPFields) {
+    package mutating func add(_ fields: borrowing HeaderFields) {
         for index in 0..<fields.count { add(fields, at: index) }
     }
 
     /// Adds the field at `index`, unless it is about the connection.
-    package mutating func add(_ fields: borrowing HTTPFields, at index: Int) {
+    package mutating func add(_ fields: borrowing HeaderFields, at index: Int) {
         let id = fields.id(at: index)
         guard !Self.isAboutConnection(id, fields.value(at: index)) else { return }
         add(fields.name(at: index), fields.value(at: index), isSensitive: Self.isSensitive(id))

@@ -312,7 +312,7 @@ public final class HTTP2Session {
     }
 
     /// Ends the body with the bytes in `stream.output`.
-    package func endBody(_ stream: HTTP2Stream, trailers: HTTPFields? = nil) {
+    package func endBody(_ stream: HTTP2Stream, trailers: HeaderFields? = nil) {
         guard !stream.isClosed, !stream.outputEnds else { return }
         stream.outputEnds = true
         stream.trailers = trailers
@@ -320,7 +320,7 @@ public final class HTTP2Session {
     }
 
     /// Called after the last bytes of the body when trailers follow.
-    func submitTrailers(of stream: HTTP2Stream, _ trailers: HTTPFields) -> Bool {
+    func submitTrailers(of stream: HTTP2Stream, _ trailers: HeaderFields) -> Bool {
         block.removeAll()
         block.add(trailers)
         return block.withFields { nghttp2_submit_trailer(session, stream.identifier, $0, $1) } == 0

@@ -26,7 +26,7 @@ open class HTTP2Stream {
     /// Its place among the session's streams.
     var place = -1
     var outputEnds = false
-    var trailers: HTTPFields?
+    var trailers: HeaderFields?
     /// Whether nghttp2 waits for more body bytes.
     var isDeferred = false
     var isRoomNotificationPlanned = false

@@ -121,13 +121,13 @@ extension ModelRequest {
 }
 
 extension ModelFields {
-    var real: HTTPFields {
-        var fields = HTTPFields()
+    var real: HeaderFields {
+        var fields = HeaderFields()
         for line in lines { fields.append(name: Array(line.name.utf8).span, value: Array(line.value.utf8).span) }
         return fields
     }
 
-    init(_ real: HTTPFields) { self.init(real.list.map { ($0.name, $0.value) }) }
+    init(_ real: HeaderFields) { self.init(real.list.map { ($0.name, $0.value) }) }
 
     /// The fields by lines, ignoring the order of entity tags.
     var comparable: [String] {

@@ -195,7 +195,7 @@ extension Simulation {
         }
         let number = nextNumber()
         let leads = flights.lead(number, exchange.key)
-        var asked: HTTPFields?
+        var asked: HeaderFields?
         let transaction = exchange.transaction.refresh { asked = $0 }
         try require(exchange, asked.map { ModelFields($0).comparable }, leads ? fields.comparable : nil)
         guard let transaction else { return }

@@ -51,12 +51,12 @@ struct MemoryUse {
                 let length = Int(100 * exp(random() * log(Double(largest) / 100)))
                 let number = Int(random() * 1e9)
                 let key = CacheKey(method: .get, origin: origin, target: Array("/v1/things/\(number)".utf8).span)
-                var fields = HTTPFields()
+                var fields = HeaderFields()
                 for (name, value) in Self.answered { try fields.append(name: name, value: value) }
                 let response = StoredResponse(
                     status: 200,
                     response: fields,
-                    to: CacheRequest(method: .get, fields: HTTPFields()),
+                    to: CacheRequest(method: .get, fields: HeaderFields()),
                     requestTime: Self.now,
                     responseTime: Self.now,
                     digest: PolicyDigest([1]),

@@ -62,14 +62,14 @@ while true {
         let number = numbers.next(below: 200)
         let length = Int(numbers.next(below: 4) == 0 ? numbers.next(below: 400_000) : numbers.next(below: 20_000))
         guard let key = CacheKey(url: "http://a.example/\(number)") else { fatalError() }
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         try fields.append(name: "Cache-Control", value: "max-age=1000")
         try fields.append(name: "X-Number", value: "\(number)")
         try fields.append(name: "X-Length", value: "\(length)")
         let response = StoredResponse(
             status: 200,
             response: fields,
-            to: CacheRequest(method: .get, fields: HTTPFields()),
+            to: CacheRequest(method: .get, fields: HeaderFields()),
             requestTime: 0,
             responseTime: 0,
             digest: .none,

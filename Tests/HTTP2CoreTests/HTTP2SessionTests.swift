@@ -5,8 +5,8 @@ import Testing
 
 @Suite("A connection of HTTP/2 in memory")
 struct HTTP2SessionTests {
-    private func trailers(_ fields: [(String, String)]) throws -> HTTPFields {
-        var trailers = HTTPFields()
+    private func trailers(_ fields: [(String, String)]) throws -> HeaderFields {
+        var trailers = HeaderFields()
         for (name, value) in fields { try trailers.append(name: name, value: value) }
         return trailers
     }

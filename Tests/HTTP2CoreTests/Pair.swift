@@ -121,7 +121,7 @@ struct Pair {
     func respond(
         to stream: Recorder,
         _ status: Int,
-        _ fields: HTTPFields = HTTPFields(),
+        _ fields: HeaderFields = HeaderFields(),
         ends: Bool = true
     ) {
         func fill(_ block: inout HTTP2FieldBlock) {

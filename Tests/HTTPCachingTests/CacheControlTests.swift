@@ -2,8 +2,8 @@ import HTTPCaching
 import HTTPCore
 import Testing
 
-func makeFields(_ pairs: (String, String)...) throws -> HTTPFields {
-    var fields = HTTPFields()
+func makeFields(_ pairs: (String, String)...) throws -> HeaderFields {
+    var fields = HeaderFields()
     for (name, value) in pairs { try fields.append(name: name, value: value) }
     return fields
 }
@@ -11,15 +11,15 @@ func makeFields(_ pairs: (String, String)...) throws -> HTTPFields {
 @Suite("RFC 9111 section 5.2: Cache-Control")
 struct CacheControlTests {
     private func control(_ values: String...) throws -> CacheControl {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for value in values { try fields.append(name: "Cache-Control", value: value) }
         return CacheControl(fields)
     }
 
     @Test("5.2: without the field nothing is said")
     func absent() throws {
-        #expect(CacheControl(HTTPFields()) == (try control("")))
-        #expect(CacheControl(HTTPFields()).maxAge == nil)
+        #expect(CacheControl(HeaderFields()) == (try control("")))
+        #expect(CacheControl(HeaderFields()).maxAge == nil)
     }
 
     @Test("5.2 and 5.2.3: names are read in any case, arguments as tokens or quoted, over several field lines")

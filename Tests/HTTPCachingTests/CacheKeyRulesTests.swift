@@ -204,7 +204,7 @@ struct CacheKeyRulesTests {
             after: .post,
             of: url,
             status: 200,
-            response: try HTTPFields("Location", "/y?utm_b=2&c"),
+            response: try HeaderFields("Location", "/y?utm_b=2&c"),
             rules
         )
         #expect(

@@ -25,7 +25,7 @@ struct CacheRuleTests {
 
     private func type(_ text: String) throws -> MediaTypePattern { try #require(MediaTypePattern(text)) }
 
-    private func stored(_ verdict: StoreVerdict) -> (HTTPFields, Int?)? {
+    private func stored(_ verdict: StoreVerdict) -> (HeaderFields, Int?)? {
         guard case .store(let fields, let lifetime, _) = verdict else { return nil }
         return (fields, lifetime)
     }

@@ -60,13 +60,13 @@ struct SurrogateKeyTests {
         #expect(
             SurrogateKeys.tags(of: fields).map { String(decoding: $0, as: UTF8.self) } == ["a", "b", "c d", "e", "f"]
         )
-        #expect(SurrogateKeys.tags(of: HTTPFields()) == [])
+        #expect(SurrogateKeys.tags(of: HeaderFields()) == [])
     }
 
     @Test("a tag that is too long, and those behind the 128th, are left out")
     func limits() throws {
         let many = (0..<200).map { "t\($0)" }.joined(separator: " ")
-        #expect(SurrogateKeys.tags(of: try HTTPFields("Surrogate-Key", many)).count == 128)
-        #expect(SurrogateKeys.tags(of: try HTTPFields("Cache-Tag", String(repeating: "x", count: 1025))) == [])
+        #expect(SurrogateKeys.tags(of: try HeaderFields("Surrogate-Key", many)).count == 128)
+        #expect(SurrogateKeys.tags(of: try HeaderFields("Cache-Tag", String(repeating: "x", count: 1025))) == [])
     }
 }

@@ -137,7 +137,7 @@ struct CacheStoreTests {
         try insert("http://a.example/", [1], [("ETag", "\"a\"")])
         let entry = try #require(try find("http://a.example/").found.entry)
         let fresh = entry.response.updated(
-            by: try HTTPFields("X-New", "1"),
+            by: try HeaderFields("X-New", "1"),
             to: try Stage.request(),
             requestTime: Stage.now,
             responseTime: Stage.now,
@@ -230,7 +230,7 @@ struct CacheStoreTests {
         #expect(try purge(.host("a.example"), softlyAt: Stage.now + 1) == 1)
         #expect(try !insert(url, [2], fields, epoch: epoch))
         let late = before.response.updated(
-            by: HTTPFields(),
+            by: HeaderFields(),
             to: try Stage.request(),
             requestTime: Stage.now,
             responseTime: Stage.now,

@@ -48,7 +48,7 @@ struct CacheTransactionTests {
         return found
     }
 
-    private func forwarded(_ transaction: CacheTransaction) throws -> HTTPFields {
+    private func forwarded(_ transaction: CacheTransaction) throws -> HeaderFields {
         guard case .forward(let fields) = try result({ transaction.begin($0) }) else { throw TimedOut("a forward") }
         return fields
     }
@@ -377,7 +377,7 @@ struct CacheTransactionTests {
             { _ in }
         )
         var isRelayed = false
-        post.didReceiveHead(status: 201, HTTPFields(), length: nil, mayStore: true) { step in
+        post.didReceiveHead(status: 201, HeaderFields(), length: nil, mayStore: true) { step in
             if case .relay = step { isRelayed = true }
         }
         loop.run(atMost: .milliseconds(3))
@@ -390,7 +390,7 @@ struct CacheTransactionTests {
         let again = try transaction(method: .post, in: cache)
         _ = try forwarded(again)
         var isRelayedAtOnce = false
-        again.didReceiveHead(status: 201, HTTPFields(), length: nil, mayStore: true) { _ in isRelayedAtOnce = true }
+        again.didReceiveHead(status: 201, HeaderFields(), length: nil, mayStore: true) { _ in isRelayedAtOnce = true }
         #expect(isRelayedAtOnce)
     }
 
@@ -428,7 +428,7 @@ struct CacheTransactionTests {
         // Its age is a second at least, since max-age=0 is stale at once.
         let answer = try answered(transaction)
         #expect(answer.refreshes && transaction.outcome == .stale && answer.head.status == 206)
-        var fields: HTTPFields?
+        var fields: HeaderFields?
         let refreshing = try #require(transaction.refresh { fields = $0 })
         #expect(fields?.list.map(\.name) == ["Y", "If-None-Match"])
         #expect(transaction.refresh { _ in } == nil)

@@ -19,7 +19,7 @@ struct CacheUpdateTests {
     }
 
     /// The stored responses after a stale one was validated by a request with these fields.
-    private func left(after request: Stage.Pairs, _ notModified: Stage.Pairs) throws -> [HTTPFields] {
+    private func left(after request: Stage.Pairs, _ notModified: Stage.Pairs) throws -> [HeaderFields] {
         try validate([], request, notModified).left
     }
 
@@ -28,7 +28,7 @@ struct CacheUpdateTests {
         _ stored: Stage.Pairs,
         _ request: Stage.Pairs,
         _ notModified: Stage.Pairs
-    ) throws -> (left: [HTTPFields], answer: CacheTransaction.Response) {
+    ) throws -> (left: [HeaderFields], answer: CacheTransaction.Response) {
         func transaction(_ fields: Stage.Pairs) throws -> CacheTransaction {
             CacheTransaction(
                 cache,

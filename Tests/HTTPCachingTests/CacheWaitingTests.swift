@@ -47,8 +47,8 @@ struct CacheWaitingTests {
         return try #require(status)
     }
 
-    private static var fresh: HTTPFields {
-        var fields = HTTPFields()
+    private static var fresh: HeaderFields {
+        var fields = HeaderFields()
         try? fields.append(name: "Cache-Control", value: "max-age=60")
         return fields
     }

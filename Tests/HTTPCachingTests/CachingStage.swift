@@ -14,8 +14,8 @@ enum CachingStage {
 
     typealias Pairs = [(String, String)]
 
-    static func fields(_ pairs: Pairs) throws -> HTTPFields {
-        var fields = HTTPFields()
+    static func fields(_ pairs: Pairs) throws -> HeaderFields {
+        var fields = HeaderFields()
         for (name, value) in pairs { try fields.append(name: name, value: value) }
         return fields
     }
@@ -80,7 +80,7 @@ extension CacheUse {
     var isStaleAnswer: Bool { reuse.map { !$0.freshness.isFresh } ?? false }
 }
 
-extension HTTPFields {
+extension HeaderFields {
     init(_ name: String, _ value: String) throws {
         self.init()
         try append(name: name, value: value)

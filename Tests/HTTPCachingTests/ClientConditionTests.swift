@@ -52,15 +52,15 @@ struct ClientConditionTests {
         #expect(try answer([("If-Modified-Since", "x")], [("Last-Modified", Stage.date)]).status == 200)
         let undated = StoredResponse(
             status: 200,
-            response: HTTPFields(),
+            response: HeaderFields(),
             to: try Stage.request(),
             requestTime: Stage.now,
             responseTime: Stage.now,
             digest: Stage.digest,
             Stage.shared
         )
-        #expect(ClientConditions.areMet(try HTTPFields("If-Modified-Since", Stage.date), by: undated))
-        #expect(!ClientConditions.areMet(try HTTPFields("If-Modified-Since", Stage.anHourBefore), by: undated))
+        #expect(ClientConditions.areMet(try HeaderFields("If-Modified-Since", Stage.date), by: undated))
+        #expect(!ClientConditions.areMet(try HeaderFields("If-Modified-Since", Stage.anHourBefore), by: undated))
     }
 
     @Test("4.3.2: only a stored 200 is answered with 304")

@@ -189,7 +189,7 @@ struct DiskStoreFailureTests {
         try stage.settle()
         let entry = try #require(try stage.entries("http://a.example/29").first)
         let fresh = entry.response.updated(
-            by: try HTTPFields("Cache-Control", "no-cache"),
+            by: try HeaderFields("Cache-Control", "no-cache"),
             to: try Stage.request(),
             requestTime: Stage.now + 10,
             responseTime: Stage.now + 10,

@@ -202,7 +202,7 @@ struct DiskStoreTests {
         try stage?.settle()
         let entry = try #require(try stage?.entries("http://a.example/").first)
         let fresh = entry.response.updated(
-            by: try HTTPFields("X-New", "1"),
+            by: try HeaderFields("X-New", "1"),
             to: try Stage.request(),
             requestTime: Stage.now + 10,
             responseTime: Stage.now + 10,
@@ -228,7 +228,7 @@ struct DiskStoreTests {
             try stage.insert(url, newer, [("ETag", "\"new\"")])
             try stage.settle()
             let fresh = old.response.updated(
-                by: try HTTPFields("X-New", "1"),
+                by: try HeaderFields("X-New", "1"),
                 to: try Stage.request(),
                 requestTime: Stage.now + 10,
                 responseTime: Stage.now + 10,
@@ -251,7 +251,7 @@ struct DiskStoreTests {
         try stage.settle()
         let first = try #require(try stage.entries(url).first { $0.response.selecting.isEmpty })
         let varying = first.response.updated(
-            by: try HTTPFields("Vary", "X"),
+            by: try HeaderFields("Vary", "X"),
             to: try Stage.request([("X", "1")]),
             requestTime: Stage.now,
             responseTime: Stage.now,

@@ -8,7 +8,7 @@ struct FreshnessTests {
     private static let date = "Sun, 06 Nov 1994 08:49:37 GMT"
 
     private func freshness(
-        _ fields: HTTPFields,
+        _ fields: HeaderFields,
         status: Int = 200,
         delay: Int = 0,
         after: Int = 0,
@@ -104,7 +104,7 @@ struct FreshnessTests {
         #expect(freshness(try makeFields(("Date", Self.date), ("Age", "30")), delay: 5, after: 7).age == 42)
         // A clock ahead of ours makes nothing younger than 0.
         #expect(freshness(try makeFields(("Date", "Sun, 06 Nov 1994 09:49:37 GMT"))).age == 0)
-        #expect(freshness(HTTPFields(), after: 3).age == 3)
+        #expect(freshness(HeaderFields(), after: 3).age == 3)
     }
 
     @Test(

@@ -94,7 +94,7 @@ struct HeadCodingTests {
             var value = (0..<count).map { _ in letters[Int.random(in: 0..<letters.count, using: &generator)] }
             while let last = value.last, last == 0x20 || last == 0x09 { value.removeLast() }
             while let first = value.first, first == 0x20 || first == 0x09 { value.removeFirst() }
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             for name in [
                 "Pinproxy-Cache-Control", "Vary", "ETag", "If-None-Match", "Range", "If-Range", "Accept", "Age",
             ] {

@@ -52,7 +52,7 @@ struct PartialContentTests {
     }
 
     /// The fields that go to the origin.
-    private func forwarded(_ transaction: CacheTransaction) throws -> HTTPFields {
+    private func forwarded(_ transaction: CacheTransaction) throws -> HeaderFields {
         guard case .forward(let fields) = try begin(transaction) else { throw TimedOut("a forward") }
         return fields
     }

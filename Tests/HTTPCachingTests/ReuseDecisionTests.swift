@@ -50,7 +50,7 @@ struct ReuseDecisionTests {
     @Test("4: a request that is unsafe or has content is written through")
     func writtenThrough() throws {
         let stored = try response("max-age=10")
-        let body = CacheRequest(method: .get, fields: HTTPFields(), hasBody: true)
+        let body = CacheRequest(method: .get, fields: HeaderFields(), hasBody: true)
         #expect(Stage.decide(body, stored) == .forward(.bypass, validates: false))
         #expect(Stage.decide(try Stage.request(method: .post, policy: .returnCacheDataDontLoad), stored).reuse == nil)
     }

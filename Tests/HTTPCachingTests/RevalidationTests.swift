@@ -9,7 +9,8 @@ struct RevalidationTests {
 
     private let modified = CachingStage.anHourBefore
 
-    private func fields(_ request: Stage.Pairs, _ variants: [StoredResponse], selected: Int? = 0) throws -> HTTPFields?
+    private func fields(_ request: Stage.Pairs, _ variants: [StoredResponse], selected: Int? = 0) throws
+        -> HeaderFields?
     {
         Revalidation.fields(of: try Stage.request(request), selected: selected, variants: variants)
     }
@@ -189,7 +190,7 @@ struct RevalidationTests {
         let stored = try Stage.stored([("Vary", "A")], to: [("A", "1")])
         let request = try Stage.request([("A", "1"), ("B", "2")])
         let updated = stored.updated(
-            by: try HTTPFields("Vary", "A, B"),
+            by: try HeaderFields("Vary", "A, B"),
             to: request,
             requestTime: Stage.now,
             responseTime: Stage.now,

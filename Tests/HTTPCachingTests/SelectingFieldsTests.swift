@@ -8,7 +8,7 @@ struct SelectingFieldsTests {
     private typealias Stage = CachingStage
 
     private func matches(_ vary: String, _ stored: Stage.Pairs, _ presented: Stage.Pairs) throws -> Bool {
-        SelectingFields(vary: try HTTPFields("Vary", vary), request: try Stage.fields(stored))
+        SelectingFields(vary: try HeaderFields("Vary", vary), request: try Stage.fields(stored))
             .matches(try Stage.fields(presented))
     }
 

@@ -12,9 +12,9 @@ struct StorabilityTests {
         response: (String, String)? = nil,
         isShared: Bool = true
     ) throws -> Storability {
-        var requestFields = HTTPFields()
+        var requestFields = HeaderFields()
         if let request { try requestFields.append(name: request.0, value: request.1) }
-        var responseFields = HTTPFields()
+        var responseFields = HeaderFields()
         if let cacheControl { try responseFields.append(name: "Cache-Control", value: cacheControl) }
         if let response { try responseFields.append(name: response.0, value: response.1) }
         return Storability.evaluate(
@@ -118,8 +118,8 @@ struct StorabilityTests {
 
     @Test("3.5: credentials that this program adds count like Authorization")
     func injectedCredentials() throws {
-        let request = CacheRequest(method: .get, fields: HTTPFields(), hasInjectedCredentials: true)
-        let response = try HTTPFields("Cache-Control", "max-age=60")
+        let request = CacheRequest(method: .get, fields: HeaderFields(), hasInjectedCredentials: true)
+        let response = try HeaderFields("Cache-Control", "max-age=60")
         func judge(_ options: CacheOptions) -> Storability {
             Storability.evaluate(request, status: 200, response: response, options)
         }
@@ -129,8 +129,8 @@ struct StorabilityTests {
 
     @Test("3: the answer to a request with content is not stored")
     func requestBody() throws {
-        let request = CacheRequest(method: .get, fields: HTTPFields(), hasBody: true)
-        let response = try HTTPFields("Cache-Control", "max-age=60")
+        let request = CacheRequest(method: .get, fields: HeaderFields(), hasBody: true)
+        let response = try HeaderFields("Cache-Control", "max-age=60")
         #expect(
             Storability.evaluate(request, status: 200, response: response, CacheOptions()) == .notStorable(.requestBody)
         )

@@ -10,7 +10,7 @@ struct TargetedControlTests {
     private func control(_ value: String) throws -> CacheControl? {
         CacheControl(
             targeted: Array("pinproxy-cache-control".utf8),
-            in: try HTTPFields("Pinproxy-Cache-Control", value)
+            in: try HeaderFields("Pinproxy-Cache-Control", value)
         )
     }
 

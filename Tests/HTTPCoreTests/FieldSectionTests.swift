@@ -13,7 +13,7 @@ private struct Outcome {
     let target: String
     let rawTarget: String
     let host: String
-    let fields: HTTPFields
+    let fields: HeaderFields
 
     init(_ head: borrowing RequestHead, isWellFormed: Bool = true, fault: RequestFault? = nil) {
         self.isWellFormed = isWellFormed

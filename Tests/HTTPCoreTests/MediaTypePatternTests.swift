@@ -29,7 +29,7 @@ struct MediaTypePatternTests {
     func severalFields() throws {
         let html = [try #require(MediaTypePattern("text/html"))]
         let any = [try #require(MediaTypePattern("*/*"))]
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         #expect(
             !html.matchAny(fields) && !html.matchOnly(fields) && any.matchAny(fields) && any.matchOnly(fields)
         )

@@ -16,7 +16,7 @@ struct UsualLineTests {
         "Connection: close",
     ]
 
-    private func describe(_ fields: borrowing HTTPFields) -> [String] {
+    private func describe(_ fields: borrowing HeaderFields) -> [String] {
         (0..<fields.count).map { index in
             let name = String(copying: fields.name(at: index))
             let value = String(copying: fields.value(at: index))

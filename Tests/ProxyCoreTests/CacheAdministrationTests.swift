@@ -12,12 +12,12 @@ struct CacheAdministrationTests {
         let options = CacheOptions(isShared: false)
         let store = CacheStore(memory: MemoryStore(capacity: 1 << 20), options)
         for (url, partition) in [("https://a.example/x?token=secret&y=%22", ""), ("https://b.example/", "ann")] {
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             try fields.append(name: "Cache-Control", value: "max-age=60")
             let response = StoredResponse(
                 status: 200,
                 response: fields,
-                to: CacheRequest(method: .get, fields: HTTPFields(), policy: .useProtocolCachePolicy),
+                to: CacheRequest(method: .get, fields: HeaderFields(), policy: .useProtocolCachePolicy),
                 requestTime: 1_800_000_000,
                 responseTime: 1_800_000_000,
                 digest: PolicyDigest([1]),

@@ -101,7 +101,7 @@ struct CacheConfigurationTests {
             CacheRequestRule(path: PathPattern("/live/*"), .returnCacheDataDontLoad),
         ]
         func policy(_ method: HTTPMethod, _ target: String) -> RequestPolicy {
-            var request = CacheRequest(method: method, fields: HTTPFields())
+            var request = CacheRequest(method: method, fields: HeaderFields())
             rules.apply(to: &request, target: Array(target.utf8).span)
             return request.policy
         }
@@ -127,7 +127,7 @@ struct CacheConfigurationTests {
             CacheRequestRule(CacheGrace(whileRevalidating: 2)),
         ]
         func applied(_ target: String, method: HTTPMethod = .get) throws -> CacheRequest {
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             try fields.append(name: "X-Preview", value: "1")
             try fields.append(name: "Cache-Control", value: "no-cache, max-age=0")
             var request = CacheRequest(method: method, fields: fields)

@@ -118,7 +118,7 @@ struct CredentialFileTests {
         ]
     )
     func readsField(value: String, expected: PresentedCredentials) {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         fields.append(.proxyAuthorization, Array(value.utf8).span)
         #expect(PresentedCredentials(fields) == expected)
         fields.append(.proxyAuthorization, Array(value.utf8).span)

@@ -89,7 +89,7 @@ struct ErrorResponseTests {
         ]
     )
     func wantsPage(accept: String, isWanted: Bool) {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         fields.append(.accept, Array(accept.utf8).span)
         #expect(ErrorPage.isWanted(by: fields) == isWanted)
     }

@@ -8,13 +8,13 @@ struct FieldChangesTests {
     private static let long = "X-" + String(repeating: "a", count: 80)
     private static let otherLong = "X-" + String(repeating: "b", count: 90)
 
-    private func fields(_ names: [String]) -> HTTPFields {
-        var fields = HTTPFields()
+    private func fields(_ names: [String]) -> HeaderFields {
+        var fields = HeaderFields()
         for name in names { fields.append(name: Array(name.utf8).span, value: Array("value".utf8).span) }
         return fields
     }
 
-    private func names(_ fields: HTTPFields) -> [String] {
+    private func names(_ fields: HeaderFields) -> [String] {
         (0..<fields.count).map { String(decoding: [UInt8](copying: fields.name(at: $0)), as: UTF8.self) }
     }
 

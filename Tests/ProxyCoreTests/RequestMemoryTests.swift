@@ -4,7 +4,7 @@ import Testing
 @testable import ProxyCore
 
 @Suite struct RequestMemoryTests {
-    private func fields(_ memory: inout RequestMemory, _ value: String) -> HTTPFields {
+    private func fields(_ memory: inout RequestMemory, _ value: String) -> HeaderFields {
         var fields = memory.takeFields()
         #expect(fields.isEmpty)
         fields.append(.accept, Array(value.utf8).span)

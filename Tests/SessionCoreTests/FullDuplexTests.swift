@@ -40,8 +40,8 @@ struct FullDuplexTests {
         try TestSession.endpoint(port: origin.port, httpVersion: .http2, policy: policy, timeouts: timeouts)
     }
 
-    private var callFields: HTTPFields {
-        var fields = HTTPFields()
+    private var callFields: HeaderFields {
+        var fields = HeaderFields()
         fields.append(.contentType, "application/grpc")
         return fields
     }
@@ -91,7 +91,7 @@ struct FullDuplexTests {
             let sofar = ["re:one", "re:onere:two", "re:onere:twore:three"][number]
             try session.run(until: "the answer to \(word)") { delegate.text == sofar }
         }
-        var trailers = HTTPFields()
+        var trailers = HeaderFields()
         try trailers.append(name: "Grpc-Probe", value: "1")
         task.finishSending(trailers: trailers)
         try session.finish(delegate)

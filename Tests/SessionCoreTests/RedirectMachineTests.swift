@@ -117,7 +117,7 @@ struct RedirectMachineTests {
 
     @Test("credentials stay within their origin, and content fields with their content")
     func fields() throws {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         let content = ["Content-Type", "Content-Language", "Content-Digest", "Repr-Digest", "Last-Modified"]
         for name in ["Authorization", "Cookie"] + content + ["Referer", "X-Own"] {
             try fields.append(name: name, value: "v")

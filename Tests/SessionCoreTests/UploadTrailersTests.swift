@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Trailers of uploads")
 struct UploadTrailersTests {
-    private func trailers(_ pairs: (String, String)...) throws -> HTTPFields {
-        var fields = HTTPFields()
+    private func trailers(_ pairs: (String, String)...) throws -> HeaderFields {
+        var fields = HeaderFields()
         for (name, value) in pairs { try fields.append(name: name, value: value) }
         return fields
     }
@@ -28,7 +28,7 @@ struct UploadTrailersTests {
         let endpoint = try TestSession.endpoint(port: origin.port)
         for (body, sent, expected) in [
             ("body", try trailers(("X-Sum", "1"), ("x-empty", ""), ("X-Sum", "2")), "body|X-Sum=1;x-empty=;X-Sum=2"),
-            ("", try trailers(("X-Alone", "3")), "|X-Alone=3"), ("none", HTTPFields(), "none|"),
+            ("", try trailers(("X-Alone", "3")), "|X-Alone=3"), ("none", HeaderFields(), "none|"),
             ("again", try trailers(("X-Last", "a, b: c")), "again|X-Last=a, b: c"),
         ] {
             let delegate = RecordingDelegate()

@@ -49,7 +49,7 @@ final class HTTP2Peer: HTTP2SessionDelegate {
     }
 
     func end(_ stream: PeerStream, trailers: [(String, String)]) throws {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for (name, value) in trailers { try fields.append(name: name, value: value) }
         session.endBody(stream, trailers: fields)
         try flush()

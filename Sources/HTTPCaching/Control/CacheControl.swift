@@ -67,7 +67,7 @@ public struct CacheControl: Hashable, Sendable {
 
     /// The equivalent of `Pragma: no-cache` (RFC 9111 5.4).
     static let noCache: CacheControl = {
-        var control = CacheControl(HTTPFields())
+        var control = CacheControl(HeaderFields())
         control.noCache = .wholeResponse
         return control
     }()
@@ -81,7 +81,7 @@ public struct CacheControl: Hashable, Sendable {
     }
 
     /// The directives of these fields.
-    public init(_ fields: HTTPFields) {
+    public init(_ fields: HeaderFields) {
         var place = fields.first(.cacheControl)
         while let index = place {
             let value = fields.value(at: index)
@@ -98,7 +98,7 @@ public struct CacheControl: Hashable, Sendable {
         guard directive.count > 0 else { return }
         let equals = directive.firstIndex(of: UInt8(ascii: "="))
         let name = directive.extracting(0..<(equals ?? directive.count))
-        guard HTTPFields.isValidName(name) else {
+        guard HeaderFields.isValidName(name) else {
             isMalformed = true
             return
         }
@@ -206,7 +206,7 @@ public struct CacheControl: Hashable, Sendable {
     private static func unquoted(_ text: borrowing Span<UInt8>) -> [UInt8]? {
         var result: [UInt8] = []
         guard text.count > 0, text[0] == UInt8(ascii: "\"") else {
-            guard HTTPFields.isValidName(text) else { return nil }
+            guard HeaderFields.isValidName(text) else { return nil }
             for index in 0..<text.count { result.append(text[index]) }
             return result
         }

@@ -45,7 +45,7 @@ struct GoverningControl {
     /// Whether they explicitly allow storage in shared caches.
     var isForAll: Bool { control.isPublic || control.sharedMaxAge != nil || isTargeted }
 
-    init(_ fields: HTTPFields, _ options: CacheOptions) {
+    init(_ fields: HeaderFields, _ options: CacheOptions) {
         for target in options.targets {
             if let control = CacheControl(targeted: target, in: fields) {
                 self.control = control

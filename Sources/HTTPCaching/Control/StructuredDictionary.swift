@@ -177,7 +177,7 @@ extension CacheControl {
     ///
     /// - Parameter name: in lower case.
     /// - Returns: nil when there is no such field, or when it is empty or not a dictionary; it is ignored then.
-    init?(targeted name: [UInt8], in fields: HTTPFields) {
+    init?(targeted name: [UInt8], in fields: HeaderFields) {
         guard let index = fields.first(named: name.span) else { return nil }
         var text: [UInt8] = []
         for place in index..<fields.count where fields.name(at: place).equalsIgnoringCase(name.span) {
@@ -185,7 +185,7 @@ extension CacheControl {
             fields.appendValue(at: place, to: &text)
         }
         guard let dictionary = StructuredDictionary(text), !dictionary.members.isEmpty else { return nil }
-        self.init(HTTPFields())
+        self.init(HeaderFields())
         if dictionary.isCutShort { noteMalformed() }
         for member in dictionary.members { apply(member) }
     }

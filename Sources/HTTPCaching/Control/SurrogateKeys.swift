@@ -9,7 +9,7 @@ public enum SurrogateKeys {
     private static let most = 128
 
     /// Tags as bytes, each once.
-    public static func tags(of response: HTTPFields) -> [[UInt8]] {
+    public static func tags(of response: HeaderFields) -> [[UInt8]] {
         var tags: [[UInt8]] = []
         collect(response, "surrogate-key", UInt8(ascii: " "), &tags)
         collect(response, "cache-tag", UInt8(ascii: ","), &tags)
@@ -17,7 +17,7 @@ public enum SurrogateKeys {
     }
 
     private static func collect(
-        _ response: HTTPFields,
+        _ response: HeaderFields,
         _ name: StaticString,
         _ separator: UInt8,
         _ tags: inout [[UInt8]]

@@ -13,7 +13,7 @@ package struct CacheBypass: Hashable, Sendable {
     }
 
     /// Whether a request has one of them. An empty one counts, too.
-    package func applies(to fields: HTTPFields) -> Bool {
+    package func applies(to fields: HeaderFields) -> Bool {
         for name in fieldNames where fields.first(named: name.span) != nil { return true }
         guard !cookies.isEmpty else { return false }
         for index in 0..<fields.count where fields.id(at: index) == .cookie {

@@ -3,7 +3,7 @@ import HTTPCore
 /// The dates that a cache calculates with.
 enum CacheDate {
     /// The date of a field; nil when it is absent, malformed, or occurs twice with different values.
-    static func value(_ name: FieldName, in fields: HTTPFields, now: Int) -> Int? {
+    static func value(_ name: FieldName, in fields: HeaderFields, now: Int) -> Int? {
         guard let index = fields.first(name), let date = parse(fields.value(at: index), now: now) else { return nil }
         if let second = fields.next(name, after: index), !fields.value(at: second).equals(fields.value(at: index)) {
             return nil

@@ -22,7 +22,7 @@ package struct CacheKeyRules: Hashable, Sendable {
     func key(
         of url: AbsoluteURL,
         method: HTTPMethod,
-        fields: HTTPFields,
+        fields: HeaderFields,
         partition: [UInt8],
         matched: inout Int?
     ) -> CacheKey? {
@@ -155,7 +155,7 @@ package struct CacheKeyTerms: Hashable, Sendable {
     /// different values never give the same bytes. No line and an empty one differ.
     ///
     /// - Returns: nil when they are too long; empty when no field belongs to the key.
-    func variant(of fields: HTTPFields) -> [UInt8]? {
+    func variant(of fields: HeaderFields) -> [UInt8]? {
         var bytes: [UInt8] = []
         for name in fieldNames {
             bytes.append(counted: name)

@@ -17,7 +17,7 @@ public struct CacheRequest: Sendable {
     /// The client's method.
     public let method: HTTPMethod
     /// The client's fields without hop-by-hop ones.
-    public let fields: HTTPFields
+    public let fields: HeaderFields
     /// Whether it has credentials: Authorization, or those that this program adds for the client.
     public let hasCredentials: Bool
     /// Whether it has a body; the response to such a request is not stored.
@@ -40,7 +40,7 @@ public struct CacheRequest: Sendable {
     ///   - policy: the use that the request makes of the cache.
     public init(
         method: HTTPMethod,
-        fields: HTTPFields,
+        fields: HeaderFields,
         hasInjectedCredentials: Bool = false,
         hasBody: Bool = false,
         policy: RequestPolicy = .useProtocolCachePolicy
@@ -62,7 +62,7 @@ public struct CacheRequest: Sendable {
         if fields.contains(.cacheControl) {
             control.ignore(directives)
         } else if directives.contains(.pragma) {
-            control = CacheControl(HTTPFields())
+            control = CacheControl(HeaderFields())
         }
     }
 

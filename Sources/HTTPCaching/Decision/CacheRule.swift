@@ -28,7 +28,7 @@ public struct CacheRule: Hashable, Sendable {
     /// Names of fields that are removed before storage; case-insensitive.
     public var removedFields: [String]
     /// Fields that replace all fields of the same name before storage. They must be valid
-    /// (`HTTPFields.set(name:value:)`).
+    /// (`HeaderFields.set(name:value:)`).
     public var setFields: [(name: String, value: String)] {
         get { replacements.map { ($0.name, $0.value) } }
         set { replacements = newValue.map { Replacement(name: $0.name, value: $0.value) } }
@@ -70,7 +70,7 @@ public struct CacheRule: Hashable, Sendable {
         method: HTTPMethod,
         target: borrowing Span<UInt8>,
         status: Int,
-        response: HTTPFields
+        response: HeaderFields
     ) -> Bool {
         if let wanted = self.method, wanted != method { return false }
         let stores = if case .store = action { true } else { false }
@@ -91,7 +91,7 @@ public struct CacheRule: Hashable, Sendable {
     }
 
     /// The fields that are evaluated and stored.
-    public func changed(_ response: HTTPFields) -> HTTPFields {
+    public func changed(_ response: HeaderFields) -> HeaderFields {
         var fields = response
         for name in removedFields { fields.remove(name: name) }
         for field in replacements { try? fields.set(name: field.name, value: field.value) }
@@ -102,7 +102,7 @@ public struct CacheRule: Hashable, Sendable {
 /// The decision of the rules and RFC 9111 about the storage of a response.
 public enum StoreVerdict: Sendable {
     /// Store these fields.
-    case store(fields: HTTPFields, ruleLifetime: Int?, maximumBytes: Int?)
+    case store(fields: HeaderFields, ruleLifetime: Int?, maximumBytes: Int?)
     /// Do not store the response, for this reason.
     case skip(Storability.Reason)
 
@@ -117,7 +117,7 @@ public enum StoreVerdict: Sendable {
         _ request: CacheRequest,
         target: borrowing Span<UInt8>,
         status: Int,
-        response: HTTPFields,
+        response: HeaderFields,
         rules: [CacheRule],
         _ options: CacheOptions
     ) {
@@ -131,7 +131,7 @@ public enum StoreVerdict: Sendable {
     init(
         _ request: CacheRequest,
         status: Int,
-        response: HTTPFields,
+        response: HeaderFields,
         rule: CacheRule?,
         _ options: CacheOptions
     ) {

@@ -41,7 +41,7 @@ public struct Freshness: Hashable, Sendable {
     ///   - heuristicLimit: *the upper limit of heuristic lifetimes, in seconds.
     public init(
         status: Int,
-        fields: HTTPFields,
+        fields: HeaderFields,
         requestTime: Int,
         responseTime: Int,
         now: Int,
@@ -90,7 +90,7 @@ public struct Freshness: Hashable, Sendable {
     /// RFC 9111 4.2.1 and 4.2.2.
     static func lifetime(
         status: Int,
-        fields: HTTPFields,
+        fields: HeaderFields,
         _ governing: GoverningControl,
         responseTime: Int,
         _ options: CacheOptions
@@ -111,7 +111,7 @@ public struct Freshness: Hashable, Sendable {
     }
 
     /// The corrected initial age, with the names of RFC 9111 4.2.3.
-    static func initialAge(_ fields: HTTPFields, requestTime: Int, responseTime: Int) -> Int {
+    static func initialAge(_ fields: HeaderFields, requestTime: Int, responseTime: Int) -> Int {
         let dateValue = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
         let apparentAge = max(0, responseTime - dateValue)
         let responseDelay = max(0, responseTime - requestTime)
@@ -120,7 +120,7 @@ public struct Freshness: Hashable, Sendable {
     }
 
     /// The first member of the first Age field; it is ignored if it is not a number (RFC 9111 5.1).
-    private static func ageValue(_ fields: HTTPFields) -> Int {
+    private static func ageValue(_ fields: HeaderFields) -> Int {
         guard let index = fields.first(.age) else { return 0 }
         let value = fields.value(at: index)
         var members = ListMembers()

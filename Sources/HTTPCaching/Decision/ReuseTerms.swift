@@ -18,7 +18,7 @@ struct ReuseTerms: Hashable, Sendable {
     /// Whether the owner may prolong its use (`CacheGrace`).
     private let isProlongable: Bool
 
-    init(status: Int, fields: HTTPFields, responseTime: Int, ruleLifetime: Int?, _ options: CacheOptions) {
+    init(status: Int, fields: HeaderFields, responseTime: Int, ruleLifetime: Int?, _ options: CacheOptions) {
         let governing = GoverningControl(fields, options)
         let control = governing.control
         (lifetime, source) = Freshness.lifetime(

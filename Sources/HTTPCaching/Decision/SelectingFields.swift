@@ -27,12 +27,12 @@ public struct SelectingFields: Hashable, Sendable {
     /// - Parameters:
     ///   - response: the fields of the response.
     ///   - request: the fields of the request that it answers.
-    public init(vary response: HTTPFields, request: HTTPFields) {
+    public init(vary response: HeaderFields, request: HeaderFields) {
         self.init(names: Self.names(response), request: request)
     }
 
     /// The same with the Vary of another response of the URI.
-    init(names: [[UInt8]], request: HTTPFields) {
+    init(names: [[UInt8]], request: HeaderFields) {
         fields = names.map { Field(name: $0, value: Self.normalized($0, in: request)) }
     }
 
@@ -42,13 +42,13 @@ public struct SelectingFields: Hashable, Sendable {
     var names: [[UInt8]] { fields.map(\.name) }
 
     /// Whether `request` has the same values.
-    public func matches(_ request: HTTPFields) -> Bool {
+    public func matches(_ request: HeaderFields) -> Bool {
         for field in fields where Self.normalized(field.name, in: request) != field.value { return false }
         return true
     }
 
     /// Whether `request` accepts the same codings, if Accept-Encoding is a selecting field.
-    func areCodings(of request: HTTPFields) -> Bool {
+    func areCodings(of request: HeaderFields) -> Bool {
         for field in fields where field.name.span.equals("accept-encoding") {
             return Self.normalized(field.name, in: request) == field.value
         }
@@ -68,7 +68,7 @@ public struct SelectingFields: Hashable, Sendable {
     private static let secretNames = ["authorization", "proxy-authorization", "cookie"].map { Array($0.utf8) }
 
     /// The names that Vary lists, in lower case, sorted; at most one more than the limit.
-    static func names(_ response: HTTPFields) -> [[UInt8]] {
+    static func names(_ response: HeaderFields) -> [[UInt8]] {
         var names: [[UInt8]] = []
         var place = response.first(.vary)
         while let index = place {
@@ -87,7 +87,7 @@ public struct SelectingFields: Hashable, Sendable {
 
     // MARK: - Normal form
 
-    private static func normalized(_ name: [UInt8], in request: HTTPFields) -> [UInt8]? {
+    private static func normalized(_ name: [UInt8], in request: HeaderFields) -> [UInt8]? {
         guard let first = request.first(named: name.span) else { return nil }
         let id = request.id(at: first)
         switch id {
@@ -103,7 +103,7 @@ public struct SelectingFields: Hashable, Sendable {
         }
     }
 
-    private static func normalizedList(_ id: FieldName, _ request: HTTPFields, _ first: Int) -> [UInt8] {
+    private static func normalizedList(_ id: FieldName, _ request: HeaderFields, _ first: Int) -> [UInt8] {
         var members: [[UInt8]] = []
         var place: Int? = first
         while let index = place {

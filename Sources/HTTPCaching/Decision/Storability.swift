@@ -55,9 +55,9 @@ public enum Storability: Hashable, Sendable {
     ///   - isShared: whether the cache serves several users.
     public static func evaluate(
         method: HTTPMethod,
-        request: HTTPFields,
+        request: HeaderFields,
         status: Int,
-        response: HTTPFields,
+        response: HeaderFields,
         isShared: Bool
     ) -> Storability {
         evaluate(
@@ -77,7 +77,7 @@ public enum Storability: Hashable, Sendable {
     public static func evaluate(
         _ request: CacheRequest,
         status: Int,
-        response: HTTPFields,
+        response: HeaderFields,
         _ options: CacheOptions,
         hasRuleLifetime: Bool = false
     ) -> Storability {

@@ -10,9 +10,9 @@ enum StorableFields {
 
     /// All fields, unknown ones included, except those of one connection or one proxy, and those that `private` (in a
     /// shared cache) and `no-cache` name.
-    static func kept(of response: HTTPFields, _ control: CacheControl, _ options: CacheOptions) -> HTTPFields {
+    static func kept(of response: HeaderFields, _ control: CacheControl, _ options: CacheOptions) -> HeaderFields {
         let connection = ConnectionOptions(response)
-        var kept = HTTPFields()
+        var kept = HeaderFields()
         // Stored fields stay long: their memory is no larger than they are.
         var bytes = 0
         for index in 0..<response.count { bytes += response.line(at: index).count }
@@ -24,7 +24,7 @@ enum StorableFields {
     }
 
     private static func isKept(
-        _ response: HTTPFields,
+        _ response: HeaderFields,
         _ index: Int,
         _ connection: ConnectionOptions,
         _ control: CacheControl,
@@ -35,7 +35,7 @@ enum StorableFields {
         return !(options.isShared && isNamed(response, index, by: control.isPrivate))
     }
 
-    private static func isNamed(_ response: HTTPFields, _ index: Int, by scope: CacheControl.Scope?) -> Bool {
+    private static func isNamed(_ response: HeaderFields, _ index: Int, by scope: CacheControl.Scope?) -> Bool {
         guard case .fields(let names)? = scope else { return false }
         let name = response.name(at: index)
         for text in names where name.equalsIgnoringCase(Array(text.utf8).span) { return true }
@@ -45,19 +45,19 @@ enum StorableFields {
     /// The stored fields after an update by a 304 or a HEAD: each new field replaces all fields of its name (3.2),
     /// except those that the stored body depends on.
     static func updated(
-        _ stored: HTTPFields,
-        by response: HTTPFields,
+        _ stored: HeaderFields,
+        by response: HeaderFields,
         _ control: CacheControl,
         _ options: CacheOptions
-    ) -> HTTPFields {
+    ) -> HeaderFields {
         var provided = kept(of: response, control, options)
         // As in a response: other users must not get one user's cookie.
         if options.isShared, !GoverningControl(response, options).isForAll { provided.remove(.setCookie) }
         // Content-MD5 (RFC 2616 14.15) goes with the body, too.
-        func isFixed(_ fields: HTTPFields, _ index: Int) -> Bool {
+        func isFixed(_ fields: HeaderFields, _ index: Int) -> Bool {
             fixed.contains(fields.id(at: index)) || fields.name(at: index).equalsIgnoringCase("content-md5")
         }
-        var updated = HTTPFields()
+        var updated = HeaderFields()
         for index in 0..<stored.count {
             let isReplaced = provided.first(named: stored.name(at: index)) != nil && !isFixed(stored, index)
             if !isReplaced { updated.append(contentsOf: stored, at: index) }

@@ -3,14 +3,15 @@ package import HTTPCore
 /// The decision of the hook `dataTaskWillCacheResponse` about a response that is about to be stored.
 package enum StoreChange: Sendable {
     /// Store it with these fields, changed or not.
-    case store(HTTPFields, inMemoryOnly: Bool)
+    case store(HeaderFields, inMemoryOnly: Bool)
     case skip
 }
 
 extension StoreVerdict {
     /// The verdict when the hook replaces the fields that would be stored. They are evaluated again: they can forbid
     /// what was allowed. They cannot allow what was forbidden, because the hook is not called then.
-    func revised(_ fields: HTTPFields, _ request: CacheRequest, status: Int, _ options: CacheOptions) -> StoreVerdict {
+    func revised(_ fields: HeaderFields, _ request: CacheRequest, status: Int, _ options: CacheOptions) -> StoreVerdict
+    {
         guard case .store(_, let lifetime, let maximumBytes) = self else { return self }
         let verdict = Storability.evaluate(
             request,
@@ -28,7 +29,7 @@ extension StoreVerdict {
 
 extension StoredResponse {
     /// The same response with other fields, which are parsed again.
-    func with(_ fields: HTTPFields, _ options: CacheOptions) -> StoredResponse {
+    func with(_ fields: HeaderFields, _ options: CacheOptions) -> StoredResponse {
         var changed = self
         changed.fields = StorableFields.kept(of: fields, GoverningControl(fields, options).control, options)
         changed.reset(options)

@@ -7,7 +7,7 @@ public struct StoredResponse: Sendable {
     public let status: Int
     /// The fields as received, without those of one connection and without Age and Content-Length, which each use makes
     /// anew.
-    public internal(set) var fields: HTTPFields
+    public internal(set) var fields: HeaderFields
     /// The fields of the request that select this response.
     public internal(set) var selecting: SelectingFields
     /// The time when the request was sent, in seconds since 1970.
@@ -42,7 +42,7 @@ public struct StoredResponse: Sendable {
     ///   - options: the settings of the cache.
     public init(
         status: Int,
-        response: HTTPFields,
+        response: HeaderFields,
         to request: CacheRequest,
         requestTime: Int,
         responseTime: Int,
@@ -76,7 +76,7 @@ public struct StoredResponse: Sendable {
     /// A response from a store.
     init(
         status: Int,
-        fields: HTTPFields,
+        fields: HeaderFields,
         selecting: SelectingFields,
         requestTime: Int,
         responseTime: Int,

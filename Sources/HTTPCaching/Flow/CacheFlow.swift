@@ -47,7 +47,7 @@ package struct CacheFlow: ~Copyable {
     /// The head of the origin's final response. An object, so that events and the flow itself stay small: a hit has none.
     final class OriginHead {
         let status: Int
-        let fields: HTTPFields
+        let fields: HeaderFields
         /// The length of its body in bytes, if known.
         let length: Int?
         /// False if the evaluation of the server did not pass completely (a failed pin that was only reported).
@@ -55,7 +55,7 @@ package struct CacheFlow: ~Copyable {
         /// False if a truncated body could not be recognised (RFC 9112 8): it is not stored.
         let endIsSure: Bool
 
-        init(status: Int, fields: HTTPFields, length: Int?, mayStore: Bool, endIsSure: Bool) {
+        init(status: Int, fields: HeaderFields, length: Int?, mayStore: Bool, endIsSure: Bool) {
             self.status = status
             self.fields = fields
             self.length = length
@@ -104,9 +104,9 @@ package struct CacheFlow: ~Copyable {
         /// Open the body of this entry: `opened`.
         case open(CachedEntry)
         /// Send the request to the origin with these fields: `head` or `failed`.
-        case ask(HTTPFields)
+        case ask(HeaderFields)
         /// Drop the origin's response, if there is one, and send the request with these fields: `head` or `failed`.
-        case askAgain(HTTPFields)
+        case askAgain(HeaderFields)
         case respond(CacheAnswer)
         /// Respond with 504, without the origin.
         case gatewayTimeout(CacheStatus)
@@ -204,7 +204,7 @@ package struct CacheFlow: ~Copyable {
     private(set) var outcome = CacheOutcome.bypass
     /// A hook that is called before a response is stored, with the fields to be stored, and again after a validation.
     /// Nil: every storable response is stored.
-    var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)?
+    var willStore: ((_ status: Int, _ fields: HeaderFields) -> StoreChange)?
 
     private var found = CacheStore.Found()
     private var mayWait = true
@@ -626,7 +626,7 @@ package struct CacheFlow: ~Copyable {
     /// - Parameter part: the part of it that was received; nil for all.
     private mutating func makePlan(
         status: Int,
-        _ fields: HTTPFields,
+        _ fields: HeaderFields,
         length: Int?,
         part: PartialContent?,
         _ moment: Moment
@@ -690,7 +690,7 @@ package struct CacheFlow: ~Copyable {
     }
 
     /// The owner's rule that decides about a response.
-    private func rule(status: Int, _ fields: HTTPFields) -> CacheRule? {
+    private func rule(status: Int, _ fields: HeaderFields) -> CacheRule? {
         guard !question.rules.isEmpty else { return nil }
         let target = question.url.target
         return question.rules.first {
@@ -887,7 +887,7 @@ package struct CacheFlow: ~Copyable {
     /// Whether other requests for the URI could use the response without validation. If not, they must not wait for the
     /// end of its body, which may be an endless stream.
     private func isReusableForOthers(_ response: StoredResponse, _ moment: Moment) -> Bool {
-        var plain = CacheRequest(method: .get, fields: HTTPFields())
+        var plain = CacheRequest(method: .get, fields: HeaderFields())
         plain.grace = question.request.grace
         let use = ReuseDecision.decide(
             plain,
@@ -973,7 +973,7 @@ package struct CacheFlow: ~Copyable {
     }
 
     /// - Returns: whether all of the entries stay stored.
-    private mutating func update(_ indices: [Int], by fields: HTTPFields, _ moment: Moment) -> Bool {
+    private mutating func update(_ indices: [Int], by fields: HeaderFields, _ moment: Moment) -> Bool {
         var mayStay = true
         for index in indices {
             let entry = found.entries[index]
@@ -990,7 +990,7 @@ package struct CacheFlow: ~Copyable {
     }
 
     /// Applies the changes of the rule under which a response was stored to the fields of its update.
-    private func changedByRule(_ fields: HTTPFields, of entry: CachedEntry) -> HTTPFields {
+    private func changedByRule(_ fields: HeaderFields, of entry: CachedEntry) -> HeaderFields {
         guard !question.rules.isEmpty else { return fields }
         let target = question.url.target
         let stored = entry.response
@@ -1049,7 +1049,7 @@ package struct CacheFlow: ~Copyable {
     }
 
     /// A cookie in a 304 is for the client of this request; it replaces stored cookies in its response.
-    private static func addingCookies(of notModified: HTTPFields, _ head: CacheResponse) -> CacheResponse {
+    private static func addingCookies(of notModified: HeaderFields, _ head: CacheResponse) -> CacheResponse {
         guard notModified.contains(.setCookie) else { return head }
         var head = head
         head.keptFields.remove(.setCookie)
@@ -1075,7 +1075,7 @@ package struct CacheFlow: ~Copyable {
     /// - Parameter now: seconds since 1970.
     /// - Parameter fields: becomes the fields of its request.
     /// - Returns: nil when nothing was selected.
-    func refreshing(now: Int, fields: inout HTTPFields) -> CacheFlow? {
+    func refreshing(now: Int, fields: inout HeaderFields) -> CacheFlow? {
         guard let entry = found.entry else { return nil }
         fields = Revalidation.backgroundFields(of: question.request, stored: entry.response)
         var plain = fields

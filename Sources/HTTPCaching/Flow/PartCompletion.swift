@@ -20,7 +20,7 @@ final class PartCompletion: Sendable {
     /// The fields of the request (RFC 9110 13.1.5): an origin with another representation sends that, and whole.
     ///
     /// - Parameter fields: of the client's request, which is neither for a part nor conditional.
-    func fields(_ fields: HTTPFields) -> HTTPFields {
+    func fields(_ fields: HeaderFields) -> HeaderFields {
         guard let tag = entry.response.strongTag else { return fields }
         var asked = fields
         var range = Array("bytes=".utf8)
@@ -35,7 +35,7 @@ final class PartCompletion: Sendable {
     /// Whether a 206 has exactly the missing bytes of the same representation.
     ///
     /// - Parameter length: of its body in bytes. Unless it is known, a body that is too long would be noticed too late.
-    func isMet(by response: HTTPFields, length: Int?) -> Bool {
+    func isMet(by response: HeaderFields, length: Int?) -> Bool {
         guard length == gap.count, let content = PartialContent(response, length: length), content.range == gap,
             content.total == total
         else { return false }

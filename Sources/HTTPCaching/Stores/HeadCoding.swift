@@ -118,12 +118,12 @@ enum HeadCoding {
             return Array(bytes[place..<place + count])
         }
 
-        mutating func fields() -> HTTPFields? {
+        mutating func fields() -> HeaderFields? {
             guard let count = number(), count >= 0 else { return nil }
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             for _ in 0..<min(count, end) {
-                guard let name = run(), let value = run(), HTTPFields.isValidName(name.span),
-                    HTTPFields.isValidValue(value.span)
+                guard let name = run(), let value = run(), HeaderFields.isValidName(name.span),
+                    HeaderFields.isValidValue(value.span)
                 else { return nil }
                 fields.append(name: name.span, value: value.span)
             }

@@ -14,7 +14,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package enum Step {
         case respond(Response)
         /// Send the request to the origin with these fields.
-        case forward(HTTPFields)
+        case forward(HeaderFields)
         /// Respond with 504, without the origin.
         case gatewayTimeout(CacheStatus)
     }
@@ -29,7 +29,7 @@ package final class CacheTransaction: @unchecked Sendable {
         /// lacks.
         case respondWhileReceiving(Response)
         /// Drop the origin's response, and send the request again with these fields.
-        case again(HTTPFields)
+        case again(HeaderFields)
         /// Respond with 504 instead of the failure.
         case gatewayTimeout(CacheStatus)
     }
@@ -134,7 +134,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     /// A hook that is called before a response is stored, with the fields to be stored, and again after a validation.
     /// Nil: every storable response is stored.
-    package var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)? {
+    package var willStore: ((_ status: Int, _ fields: HeaderFields) -> StoreChange)? {
         get { flow.willStore }
         set { flow.willStore = newValue }
     }
@@ -171,7 +171,7 @@ package final class CacheTransaction: @unchecked Sendable {
     ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
     package func didReceiveHead(
         status: Int,
-        _ fields: HTTPFields,
+        _ fields: HeaderFields,
         length: Int?,
         mayStore: Bool,
         endIsSure: Bool = true,
@@ -551,8 +551,8 @@ package final class CacheTransaction: @unchecked Sendable {
     ///
     /// - Parameter completion: gets the fields of the request.
     /// - Returns: nil when another request goes to the origin already, or has done so since this one's lookup.
-    package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
-        var fields = HTTPFields()
+    package func refresh(_ completion: (HeaderFields) -> Void) -> CacheTransaction? {
+        var fields = HeaderFields()
         guard let course = flow.refreshing(now: now, fields: &fields) else { return nil }
         let refreshing = CacheTransaction(cache, course, tally, loop)
         guard cache.leads(refreshing) else { return nil }

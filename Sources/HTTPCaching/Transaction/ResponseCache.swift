@@ -65,7 +65,7 @@ package final class ResponseCache: @unchecked Sendable {
 
     /// Removes the responses that a response to an unsafe method invalidates, if no transaction handles it (RFC 9111
     /// 4.4).
-    package func invalidate(after method: HTTPMethod, of url: AbsoluteURL, status: Int, _ fields: HTTPFields) {
+    package func invalidate(after method: HTTPMethod, of url: AbsoluteURL, status: Int, _ fields: HeaderFields) {
         for key in Invalidation.keys(after: method, of: url, status: status, response: fields, CacheKeyRules()) {
             store.invalidate(key)
         }

@@ -14,7 +14,7 @@ public enum ByteRangeRequest: Hashable, Sendable {
     ///   - request: the fields of a GET.
     ///   - stored: the head of the stored response.
     ///   - length: of the body, in bytes.
-    public init(_ request: HTTPFields, of stored: borrowing StoredResponse, length: Int) {
+    public init(_ request: HeaderFields, of stored: borrowing StoredResponse, length: Int) {
         self = .whole
         guard stored.status == 200, request.count(of: .range) == 1, let index = request.first(.range) else { return }
         guard Self.isWanted(request, stored) else { return }
@@ -51,7 +51,7 @@ public enum ByteRangeRequest: Hashable, Sendable {
 
     /// Evaluates If-Range (RFC 9110 13.1.5): a strong entity tag equal to the stored one, or a date that is a strong
     /// validator.
-    private static func isWanted(_ request: HTTPFields, _ stored: borrowing StoredResponse) -> Bool {
+    private static func isWanted(_ request: HeaderFields, _ stored: borrowing StoredResponse) -> Bool {
         guard let index = request.first(.ifRange) else { return true }
         guard request.count(of: .ifRange) == 1 else { return false }
         let value = request.value(at: index)

@@ -5,7 +5,7 @@ public struct CacheResponse: Sendable {
     /// The status for the client: that of the stored response, or 206, 304 or 416.
     public let status: Int
     /// The stored fields to send, without Age and Content-Length.
-    package internal(set) var keptFields: HTTPFields
+    package internal(set) var keptFields: HeaderFields
     /// The value of Age, in seconds.
     public let age: Int
     /// The bytes of the stored body to send; empty for HEAD, 304 and 416. Without an end that is known, up to `Int.max`.
@@ -14,7 +14,7 @@ public struct CacheResponse: Sendable {
     public let contentLength: Int?
 
     /// The fields with Age, but without Content-Length, which is `contentLength`.
-    public var fields: HTTPFields {
+    public var fields: HeaderFields {
         var fields = keptFields
         fields.append(.age, decimal: age)
         return fields
@@ -38,7 +38,7 @@ public struct CacheResponse: Sendable {
     /// whole, and there is no Content-Length.
     init(_ stored: borrowing StoredResponse, growing length: Int?, to request: borrowing CacheRequest, age: Int) {
         if ClientConditions.areMet(request.fields, by: stored) {
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             for index in 0..<stored.fields.count where !Self.representation.contains(stored.fields.id(at: index)) {
                 fields.append(contentsOf: stored.fields, at: index)
             }
@@ -64,7 +64,7 @@ public struct CacheResponse: Sendable {
             case .unsatisfiable:
                 var value = Array("bytes */".utf8)
                 value.appendDecimal(length)
-                var refusal = HTTPFields()
+                var refusal = HeaderFields()
                 if let date = stored.fields.first(.date) { refusal.append(contentsOf: stored.fields, at: date) }
                 refusal.append(.contentRange, value.span)
                 self.init(status: 416, fields: refusal, age: age, body: 0..<0, contentLength: 0)
@@ -80,7 +80,7 @@ public struct CacheResponse: Sendable {
         )
     }
 
-    private init(status: Int, fields: HTTPFields, age: Int, body: Range<Int>, contentLength: Int?) {
+    private init(status: Int, fields: HeaderFields, age: Int, body: Range<Int>, contentLength: Int?) {
         self.status = status
         keptFields = fields
         self.age = age

@@ -9,7 +9,7 @@ public enum ClientConditions {
     /// - Parameters:
     ///   - request: the fields of a GET or HEAD.
     ///   - stored: the head of the stored response.
-    public static func areMet(_ request: HTTPFields, by stored: borrowing StoredResponse) -> Bool {
+    public static func areMet(_ request: HeaderFields, by stored: borrowing StoredResponse) -> Bool {
         guard stored.status == 200 else { return false }
         if request.contains(.ifNoneMatch) { return matchesTag(request, stored) }
         guard let since = CacheDate.value(.ifModifiedSince, in: request, now: stored.responseTime) else { return false }
@@ -21,7 +21,7 @@ public enum ClientConditions {
     }
 
     /// Weak comparison (RFC 9110 13.1.2) with the members of the list.
-    private static func matchesTag(_ request: HTTPFields, _ stored: borrowing StoredResponse) -> Bool {
+    private static func matchesTag(_ request: HeaderFields, _ stored: borrowing StoredResponse) -> Bool {
         var found = false
         EntityTagList.forEach(in: request, .ifNoneMatch) { tag in
             switch tag {
@@ -41,7 +41,7 @@ enum EntityTagList {
     }
 
     /// Members that are not entity tags are skipped.
-    static func forEach(in fields: HTTPFields, _ name: FieldName, _ body: (Member) -> Void) {
+    static func forEach(in fields: HeaderFields, _ name: FieldName, _ body: (Member) -> Void) {
         var place = fields.first(name)
         while let index = place {
             let value = fields.value(at: index)

@@ -18,7 +18,7 @@ public enum HeadUpdate: Sendable {
     ///   - options: the settings of the cache.
     /// - Returns: nil when the HEAD cannot refer to the stored response.
     public init?(
-        _ head: HTTPFields,
+        _ head: HeaderFields,
         status: Int,
         about stored: StoredResponse,
         length: Int,
@@ -52,7 +52,7 @@ public enum HeadUpdate: Sendable {
         self = .update(updated)
     }
 
-    private static func agrees(_ head: HTTPFields, _ stored: StoredResponse, _ length: Int) -> Bool {
+    private static func agrees(_ head: HeaderFields, _ stored: StoredResponse, _ length: Int) -> Bool {
         for name in [FieldName.etag, .lastModified] {
             guard let index = head.first(name) else { continue }
             guard let kept = stored.fields.first(name), stored.fields.value(at: kept).equals(head.value(at: index))

@@ -7,7 +7,7 @@ public enum Invalidation {
         after method: HTTPMethod,
         of target: String,
         status: Int,
-        response: HTTPFields
+        response: HeaderFields
     ) -> [CacheKey] {
         guard let url = AbsoluteURL(target) else { return [] }
         return keys(after: method, of: url, status: status, response: response, CacheKeyRules())
@@ -24,7 +24,7 @@ public enum Invalidation {
         after method: HTTPMethod,
         of target: AbsoluteURL,
         status: Int,
-        response: HTTPFields,
+        response: HeaderFields,
         _ rules: CacheKeyRules
     ) -> [CacheKey] {
         guard !method.isSafe, (200..<400).contains(status) else { return [] }

@@ -12,7 +12,7 @@ struct PartialContent: Hashable, Sendable {
     ///   - length: the length of its body in bytes, if known.
     /// - Returns: nil in any doubt: several ranges, another unit, an unknown length of the complete representation, or a
     ///   body that is not as long as its range.
-    init?(_ response: HTTPFields, length: Int?) {
+    init?(_ response: HeaderFields, length: Int?) {
         guard response.count(of: .contentRange) == 1, let index = response.first(.contentRange),
             let content = ContentRange(response.value(at: index)), let total = content.total
         else { return nil }
@@ -22,13 +22,13 @@ struct PartialContent: Hashable, Sendable {
         self.total = total
     }
 
-    private static func hasManyParts(_ response: HTTPFields) -> Bool {
+    private static func hasManyParts(_ response: HeaderFields) -> Bool {
         guard let index = response.first(.contentType) else { return false }
         return response.value(at: index).hasPrefixIgnoringCase("multipart/byteranges")
     }
 }
 
-extension HTTPFields {
+extension HeaderFields {
     /// Removes the digests of the content of one message, which are not those of another part or of the whole (RFC 9530 2,
     /// RFC 2616 14.15).
     mutating func removeDigestsOfContent() {
@@ -44,7 +44,7 @@ extension StoredResponse {
     var strongTag: EntityTag? { etag.flatMap { $0.isWeak ? nil : $0 } }
 
     /// Whether the fields are those of the same representation, byte for byte (RFC 9110 8.8.3.2).
-    func isSame(as response: HTTPFields) -> Bool {
+    func isSame(as response: HeaderFields) -> Bool {
         guard let own = strongTag, response.count(of: .etag) == 1, let index = response.first(.etag),
             let tag = EntityTag(response.value(at: index))
         else { return false }
@@ -56,7 +56,8 @@ extension StoredResponse {
     /// - Parameters:
     ///   - total: the length of the stored representation, in bytes.
     ///   - length: the length of the body of the response in bytes, if known.
-    func isContradicted(byStatus status: Int, _ response: HTTPFields, length: Int?, total: Int, isHead: Bool) -> Bool {
+    func isContradicted(byStatus status: Int, _ response: HeaderFields, length: Int?, total: Int, isHead: Bool) -> Bool
+    {
         switch status {
         case 200:
             if isHead {

@@ -23,7 +23,7 @@ public enum Revalidation {
         of request: CacheRequest,
         selected: Int?,
         variants: [StoredResponse]
-    ) -> HTTPFields? {
+    ) -> HeaderFields? {
         var tags: [EntityTag] = []
         for variant in variants where variant.selecting.areCodings(of: request.fields) {
             if let tag = variant.etag, !tags.contains(tag) { tags.append(tag) }
@@ -59,8 +59,8 @@ public enum Revalidation {
     }
 
     /// The fields of a background revalidation (4.3.1): those that Vary names, and the validators.
-    public static func backgroundFields(of request: CacheRequest, stored: StoredResponse) -> HTTPFields {
-        var fields = HTTPFields()
+    public static func backgroundFields(of request: CacheRequest, stored: StoredResponse) -> HeaderFields {
+        var fields = HeaderFields()
         for index in 0..<request.fields.count {
             switch request.fields.id(at: index) {
             case .ifNoneMatch, .ifModifiedSince, .ifRange, .range, .cacheControl, .pragma, .expect: continue
@@ -94,7 +94,7 @@ public enum Revalidation {
     ///   - selected: as in `fields(of:selected:variants:)`.
     ///   - variants: the stored responses of the URI.
     public static func outcome(
-        _ notModified: HTTPFields,
+        _ notModified: HeaderFields,
         to request: CacheRequest,
         selected: Int?,
         variants: [StoredResponse]
@@ -166,7 +166,7 @@ extension StoredResponse {
     ///   - responseTime: the time of its response.
     ///   - options: the settings of the cache.
     public func updated(
-        by notModified: HTTPFields,
+        by notModified: HeaderFields,
         to request: CacheRequest,
         requestTime: Int,
         responseTime: Int,

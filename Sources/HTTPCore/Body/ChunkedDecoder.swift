@@ -48,7 +48,7 @@ package struct ChunkedDecoder: Sendable {
     private var trailerBytes = 0
     private var trailerCount = 0
     /// The trailer fields that may be forwarded; valid after the end.
-    package private(set) var trailers = HTTPFields()
+    package private(set) var trailers = HeaderFields()
 
     package init(limits: ChunkLimits = ChunkLimits()) {
         self.limits = limits

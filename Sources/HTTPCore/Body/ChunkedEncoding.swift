@@ -20,7 +20,7 @@ extension ByteBuffer {
     }
 
     /// Writes the end of the body with its trailers.
-    package mutating func appendLastChunk(trailers: borrowing HTTPFields) {
+    package mutating func appendLastChunk(trailers: borrowing HeaderFields) {
         append("0\r\n")
         trailers.serialize(into: &self)
         append("\r\n")

@@ -89,7 +89,7 @@ package struct RequestSection: Sendable {
         head.majorVersion = 2
         if let fault { return fault }
         if let cookie { head.fields.append(.cookie, cookie.span) }
-        guard let method = self[.method], HTTPFields.isValidName(method.span) else { return .methodInvalid }
+        guard let method = self[.method], HeaderFields.isValidName(method.span) else { return .methodInvalid }
         guard method.count <= limits.methodBytes else { return .methodTooLong }
         head.method = HTTPMethod(validated: method.span)
         if let fault = parseTarget(into: &head) { return fault }
@@ -143,7 +143,7 @@ package struct RequestSection: Sendable {
     /// Adds a missing Host from `:authority`, so that the client's name for this server is in one place; a different
     /// Host is found by the common checks.
     private func addHost(_ authority: [UInt8], to head: inout RequestHead) {
-        if head.fields.first(.host) == nil, HTTPFields.isValidValue(authority.span) {
+        if head.fields.first(.host) == nil, HeaderFields.isValidValue(authority.span) {
             head.fields.append(.host, authority.span)
         }
     }

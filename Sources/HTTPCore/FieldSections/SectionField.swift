@@ -6,7 +6,7 @@ enum SectionField {
     /// white space at the ends, and it does not concern the connection.
     static func isWellFormed(_ id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         for index in 0..<name.count where ASCII.lowercased(name[index]) != name[index] { return false }
-        guard HTTPFields.isValidName(name), HTTPFields.isValidValue(value) else { return false }
+        guard HeaderFields.isValidName(name), HeaderFields.isValidValue(value) else { return false }
         switch id {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: return false
         case .te: return value.equalsIgnoringCase("trailers")
@@ -26,7 +26,7 @@ enum SectionField {
 package struct TrailerSection: Sendable {
     private let limits: HeadLimits
     private var size = 0
-    package private(set) var fields = HTTPFields()
+    package private(set) var fields = HeaderFields()
 
     package init(limits: HeadLimits = HeadLimits()) { self.limits = limits }
 

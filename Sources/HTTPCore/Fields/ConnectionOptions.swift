@@ -9,7 +9,7 @@ package struct ConnectionOptions: Hashable, Sendable {
 
     package init() {}
 
-    package init(_ fields: borrowing HTTPFields) {
+    package init(_ fields: borrowing HeaderFields) {
         var place = fields.first(.connection)
         while let index = place {
             let value = fields.value(at: index)

@@ -16,11 +16,11 @@ enum FieldLine {
 
     /// Appends the field of `line` to `fields`. The caller guarantees that `line` is not empty and ends with CRLF.
     @inline(__always)
-    static func parse(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
+    static func parse(_ line: borrowing Span<UInt8>, into fields: inout HeaderFields) -> Result<FieldName, Fault> {
         guard let nameLength = line.firstIndex(of: ASCII.colon) else { return .failure(fault(ofName: line)) }
         let name = FieldNameTable.shared.find(line, 0..<nameLength)
         // A known name is a token.
-        if name == .other, !HTTPFields.isToken(line, 0..<nameLength) { return .failure(fault(ofName: line)) }
+        if name == .other, !HeaderFields.isToken(line, 0..<nameLength) { return .failure(fault(ofName: line)) }
 
         let value = line.trimmingBlanks(nameLength &+ 1..<line.count &- 2)
         if let index = line.firstIndexOutsideFieldValue(in: value) {

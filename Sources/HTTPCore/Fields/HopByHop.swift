@@ -1,7 +1,7 @@
 package import IOCore
 
 /// The hop-by-hop fields, which belong to one connection and are not forwarded (rule 44; RFC 9110 7.6.1).
-extension HTTPFields {
+extension HeaderFields {
     /// Whether the field at `index` is not forwarded. TE is one of these: if `acceptsTrailers`, a new `TE: trailers` is
     /// made.
     ///

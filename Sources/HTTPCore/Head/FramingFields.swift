@@ -37,7 +37,7 @@ enum FramingFields {
         var knowsAll = true
         while let range = members.next(in: text) {
             let coding = text.extracting(range)
-            guard HTTPFields.isValidName(coding) else { return .invalid }
+            guard HeaderFields.isValidName(coding) else { return .invalid }
             if coding.equalsIgnoringCase("chunked") {
                 if chunkedAt != nil { return .invalid }
                 chunkedAt = count

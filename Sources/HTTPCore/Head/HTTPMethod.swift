@@ -9,7 +9,7 @@ public enum HTTPMethod: Hashable, Sendable {
     /// - Returns: nil when `text` is not a token (RFC 9110 5.6.2).
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
-        guard HTTPFields.isValidName(bytes.span) else { return nil }
+        guard HeaderFields.isValidName(bytes.span) else { return nil }
         self.init(validated: bytes.span)
     }
 

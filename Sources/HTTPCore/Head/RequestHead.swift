@@ -33,7 +33,7 @@ package struct RequestHead: ~Copyable, Sendable {
     /// The minor version of HTTP/1, 0 or 1. A higher minor version counts as 1 (RFC 9110 2.5), and so does HTTP/2,
     /// whose clients support all features of HTTP/1.1.
     package internal(set) var minorVersion: UInt8 = 1
-    package var fields = HTTPFields()
+    package var fields = HeaderFields()
     package internal(set) var framing = BodyFraming.none
     /// Whether the client keeps the connection open, by version and Connection field.
     package internal(set) var keepAlive = true

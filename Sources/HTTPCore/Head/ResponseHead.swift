@@ -4,7 +4,7 @@ public struct ResponseHead: Sendable {
     public internal(set) var status = 200
     public internal(set) var majorVersion: UInt8 = 1
     public internal(set) var minorVersion: UInt8 = 1
-    public internal(set) var fields = HTTPFields()
+    public internal(set) var fields = HeaderFields()
     /// The framing of the body on the wire: none for HEAD, 1xx, 204 and 304, whatever the fields say.
     package internal(set) var framing = BodyFraming.none
     /// Whether the head is the whole message, although its framing has room for a body: its stream of HTTP/2 ended with it.
@@ -23,7 +23,7 @@ public struct ResponseHead: Sendable {
     ///   - fields: the fields, without those about the connection and framing, such as Content-Length.
     ///   - contentLength: the value of Content-Length; nil for none.
     ///   - hasBody: whether this number of bytes follows; without a number, a body of unknown length.
-    package init(status: Int, fields: HTTPFields, contentLength: Int?, hasBody: Bool) {
+    package init(status: Int, fields: HeaderFields, contentLength: Int?, hasBody: Bool) {
         self.status = status
         self.fields = fields
         self.contentLength = contentLength
@@ -44,7 +44,7 @@ public struct ResponseHead: Sendable {
     }
 
     /// Replaces the fields; framing and connection stay as received.
-    package mutating func changeFields(_ change: (inout HTTPFields) -> Void) { change(&fields) }
+    package mutating func changeFields(_ change: (inout HeaderFields) -> Void) { change(&fields) }
 
     /// Whether another head follows (100, 102, 103; 101 is final for HTTP).
     package var isInterim: Bool { status < 200 && status != 101 }

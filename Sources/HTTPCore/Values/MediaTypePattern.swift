@@ -37,8 +37,8 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
 
     /// The index of the slash between type and subtype; nil when these are not two tokens.
     private static func slash(_ text: borrowing Span<UInt8>, end: Int) -> Int? {
-        guard let slash = text.firstIndex(of: ASCII.slash), HTTPFields.isValidName(text.extracting(0..<slash)),
-            HTTPFields.isValidName(text.extracting((slash + 1)..<end))
+        guard let slash = text.firstIndex(of: ASCII.slash), HeaderFields.isValidName(text.extracting(0..<slash)),
+            HeaderFields.isValidName(text.extracting((slash + 1)..<end))
         else { return nil }
         return slash
     }
@@ -47,7 +47,7 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
 extension [MediaTypePattern] {
     /// Whether one of the patterns matches any `Content-Type` of these fields: a second Content-Type must not evade a
     /// rule that refuses. `*/*` also matches fields without one.
-    package func matchAny(_ fields: HTTPFields) -> Bool {
+    package func matchAny(_ fields: HeaderFields) -> Bool {
         guard var place = fields.first(.contentType) else { return contains { $0.isAny } }
         while true {
             for type in self where type.matches(fields.value(at: place)) { return true }
@@ -58,7 +58,7 @@ extension [MediaTypePattern] {
 
     /// Whether there is exactly one `Content-Type`, and one of the patterns matches it: for rules that permit
     /// something. `*/*` also matches fields without one.
-    package func matchOnly(_ fields: HTTPFields) -> Bool {
+    package func matchOnly(_ fields: HeaderFields) -> Bool {
         guard let place = fields.first(.contentType) else { return contains { $0.isAny } }
         guard fields.next(.contentType, after: place) == nil else { return false }
         for type in self where type.matches(fields.value(at: place)) { return true }

@@ -63,7 +63,7 @@ extension DownloadRequest {
             response: response.response,
             url: response.url,
             data: try await contents(of: response),
-            trailers: HTTPFields(),
+            trailers: HeaderFields(),
             metrics: response.metrics
         )
         return SerializedDownload(value: try serialize(content, serializer), response: response)

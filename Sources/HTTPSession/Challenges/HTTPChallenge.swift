@@ -11,7 +11,7 @@ package struct HTTPChallenge: Equatable, Sendable {
 
     /// The challenges of all these fields, in order. An unreadable challenge ends the list of its field; the ones
     /// before it count.
-    static func challenges(in fields: borrowing HTTPFields) -> [HTTPChallenge] {
+    static func challenges(in fields: borrowing HeaderFields) -> [HTTPChallenge] {
         var all: [HTTPChallenge] = []
         var place = fields.first(.wwwAuthenticate)
         while let index = place {

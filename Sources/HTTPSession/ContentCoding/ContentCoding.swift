@@ -10,7 +10,7 @@ enum ContentCoding: Equatable {
 
     /// Whether the session may ask for codings: not when the caller does, or asks for a range, which would be one of
     /// the coded body.
-    static func mayBeAskedFor(_ fields: HTTPFields) -> Bool {
+    static func mayBeAskedFor(_ fields: HeaderFields) -> Bool {
         fields.value(for: "Accept-Encoding") == nil && fields.value(for: "Range") == nil
     }
 
@@ -21,7 +21,7 @@ enum ContentCoding: Equatable {
     }
 
     /// The coding that fields name.
-    init?(_ fields: borrowing HTTPFields) {
+    init?(_ fields: borrowing HeaderFields) {
         guard let place = fields.first(.contentEncoding), fields.next(.contentEncoding, after: place) == nil
         else { return nil }
         let value = fields.value(at: place)

@@ -9,7 +9,7 @@ package enum DecodedContent {
     ///   - fields: with the `Content-Encoding`.
     ///   - limit: the most bytes that are decoded.
     /// - Returns: nil for an unknown coding, a body that is broken or incomplete, and a longer one.
-    package static func decode(_ body: [UInt8], _ fields: HTTPFields, limit: Int) -> [UInt8]? {
+    package static func decode(_ body: [UInt8], _ fields: HeaderFields, limit: Int) -> [UInt8]? {
         guard let coding = ContentCoding(fields), let inflater = Inflater(coding) else { return nil }
         var decoded = ByteBuffer()
         var position = 0

@@ -37,7 +37,7 @@ final class DecodingSink: BodySink {
         }
     }
 
-    override func didReceiveTrailers(_ trailers: HTTPFields) { inner.didReceiveTrailers(trailers) }
+    override func didReceiveTrailers(_ trailers: HeaderFields) { inner.didReceiveTrailers(trailers) }
 
     override func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) {
         piece.release()

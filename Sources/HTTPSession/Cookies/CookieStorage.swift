@@ -123,7 +123,7 @@ public final class CookieStorage: @unchecked Sendable {
     }
 
     /// Stores the cookies of a response.
-    func storeCookies(of fields: borrowing HTTPFields, from url: AbsoluteURL, at now: Int64) {
+    func storeCookies(of fields: borrowing HeaderFields, from url: AbsoluteURL, at now: Int64) {
         var place = fields.first(.setCookie)
         while let index = place {
             var line: [UInt8] = []

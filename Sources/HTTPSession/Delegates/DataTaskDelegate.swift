@@ -12,7 +12,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
 
     private struct Collected {
         var data: [UInt8]?
-        var trailers = HTTPFields()
+        var trailers = HeaderFields()
         var hooks = Hooks()
         var consumer: (ByteStream, ResponseValidation)?
     }
@@ -34,7 +34,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// The received part of the body; nil before its first byte, and with `dataStream`.
     public override var data: [UInt8]? { lock.withLock { collected.data } }
     /// The trailer section (RFC 9110, section 6.5); empty for most responses.
-    public var trailers: HTTPFields { lock.withLock { collected.trailers } }
+    public var trailers: HeaderFields { lock.withLock { collected.trailers } }
 
     /// Receives the body's bytes on the loop as they arrive; then nothing is collected, and there is no limit. It is
     /// not called after the task has been cancelled. Set it before `resume()`.
@@ -79,7 +79,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     override func reset() {
         lock.withLock {
             collected.data = nil
-            collected.trailers = HTTPFields()
+            collected.trailers = HeaderFields()
         }
     }
 
@@ -117,7 +117,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         return true
     }
 
-    func didReceiveTrailers(_ trailers: HTTPFields) {
+    func didReceiveTrailers(_ trailers: HeaderFields) {
         lock.withLock { collected.trailers = trailers }
     }
 

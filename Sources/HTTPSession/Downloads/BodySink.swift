@@ -33,7 +33,7 @@ class BodySink {
 
     func append(_ bytes: borrowing Span<UInt8>) -> AppendResult { .more }
 
-    func didReceiveTrailers(_ trailers: HTTPFields) {}
+    func didReceiveTrailers(_ trailers: HeaderFields) {}
 
     /// Receives the end of the task; `done` is called with the error that the task ends with.
     func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) { done(error) }
@@ -77,7 +77,7 @@ final class DataSink: BodySink {
         return isCancelled ? .failed(.taskCancelled) : .more
     }
 
-    override func didReceiveTrailers(_ trailers: HTTPFields) { own.didReceiveTrailers(trailers) }
+    override func didReceiveTrailers(_ trailers: HeaderFields) { own.didReceiveTrailers(trailers) }
 }
 
 /// Hands the body of a data task to a `ByteStream`. Belongs to the loop.
@@ -119,5 +119,5 @@ final class StreamSink: BodySink {
         }
     }
 
-    override func didReceiveTrailers(_ trailers: HTTPFields) { task.dataDelegate.didReceiveTrailers(trailers) }
+    override func didReceiveTrailers(_ trailers: HeaderFields) { task.dataDelegate.didReceiveTrailers(trailers) }
 }

@@ -146,7 +146,7 @@ package struct ResumeData: Equatable, Sendable {
     }
 
     /// - Returns: the length of the complete file; nil when the part is not the expected rest.
-    private func isRest(_ fields: borrowing HTTPFields, _ framing: BodyFraming) -> Int? {
+    private func isRest(_ fields: borrowing HeaderFields, _ framing: BodyFraming) -> Int? {
         guard let index = fields.first(.contentRange), fields.next(.contentRange, after: index) == nil,
             let range = ContentRange(fields.value(at: index)), range.first == received
         else { return nil }

@@ -3,8 +3,8 @@ import HTTPCore
 
 /// The fields that request serializers set by default.
 enum DefaultFields {
-    static func all() -> HTTPFields {
-        var fields = HTTPFields()
+    static func all() -> HeaderFields {
+        var fields = HeaderFields()
         let languages = acceptLanguage { getenv($0).map { String(cString: $0) } }
         if let languages { fields.append(.acceptLanguage, Array(languages.utf8).span) }
         fields.append(.userAgent, Array(userAgent(program: CommandLine.arguments.first ?? "").utf8).span)

@@ -31,7 +31,7 @@ public struct HTTPHeaders: Sendable, Sequence, ExpressibleByDictionaryLiteral, C
     }
 
     /// The fields of a head.
-    public init(_ fields: HTTPFields) { list = fields.list }
+    public init(_ fields: HeaderFields) { list = fields.list }
 
     /// The first value of a name; nil without one. Setting it replaces all fields of the name by one in the first's place, or adds
     /// one at the end; nil removes them.
@@ -80,8 +80,8 @@ public struct HTTPHeaders: Sendable, Sequence, ExpressibleByDictionaryLiteral, C
     public func validate() throws(SessionError) { _ = try checked() }
 
     /// The fields for the wire.
-    package func checked() throws(SessionError) -> HTTPFields {
-        var fields = HTTPFields()
+    package func checked() throws(SessionError) -> HeaderFields {
+        var fields = HeaderFields()
         for (name, value) in list {
             do throws(HTTPFieldFault) {
                 try fields.append(name: name, value: value)

@@ -41,7 +41,7 @@ public struct HTTPSessionRequest: Sendable {
     }
 }
 
-extension HTTPFields {
+extension HeaderFields {
     /// `set(name:value:)`, with `requestInvalid` as its error.
     mutating func setForRequest(_ name: String, _ value: String) throws(SessionError) {
         do {

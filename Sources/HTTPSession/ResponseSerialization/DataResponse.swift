@@ -11,7 +11,7 @@ public struct DataResponse: Sendable {
     /// The body, without any transfer coding.
     public let data: [UInt8]
     /// The trailer section (RFC 9110, section 6.5); empty for most responses.
-    public let trailers: HTTPFields
+    public let trailers: HeaderFields
     /// The metrics of the task, redirects included.
     public let metrics: TaskMetrics
 
@@ -27,7 +27,7 @@ public struct DataResponse: Sendable {
         response: ResponseHead,
         url: String = "",
         data: [UInt8] = [],
-        trailers: HTTPFields = HTTPFields(),
+        trailers: HeaderFields = HeaderFields(),
         metrics: TaskMetrics = TaskMetrics()
     ) {
         self.response = response

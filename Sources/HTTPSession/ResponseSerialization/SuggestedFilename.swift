@@ -4,7 +4,7 @@ import HTTPCore
 ///
 /// Only a name comes out: no folders, no control characters, no dots at its beginning, at most 255 bytes.
 enum SuggestedFilename {
-    static func of(_ fields: borrowing HTTPFields, url: String) -> String? {
+    static func of(_ fields: borrowing HeaderFields, url: String) -> String? {
         if let disposition = fields.value(for: "Content-Disposition"), let name = name(in: disposition) { return name }
         let rest = url.split(separator: "://", maxSplits: 1).last ?? ""
         let path = rest.prefix { $0 != "?" && $0 != "#" }

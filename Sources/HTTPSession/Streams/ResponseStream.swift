@@ -31,7 +31,7 @@ public final class ResponseStream: Sendable {
     /// The metrics of the task; nil before its end.
     public var metrics: TaskMetrics? { task.delegate.metrics }
     /// The trailer section, when the body has been read to its end.
-    public var trailers: HTTPFields { task.dataDelegate.trailers }
+    public var trailers: HeaderFields { task.dataDelegate.trailers }
 
     // MARK: Sequences
 

@@ -9,7 +9,7 @@ final class DeferredResponse: @unchecked Sendable {
     let head: ResponseHead
     /// The received part of the body.
     private(set) var body = ByteBuffer()
-    var trailers = HTTPFields()
+    var trailers = HeaderFields()
     /// How the exchange ended; the outer nil means that it has not ended.
     var end: SessionError??
     private var work: Task<Void, Never>?

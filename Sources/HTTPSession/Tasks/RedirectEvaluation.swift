@@ -37,7 +37,7 @@ struct RedirectEvaluation {
         following.method = hop.method
         if !hop.keepsBody { following.body = .none }
         // They were sent already, so that they are valid; otherwise none of them would be.
-        var fields = (try? following.headers.checked()) ?? HTTPFields()
+        var fields = (try? following.headers.checked()) ?? HeaderFields()
         RedirectMachine.prune(&fields, for: hop, leavesTLS: isFromTLS && !isToTLS)
         following.headers = HTTPHeaders(fields)
         self.following = following

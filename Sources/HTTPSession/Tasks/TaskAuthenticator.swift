@@ -20,7 +20,8 @@ final class TaskAuthenticator {
     init(_ session: SessionThread) { self.session = session }
 
     /// Adds `Authorization` to a request's fields when the credentials for its target are known.
-    func authorize(_ request: HTTPSessionRequest, _ fields: inout HTTPFields, _ place: RequestURL) throws(SessionError)
+    func authorize(_ request: HTTPSessionRequest, _ fields: inout HeaderFields, _ place: RequestURL)
+        throws(SessionError)
     {
         sent = nil
         let authorizer: Authorizer
@@ -152,7 +153,7 @@ final class TaskAuthenticator {
         return .follow(question.request)
     }
 
-    private func remember(_ authorizer: Authorizer, at origin: Origin, _ fields: borrowing HTTPFields) {
+    private func remember(_ authorizer: Authorizer, at origin: Origin, _ fields: borrowing HeaderFields) {
         authorizer.updateNonce(from: fields)
         guard authorizer.credential.persistence == .forSession, session.authorizers[origin] !== authorizer else {
             return

@@ -347,7 +347,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         if let task { _ = authenticator.didReceiveHead(head, to: request, at: url, of: task) }
     }
 
-    private func storeCookies(of fields: borrowing HTTPFields, from url: AbsoluteURL) {
+    private func storeCookies(of fields: borrowing HeaderFields, from url: AbsoluteURL) {
         cookieStorage?.storeCookies(of: copy fields, from: url, at: session.loop.wallClock / 1_000_000)
     }
 
@@ -378,7 +378,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
         guard hop === self.hop, next == nil else { return }
         if let deferred {
             deferred.trailers = copy trailers

@@ -70,7 +70,7 @@ struct HARReader {
         guard (200...599).contains(status) else { return nil }
         let content = response["content"]
         let isStillCoded = content?["_isEncoded"]?.bool == true
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for field in response["headers"]?.array ?? [] {
             guard let name = field["name"]?.string, let value = field["value"]?.string else { continue }
             guard Self.isReplayed(name, isStillCoded: isStillCoded, method) else { continue }
@@ -98,7 +98,7 @@ struct HARReader {
     /// - Returns: nil when the archive does not have the body.
     private func responseBody(
         _ content: JSONValue,
-        _ fields: HTTPFields,
+        _ fields: HeaderFields,
         _ place: String
     ) throws(SessionError) -> [UInt8]? {
         guard let text = content["text"]?.string else { return (content["size"]?.int ?? 0) <= 0 ? [] : nil }

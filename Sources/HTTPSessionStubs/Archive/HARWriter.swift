@@ -143,7 +143,7 @@ struct HARWriter {
 
     // MARK: Parts of both
 
-    private func fields(_ fields: HTTPFields) -> JSONValue {
+    private func fields(_ fields: HeaderFields) -> JSONValue {
         .array(
             fields.list.filter { !redactor.drops(field: $0.name) }
                 .map { ["name": .string($0.name), "value": .string(redactor.redacted($0.value))] }

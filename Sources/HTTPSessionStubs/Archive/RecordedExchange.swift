@@ -5,7 +5,7 @@ import SessionCore
 struct RecordedExchange: Sendable {
     let method: HTTPMethod
     let url: AbsoluteURL
-    let fields: HTTPFields
+    let fields: HeaderFields
     var sent: RecordedBody
     /// nil when none has come.
     var response: ResponseHead?

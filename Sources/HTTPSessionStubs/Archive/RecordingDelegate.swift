@@ -62,7 +62,7 @@ final class RecordingDelegate: LoopTaskDelegate {
         inner.task(task, didReceiveInformational: head)
     }
 
-    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
         inner.task(task, didReceiveTrailers: trailers)
     }
 

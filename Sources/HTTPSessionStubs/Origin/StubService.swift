@@ -14,7 +14,7 @@ final class StubService: @unchecked Sendable {
     private let timer = LoopTimer()
     private var work: Task<Void, Never>?
     private var response = StubResponse()
-    private var trailers = HTTPFields()
+    private var trailers = HeaderFields()
     private var reader: (any BodyReader)?
     private var sent = 0
 
@@ -111,7 +111,7 @@ final class StubService: @unchecked Sendable {
     }
 
     private func sendHead() {
-        let (fields, trailers): (HTTPFields, HTTPFields)
+        let (fields, trailers): (HeaderFields, HeaderFields)
         do throws(SessionError) {
             (fields, trailers) = (try response.headers.checked(), try response.trailers.checked())
         } catch {

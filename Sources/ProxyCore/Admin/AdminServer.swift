@@ -72,7 +72,7 @@ final class AdminServer: @unchecked Sendable {
     var readingToken: AdminToken? { configuration.isRemote ? source.token : nil }
 
     /// What the client that has sent a request may do.
-    func access(_ fields: borrowing HTTPFields) -> AdminAccess {
+    func access(_ fields: borrowing HeaderFields) -> AdminAccess {
         let token = source.token
         return AdminAccess(
             isRemote: configuration.isRemote,

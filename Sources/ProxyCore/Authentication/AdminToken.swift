@@ -30,7 +30,7 @@ package struct AdminToken: Equatable, Sendable {
 
     /// Whether a request's Authorization has the token: as a bearer token (RFC 6750), or as the password of any user
     /// (RFC 7617), which browsers ask for.
-    func admits(_ fields: borrowing HTTPFields) -> Bool {
+    func admits(_ fields: borrowing HeaderFields) -> Bool {
         switch PresentedCredentials(fields, in: .authorization) {
         case .bearer(let token): SecretDigest.areEqual(digest, SecretDigest.sha256(token))
         case .basic(_, let password): SecretDigest.areEqual(digest, SecretDigest.sha256(password))

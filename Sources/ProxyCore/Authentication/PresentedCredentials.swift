@@ -11,7 +11,7 @@ enum PresentedCredentials: Equatable {
     case bearer(token: [UInt8])
 
     /// - Parameter field: `Authorization` at the admin listener, which is a server and no proxy.
-    init(_ fields: borrowing HTTPFields, in field: FieldName = .proxyAuthorization) {
+    init(_ fields: borrowing HeaderFields, in field: FieldName = .proxyAuthorization) {
         self = .none
         guard let index = fields.first(field), fields.next(field, after: index) == nil else { return }
         let value = Array(copying: fields.value(at: index))

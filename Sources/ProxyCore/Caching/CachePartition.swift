@@ -7,7 +7,7 @@ enum CachePartition {
     /// The user whose stored responses a private cache may use. Without authentication the request's credentials stand
     /// for the user, and requests without credentials share a partition. No partition sees the private responses of
     /// another.
-    static func bytes(of user: [UInt8]?, _ fields: HTTPFields) -> [UInt8] {
+    static func bytes(of user: [UInt8]?, _ fields: HeaderFields) -> [UInt8] {
         if let user { return user }
         guard fields.containsAny(of: credentials) else { return [] }
         var bytes: [UInt8] = []

@@ -59,7 +59,7 @@ extension ConfigurationReader {
     /// Whether a field of that name may be changed.
     func fieldName(_ name: String, _ element: DocumentElement) -> Bool {
         let bytes = Array(name.utf8)
-        guard HTTPFields.isValidName(bytes.span) else {
+        guard HeaderFields.isValidName(bytes.span) else {
             element.report("not a field name", remedy: "write letters, digits and hyphens, as in \"X-Request-Source\"")
             return false
         }
@@ -142,7 +142,7 @@ extension ConfigurationReader {
 
     /// The value, if it is a valid field value.
     func fieldValue(_ value: [UInt8], _ element: DocumentElement, _ what: String) -> [UInt8]? {
-        if HTTPFields.isValidValue(value.span) { return value }
+        if HeaderFields.isValidValue(value.span) { return value }
         element.report(
             "\(what) holds a line break or another control character, or white space at an end: no field can",
             remedy: "write one line"

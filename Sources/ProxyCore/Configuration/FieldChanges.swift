@@ -26,8 +26,8 @@ package struct FieldChanges: Sendable, Equatable {
     package private(set) var added: [Setting] = []
     package private(set) var removed: [String] = []
     private var removedNames = RemovedNames()
-    private var settings = HTTPFields()
-    private var additions = HTTPFields()
+    private var settings = HeaderFields()
+    private var additions = HeaderFields()
 
     package init() {}
 
@@ -87,19 +87,19 @@ package struct FieldChanges: Sendable, Equatable {
         return SecretDigest.sha256(bytes)
     }
 
-    package func apply(to fields: inout HTTPFields) {
+    package func apply(to fields: inout HeaderFields) {
         removeNames(from: &fields)
         addValues(to: &fields)
     }
 
     /// Removes the fields to remove, and the fields to set.
-    func removeNames(from fields: inout HTTPFields) {
+    func removeNames(from fields: inout HeaderFields) {
         guard !removedNames.isEmpty else { return }
         fields.removeAll { fields, index in removedNames.contains(fields, index) }
     }
 
     /// Adds the fields to set and to add.
-    func addValues(to fields: inout HTTPFields) {
+    func addValues(to fields: inout HeaderFields) {
         for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
         for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
     }
@@ -122,7 +122,7 @@ private struct RemovedNames: Sendable, Equatable {
         lengthsOfOthers |= Self.bit(of: name.count)
     }
 
-    func contains(_ fields: borrowing HTTPFields, _ index: Int) -> Bool {
+    func contains(_ fields: borrowing HeaderFields, _ index: Int) -> Bool {
         let id = fields.id(at: index)
         guard id == .other else { return known.contains(id) }
         let name = fields.name(at: index)

@@ -66,7 +66,7 @@ struct UpgradeOffer {
     /// Makes the request's head for an origin connection of its own.
     ///
     /// - Parameter fields: end-to-end fields and Via, as `OriginFields` makes them.
-    func request(_ head: borrowing RequestHead, authority: String, fields: borrowing HTTPFields) -> ByteBuffer {
+    func request(_ head: borrowing RequestHead, authority: String, fields: borrowing HeaderFields) -> ByteBuffer {
         var request = ByteBuffer()
         request.appendRequestLine(head.method, target: head.target)
         request.append("Host: ")

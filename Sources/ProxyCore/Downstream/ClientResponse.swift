@@ -40,7 +40,7 @@ struct ClientResponse {
     }
 
     private(set) var form = Form()
-    private(set) var trailers: HTTPFields?
+    private(set) var trailers: HeaderFields?
     private(set) var hasBegun = false
     private(set) var status = 0
 
@@ -152,7 +152,7 @@ struct ClientResponse {
         if isChunked { output.appendChunkEnd() }
     }
 
-    mutating func addTrailers(_ fields: borrowing HTTPFields) {
+    mutating func addTrailers(_ fields: borrowing HeaderFields) {
         trailers = copy fields
     }
 

@@ -42,7 +42,7 @@ final class ClientWriter: ResponseStage {
     var hasBegun: Bool { response.hasBegun }
     /// The status; 0 before the head.
     var status: Int { response.status }
-    var trailers: HTTPFields? { response.trailers }
+    var trailers: HeaderFields? { response.trailers }
     /// Whether the connection can be used for another request after this response.
     var persists: Bool { response.persists }
     /// Whether the end of the connection ends the body for the client.
@@ -92,7 +92,7 @@ final class ClientWriter: ResponseStage {
         return (count, .pause)
     }
 
-    override func receive(trailers: borrowing HTTPFields) {
+    override func receive(trailers: borrowing HeaderFields) {
         if response.hasBegun { response.addTrailers(trailers) }
     }
 

@@ -12,7 +12,7 @@ enum ErrorPage {
         """
 
     /// Whether a request asks for HTML by name, as browsers do. Programs that ask for anything get the problem document.
-    static func isWanted(by fields: borrowing HTTPFields) -> Bool {
+    static func isWanted(by fields: borrowing HeaderFields) -> Bool {
         var index = fields.first(.accept)
         var wants = false
         while let current = index {

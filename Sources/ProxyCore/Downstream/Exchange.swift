@@ -45,7 +45,7 @@ final class Exchange {
     /// The client's `Expect: 100-continue`.
     private var expectation = ContinueExpectation()
     /// The trailers of the request; nil until its body has ended.
-    private var trailers: HTTPFields?
+    private var trailers: HeaderFields?
     /// The memory of the latest request to an origin.
     private var memory = RequestMemory()
     /// A request that is still waiting after this many reloads in a row fails.
@@ -321,7 +321,7 @@ final class Exchange {
     }
 
     /// The fields of the client's request that are sent to an origin.
-    func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
+    func clientFields(keepsExpectation: Bool = false) -> HeaderFields {
         OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
     }
 
@@ -372,14 +372,14 @@ final class Exchange {
     }
 
     /// The client's HTTP/2 stream has ended.
-    func streamEnded(trailers: HTTPFields?) {
+    func streamEnded(trailers: HeaderFields?) {
         guard !isOver else { return }
         body.streamEnded()
         if body.isComplete { finishSending(trailers: trailers) } else { inputEnded() }
     }
 
-    private func finishSending(trailers: HTTPFields? = nil) {
-        self.trailers = trailers ?? HTTPFields()
+    private func finishSending(trailers: HeaderFields? = nil) {
+        self.trailers = trailers ?? HeaderFields()
         if let hooks, !hooks.canEndBody() { return }
         origin.finishSending(trailers: trailers)
     }
@@ -412,7 +412,7 @@ final class Exchange {
     }
 
     /// A redirected request is sent: determines whether the origin gets the client's expectation.
-    func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HTTPFields) {
+    func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HeaderFields) {
         expectation.follow(
             keepsBody: keepsBody,
             bodyHasBegun: bodyHasBegun,
@@ -629,7 +629,8 @@ final class Exchange {
     // MARK: - Hooks
 
     /// Prepares the hooks for the request that is about to be sent.
-    private func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
+    private func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HeaderFields)
+    {
         let hooks = HookStage(
             rules,
             of: self,
@@ -765,7 +766,7 @@ final class Exchange {
     func relayDidReceive(_ data: borrowing Span<UInt8>) -> BodyFlow { isOver ? .pause : writer.receive(data) }
 
     /// The relay's connection has carried a complete ordinary response.
-    func relayDidCompleteResponse(trailers: borrowing HTTPFields) {
+    func relayDidCompleteResponse(trailers: borrowing HeaderFields) {
         guard !isOver else { return }
         if trailers.count > 0 { writer.receive(trailers: trailers) }
         writer.writeEnd()

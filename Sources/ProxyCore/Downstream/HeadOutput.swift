@@ -8,16 +8,16 @@ protocol HeadOutput: ~Copyable {
     mutating func begin(status: Int)
     /// Begins a head with a reason phrase of its own, which HTTP/2 does not have.
     mutating func begin(status: Int, phrase: (inout ByteBuffer) -> Void)
-    /// Adds the fields that are forwarded (`HTTPFields.isHopByHop`).
+    /// Adds the fields that are forwarded (`HeaderFields.isHopByHop`).
     ///
     /// - Parameter omitted: is not added either.
     mutating func appendEndToEnd(
-        _ fields: borrowing HTTPFields,
+        _ fields: borrowing HeaderFields,
         _ options: ConnectionOptions,
         omitting omitted: FieldName?
     )
     /// Adds the field at `index`.
-    mutating func append(_ fields: borrowing HTTPFields, at index: Int)
+    mutating func append(_ fields: borrowing HeaderFields, at index: Int)
     /// Adds a field of which name and value are valid.
     mutating func append(name: borrowing Span<UInt8>, _ value: [UInt8])
     /// Adds a field whose value `write` appends.
@@ -51,14 +51,14 @@ extension ByteBuffer: HeadOutput {
     }
 
     mutating func appendEndToEnd(
-        _ fields: borrowing HTTPFields,
+        _ fields: borrowing HeaderFields,
         _ options: ConnectionOptions,
         omitting omitted: FieldName?
     ) {
         fields.serializeEndToEnd(options, omitting: omitted, into: &self)
     }
 
-    mutating func append(_ fields: borrowing HTTPFields, at index: Int) {
+    mutating func append(_ fields: borrowing HeaderFields, at index: Int) {
         fields.serializeField(at: index, into: &self)
     }
 

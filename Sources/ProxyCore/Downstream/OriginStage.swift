@@ -102,7 +102,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     func send(_ bytes: borrowing Span<UInt8>) { task?.send(bytes) }
 
-    func finishSending(trailers: HTTPFields?) { task?.finishSending(trailers: trailers ?? HTTPFields()) }
+    func finishSending(trailers: HeaderFields?) { task?.finishSending(trailers: trailers ?? HeaderFields()) }
 
     /// Sends the bytes that the former task did not.
     func sendCarried(by send: (borrowing Span<UInt8>) -> Void) {
@@ -174,7 +174,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
 
-    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
         if current != nil { next?.receive(trailers: trailers) }
     }
 
@@ -238,7 +238,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         return next.receive(data, followedBy: more)
     }
 
-    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {
+    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
         if current != nil { next?.receive(trailers: trailers) }
     }
 

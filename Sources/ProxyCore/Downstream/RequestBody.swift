@@ -22,7 +22,7 @@ struct RequestBody {
     }
 
     /// The trailers of a chunked body that may be forwarded; complete when the body is.
-    private(set) var trailers = HTTPFields()
+    private(set) var trailers = HeaderFields()
 
     private var state = State.complete
     private var chunks = ChunkedDecoder()
@@ -39,7 +39,7 @@ struct RequestBody {
     /// - Returns: a problem when the body is known to be too large.
     mutating func begin(_ framing: BodyFraming, limit: Int?) -> Problem? {
         received = 0
-        if trailers.count > 0 { trailers = HTTPFields() }
+        if trailers.count > 0 { trailers = HeaderFields() }
         self.limit = limit ?? Int.max
         switch framing {
         case .none, .length(0):

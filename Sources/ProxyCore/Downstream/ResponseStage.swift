@@ -28,7 +28,7 @@ class ResponseStage {
     }
 
     /// Receives the trailer section.
-    func receive(trailers: borrowing HTTPFields) { preconditionFailure("a subclass overrides this") }
+    func receive(trailers: borrowing HeaderFields) { preconditionFailure("a subclass overrides this") }
 
     /// The response is complete, or has failed.
     func receiveEnd(_ error: SessionError?) { preconditionFailure("a subclass overrides this") }

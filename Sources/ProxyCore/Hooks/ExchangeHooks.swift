@@ -19,7 +19,7 @@ final class ExchangeHooks {
     private(set) var url: AbsoluteURL?
     private var method = HTTPMethod.get
     /// The client's fields that are still sent, without the fields that the configuration adds for a host.
-    private var fields: HTTPFields?
+    private var fields: HeaderFields?
 
     private(set) var replayBuffer: ReplayBuffer?
     /// The hop that follows when the current response is over.
@@ -43,7 +43,7 @@ final class ExchangeHooks {
         let url: AbsoluteURL
         let method: HTTPMethod
         let before: RedirectHook
-        let fields: HTTPFields?
+        let fields: HeaderFields?
         /// The task that received the redirect; nil when it came from the cache.
         var task: LoopTask?
         /// The redirected request was made, perhaps under an earlier policy.
@@ -169,7 +169,7 @@ final class ExchangeHooks {
     /// The fields of a hop's request.
     ///
     /// - Parameter client: the fields of the client's request.
-    func fields(of plan: RedirectHook.Plan, on route: Route, client: @autoclosure () -> HTTPFields) -> HTTPFields {
+    func fields(of plan: RedirectHook.Plan, on route: Route, client: @autoclosure () -> HeaderFields) -> HeaderFields {
         var fields = fields ?? client()
         RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
         plan.changes?.removeNames(from: &fields)
@@ -244,7 +244,7 @@ final class ExchangeHooks {
     }
 
     /// Removes fields that a host sends about itself: this client would apply them to the host that it requested.
-    private static func removeSelfStatements(from fields: inout HTTPFields) {
+    private static func removeSelfStatements(from fields: inout HeaderFields) {
         fields.removeAll { fields, index in
             switch fields.id(at: index) {
             case .setCookie, .strictTransportSecurity, .altSvc: true

@@ -196,7 +196,7 @@ final class HookStage: ResponseStage {
         return writer.receive(data)
     }
 
-    override func receive(trailers: borrowing HTTPFields) { writer.receive(trailers: trailers) }
+    override func receive(trailers: borrowing HeaderFields) { writer.receive(trailers: trailers) }
 
     override func receiveEnd(_ error: SessionError?) {
         if let failure = hooks.failure { return exchange.fail(failure) }

@@ -44,7 +44,7 @@ final class ResponseRewriter {
 
     /// The rewriter for a response; nil when none of its fields may have to be changed, as in most responses.
     static func make(
-        for fields: borrowing HTTPFields,
+        for fields: borrowing HeaderFields,
         on route: Route,
         isGateway: Bool,
         listener: @autoclosure () -> ListenerConfiguration,
@@ -62,11 +62,11 @@ final class ResponseRewriter {
         .strictTransportSecurity, .altSvc, .location, .contentLocation, .refresh, .setCookie,
     ]
 
-    private static func isNeeded(for fields: borrowing HTTPFields) -> Bool {
+    private static func isNeeded(for fields: borrowing HeaderFields) -> Bool {
         fields.containsAny(of: names) || fields.first(.other) != nil && hasLink(fields)
     }
 
-    private static func hasLink(_ fields: borrowing HTTPFields) -> Bool {
+    private static func hasLink(_ fields: borrowing HeaderFields) -> Bool {
         for index in 0..<fields.count where fields.id(at: index) == .other && isLink(fields.name(at: index)) {
             return true
         }
@@ -87,7 +87,7 @@ final class ResponseRewriter {
     func rewrite<Output: HeadOutput & ~Copyable>(
         _ id: FieldName,
         at index: Int,
-        of fields: borrowing HTTPFields,
+        of fields: borrowing HeaderFields,
         to output: inout Output
     ) -> Bool {
         if mode == .off, !hasBase { return false }
@@ -127,7 +127,7 @@ final class ResponseRewriter {
     private func write<Output: HeadOutput & ~Copyable>(
         _ value: [UInt8]?,
         for index: Int,
-        of fields: borrowing HTTPFields,
+        of fields: borrowing HeaderFields,
         to output: inout Output
     ) -> Bool {
         guard let value else { return false }

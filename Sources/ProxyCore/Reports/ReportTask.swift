@@ -23,7 +23,7 @@ final class ReportTask: LoopTaskDelegate {
         on manager: LoopSession,
         _ completion: @escaping (ReportOutcome) -> Void
     ) {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         fields.append(name: Array("Content-Type".utf8).span, value: Array("application/json".utf8).span)
         fields.append(name: Array("User-Agent".utf8).span, value: Array("pinproxy".utf8).span)
         let request = SessionRequest(

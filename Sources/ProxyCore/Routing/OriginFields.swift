@@ -12,8 +12,8 @@ enum OriginFields {
         from head: borrowing RequestHead,
         via: [UInt8],
         keepsExpectation: Bool = false
-    ) -> HTTPFields {
-        var fields = HTTPFields()
+    ) -> HeaderFields {
+        var fields = HeaderFields()
         write(from: head, via: via, keepsExpectation: keepsExpectation, to: &fields)
         return fields
     }
@@ -23,7 +23,7 @@ enum OriginFields {
         from head: borrowing RequestHead,
         via: [UInt8],
         keepsExpectation: Bool,
-        to fields: inout HTTPFields
+        to fields: inout HeaderFields
     ) {
         // Via, and TE with Connection, beside the client's.
         fields.reserveCapacity(count: head.fields.count + 3, bytes: head.byteCount + via.count + 64)
@@ -53,7 +53,7 @@ enum OriginFields {
     }
 
     /// Whether a Via field names this process (rule 45).
-    static func comesFromUs(_ fields: borrowing HTTPFields, pseudonym: [UInt8]) -> Bool {
+    static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8]) -> Bool {
         var place = fields.first(.via)
         while let index = place {
             let value = fields.value(at: index)

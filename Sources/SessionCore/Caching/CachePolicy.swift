@@ -34,7 +34,7 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
     #endif
 
     /// Adds the directives for the caches between to a request's fields (RFC 9111, section 5.2.1.4).
-    package func addDirectives(to fields: inout HTTPFields) {
+    package func addDirectives(to fields: inout HeaderFields) {
         switch self {
         case .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData:
             fields.append(.cacheControl, "no-cache")

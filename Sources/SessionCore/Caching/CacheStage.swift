@@ -17,7 +17,7 @@ package import ServerTrust
 package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private enum Next {
         case respond(CacheAnswer)
-        case ask(HTTPFields)
+        case ask(HeaderFields)
         case refuse(CacheStatus)
         /// The body has no receiver.
         case nothing
@@ -44,7 +44,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private final class Held {
         let head: ResponseHead
         var body = ByteBuffer()
-        var trailers: HTTPFields?
+        var trailers: HeaderFields?
         /// The result of the response, if it has ended.
         var end: SessionError??
 
@@ -74,7 +74,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private var phase = Phase.lookingUp
     private var isInHead = false
     /// The fields of the latest request to the origin.
-    private var asked = HTTPFields()
+    private var asked = HeaderFields()
     private var held: Held?
     private var unwanted = UnwantedBody()
     private var timer: LoopTimer?
@@ -84,7 +84,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private var expected: Int?
     /// The origin waits for the other requests that read the body.
     private var isHeldByReaders = false
-    private var trailers: HTTPFields?
+    private var trailers: HeaderFields?
 
     // The response that goes on from the store.
     private var body = CacheAnswerBody.memory([])
@@ -140,7 +140,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     /// Begins with a request to the origin: a background refresh.
-    package func refresh(asking fields: HTTPFields) { ask(fields) }
+    package func refresh(asking fields: HeaderFields) { ask(fields) }
 
     private var isOver: Bool {
         if case .over = phase { true } else { false }
@@ -154,7 +154,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     /// Sends the request once more, after it was handed back.
     package func askAgain() { ask(asked) }
 
-    private func ask(_ fields: HTTPFields) {
+    private func ask(_ fields: HeaderFields) {
         phase = .asking
         asked = fields
         held = nil
@@ -470,11 +470,11 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         return flowForReaders()
     }
 
-    override package func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override package func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
         if case .deciding = phase { held?.trailers = copy trailers } else { receive(trailers) }
     }
 
-    private func receive(_ trailers: borrowing HTTPFields) {
+    private func receive(_ trailers: borrowing HeaderFields) {
         switch phase {
         case .relaying: delegate?.stage(self, didReceiveTrailers: trailers)
         // They follow the body.
@@ -789,7 +789,7 @@ package protocol CacheStageDelegate: LoopTaskDelegate {
         followedBy more: borrowing Span<UInt8>
     ) -> (taken: Int, flow: BodyFlow)
 
-    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields)
+    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields)
 
     /// No stored response may be used, and the origin must not be asked, or has failed (`originError`) where a stored
     /// response would have had to be validated.
@@ -816,7 +816,7 @@ extension CacheStageDelegate {
     ) -> (taken: Int, flow: BodyFlow) {
         (data.count, self.stage(stage, didReceive: data))
     }
-    package func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {}
+    package func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {}
     package func stageMustNotAsk(_ stage: CacheStage) {}
     package func stagePatience(_ stage: CacheStage) -> TimeSpan? { nil }
     package func stageDidComplete(_ stage: CacheStage, error: SessionError?) {}

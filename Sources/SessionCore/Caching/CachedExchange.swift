@@ -13,7 +13,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     private let transaction: CacheTransaction
     /// Fields of a background refresh, which has no client and only updates the stored response; nil for other
     /// requests.
-    private let refreshFields: HTTPFields?
+    private let refreshFields: HeaderFields?
     private var stage: CacheStage?
     private var isOver = false
 
@@ -45,8 +45,12 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     }
 
     /// A background refresh, which another transaction has prepared.
-    init(_ task: LoopTask, refreshing transaction: CacheTransaction, asking fields: HTTPFields, _ session: LoopSession)
-    {
+    init(
+        _ task: LoopTask,
+        refreshing transaction: CacheTransaction,
+        asking fields: HeaderFields,
+        _ session: LoopSession
+    ) {
         self.task = task
         self.session = session
         self.transaction = transaction
@@ -188,7 +192,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     }
 
     func stageNeedsRefresh(_ stage: CacheStage) {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         guard let refreshing = transaction.refresh({ fields = $0 }) else { return }
         session.refresh(task, by: refreshing, asking: fields)
     }
@@ -225,7 +229,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
         return .pause
     }
 
-    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {
+    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
         if !isOver { task.delegate.task(task, didReceiveTrailers: trailers) }
     }
 

@@ -19,11 +19,11 @@ public struct CachedResponse: Sendable {
     public let status: Int
     /// The stored fields. They also decide how long the response may be used: a changed `Cache-Control` counts. If the
     /// original fields or these forbid storing, nothing is stored.
-    public var fields: HTTPFields
+    public var fields: HeaderFields
     /// The permitted places.
     public var storagePolicy = StoragePolicy.allowed
 
-    init(status: Int, fields: HTTPFields) {
+    init(status: Int, fields: HeaderFields) {
         self.status = status
         self.fields = fields
     }

@@ -22,7 +22,7 @@ extension LoopSession {
     }
 
     /// Refreshes a stale response in the background, after a task has got it.
-    func refresh(_ task: LoopTask, by transaction: CacheTransaction, asking fields: HTTPFields) {
+    func refresh(_ task: LoopTask, by transaction: CacheTransaction, asking fields: HeaderFields) {
         var request = task.request
         request.method = .get
         request.fields = fields

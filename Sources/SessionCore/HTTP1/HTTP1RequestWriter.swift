@@ -88,7 +88,7 @@ struct HTTP1RequestWriter {
     /// Writes the end of the body.
     ///
     /// - Parameter trailers: only a body in chunks has them (RFC 9112, section 7.1.2); elsewhere they are dropped.
-    mutating func end(trailers: borrowing HTTPFields, into output: inout ByteBuffer) throws(Fault) {
+    mutating func end(trailers: borrowing HeaderFields, into output: inout ByteBuffer) throws(Fault) {
         guard !isComplete else { return }
         if case .length = framing { throw .bodyTooShort }
         output.append("0\r\n")

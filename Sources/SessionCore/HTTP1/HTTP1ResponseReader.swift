@@ -32,7 +32,7 @@ package struct HTTP1ResponseReader: ~Copyable {
     }
 
     package private(set) var head = ResponseHead()
-    package private(set) var trailers = HTTPFields()
+    package private(set) var trailers = HeaderFields()
     private var parser: ResponseHeadParser
     private var chunks = ChunkedDecoder()
     private var state = State.head

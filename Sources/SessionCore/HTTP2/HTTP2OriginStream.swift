@@ -71,7 +71,7 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     /// Trailers go only to servers whose client expects them in both directions: many others (nginx among them) end the
     /// connection at a second field block of a request.
-    private func trailers(of task: LoopTask) -> HTTPFields? {
+    private func trailers(of task: LoopTask) -> HeaderFields? {
         task.request.isFullDuplex && !task.uploadTrailers.isEmpty ? task.uploadTrailers : nil
     }
 

@@ -544,7 +544,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     func didReceiveLastByte() { responseEnd = elapsed }
 
     /// The response is complete. A request that is still going out ends here: the origin does not read the rest of its body.
-    func didReceiveEnd(trailers: borrowing HTTPFields) {
+    func didReceiveEnd(trailers: borrowing HeaderFields) {
         guard let task else { return }
         if responseEnd == TransactionMetrics.absent { responseEnd = elapsed }
         if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }

@@ -131,7 +131,7 @@ package struct RedirectMachine: Sendable {
     }
 
     /// Removes the fields of a request that must not be sent after a hop.
-    package static func prune(_ fields: inout HTTPFields, for hop: Hop, leavesTLS: Bool) {
+    package static func prune(_ fields: inout HeaderFields, for hop: Hop, leavesTLS: Bool) {
         fields.removeAll { fields, index in
             switch fields.id(at: index) {
             case .authorization, .proxyAuthorization, .cookie: hop.crossesOrigins

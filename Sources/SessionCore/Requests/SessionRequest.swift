@@ -22,7 +22,7 @@ public struct SessionRequest: Sendable {
     public var method: HTTPMethod
     /// The request target in origin form, as it stands on the wire: `/v1/items?page=2`, or `*` with OPTIONS.
     package var target: [UInt8]
-    package var fields: HTTPFields
+    package var fields: HeaderFields
     /// How many bytes `LoopTask.send` will give; it makes the framing fields.
     public var bodyLength: RequestBodyLength
     /// Instead of the endpoint's, for this request alone; nil for those.
@@ -38,7 +38,7 @@ public struct SessionRequest: Sendable {
         endpoint: Endpoint,
         method: HTTPMethod,
         target: [UInt8],
-        fields: HTTPFields,
+        fields: HeaderFields,
         bodyLength: RequestBodyLength = .none,
         timeouts: TaskTimeouts? = nil
     ) {
@@ -67,7 +67,7 @@ extension SessionRequest {
         endpoint: Endpoint,
         method: HTTPMethod,
         target: String,
-        fields: HTTPFields = HTTPFields(),
+        fields: HeaderFields = HeaderFields(),
         bodyLength: RequestBodyLength = .none
     ) throws(SessionError) {
         let bytes = Array(target.utf8)
@@ -80,7 +80,7 @@ extension SessionRequest {
     }
 
     /// Refuses what would let a caller's fields contradict the framing (request smuggling), or another's connection.
-    package static func check(method: HTTPMethod, fields: HTTPFields) throws(SessionError) {
+    package static func check(method: HTTPMethod, fields: HeaderFields) throws(SessionError) {
         guard method != .connect, method != .trace else {
             throw SessionError(.requestInvalid, "\(method) requests are not made by a session.")
         }

@@ -45,7 +45,7 @@ public final class LoopTask {
     /// The end of the body has been given.
     var uploadEnded = false
     /// The trailers behind the body.
-    package private(set) var uploadTrailers = HTTPFields()
+    package private(set) var uploadTrailers = HeaderFields()
     /// The delegate wants no more of the response for now.
     var pausedByDelegate = false
     private var heldBack = false
@@ -145,10 +145,10 @@ public final class LoopTask {
     package func takeUnsentBody(into buffer: inout ByteBuffer) { swap(&buffer, &unsent) }
 
     /// Marks the request body as complete.
-    public func finishSending() { finishSending(trailers: HTTPFields()) }
+    public func finishSending() { finishSending(trailers: HeaderFields()) }
 
     /// The same, with trailers: they go to an HTTP/1.1 origin behind a body of unknown length, and nowhere else.
-    package func finishSending(trailers: HTTPFields) {
+    package func finishSending(trailers: HeaderFields) {
         guard !uploadEnded else { return }
         if trailers.count > 0 { uploadTrailers = trailers }
         uploadEnded = true

@@ -51,7 +51,7 @@ open class LoopTaskDelegate {
     open func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { .proceed }
 
     /// The trailer section (RFC 9110, section 6.5).
-    open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {}
+    open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {}
 
     #if Cache
     /// The response is about to be stored in the session's cache; nothing of its body has come.

@@ -71,7 +71,7 @@ public final class LoopStreamTask {
             endpoint: endpoint,
             method: .connect,
             target: [UInt8(ascii: "/")],
-            fields: HTTPFields(),
+            fields: HeaderFields(),
             timeouts: timeouts
         )
         task = session.makeTask(with: request, delegate: bridge, isLate: isLate)

@@ -124,7 +124,7 @@ package final class StubExchange: @unchecked Sendable {
     ///   - status: 200 to 599.
     ///   - fields: with a `Content-Length` or without.
     ///   - bodyLength: the value of `Content-Length` when `fields` have none; nil: the length is not known beforehand.
-    package func respond(status: Int, fields: HTTPFields, bodyLength: Int?) {
+    package func respond(status: Int, fields: HeaderFields, bodyLength: Int?) {
         guard owner != nil, !isEnded else { return }
         pending.append("HTTP/1.1 ")
         pending.append(decimal: status)
@@ -156,7 +156,7 @@ package final class StubExchange: @unchecked Sendable {
     }
 
     /// Ends the response. Trailers are sent behind a body whose length was not known beforehand.
-    package func finish(trailers: HTTPFields = HTTPFields()) {
+    package func finish(trailers: HeaderFields = HeaderFields()) {
         guard owner != nil, !isEnded else { return }
         isEnded = true
         if isChunked {

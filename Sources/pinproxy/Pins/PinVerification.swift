@@ -37,7 +37,7 @@ struct PinVerification {
                             endpoint: endpoint,
                             method: .head,
                             target: Array("/".utf8),
-                            fields: HTTPFields()
+                            fields: HeaderFields()
                         )
                         let delegate = VerifyingDelegate()
                         let task = manager.dataTask(with: request, delegate: delegate)

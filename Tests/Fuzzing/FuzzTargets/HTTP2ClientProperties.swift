@@ -18,7 +18,7 @@ enum HTTP2ClientProperties {
         var statuses: [Int] = []
         /// Of complete bodies only: a malformed body may be detected at different places.
         var bodyBytes = 0
-        var trailers = HTTPFields()
+        var trailers = HeaderFields()
         var isComplete = false
         var closes = 0
     }

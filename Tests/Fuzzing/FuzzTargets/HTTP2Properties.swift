@@ -37,7 +37,7 @@ enum HTTP2Properties {
         var faults: [RequestFault] = []
         /// The length of complete bodies only: a malformed body may be detected at different places.
         var bodyBytes = 0
-        var trailers: [HTTPFields] = []
+        var trailers: [HeaderFields] = []
         var ends = 0
         var closes: [HTTP2ErrorCode] = []
     }

@@ -98,7 +98,7 @@ enum MessageProperties {
         }
     }
 
-    private static func check(_ fields: HTTPFields) throws(FuzzFinding) {
+    private static func check(_ fields: HeaderFields) throws(FuzzFinding) {
         for (name, value) in fields.list where (name + value).utf8.contains(where: { $0 == 13 || $0 == 10 || $0 == 0 })
         {
             throw FuzzFinding("a line break or NUL in the field \(name.debugDescription)")

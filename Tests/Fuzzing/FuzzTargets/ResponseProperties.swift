@@ -26,9 +26,9 @@ enum ResponseProperties {
     private struct Reading {
         var informational: [Int] = []
         var status: Int?
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         var data: [UInt8] = []
-        var trailers = HTTPFields()
+        var trailers = HeaderFields()
         var isReusable = false
         var outcome = Outcome.needMore
 

@@ -25,7 +25,7 @@ enum SessionProperties {
                     clientNonce: "c"
                 )
             else { continue }
-            guard HTTPFields.isValidValue(Array(answer.utf8).span) else {
+            guard HeaderFields.isValidValue(Array(answer.utf8).span) else {
                 throw FuzzFinding("the answer is no field value: \(answer)")
             }
             let parameters = HTTPChallenge.list(Array(answer.utf8)).first?.parameters ?? [:]
@@ -38,7 +38,7 @@ enum SessionProperties {
     /// time.
     private static func cookies(_ bytes: [UInt8]) throws(FuzzFinding) {
         guard let url, let cookie = Cookie(setCookie: bytes, from: url, at: now) else { return }
-        guard HTTPFields.isValidValue(Array("\(cookie.name)=\(cookie.value)".utf8).span) else {
+        guard HeaderFields.isValidValue(Array("\(cookie.name)=\(cookie.value)".utf8).span) else {
             throw FuzzFinding("the cookie is no field value: \(cookie)")
         }
         guard ["www.example.com", "example.com"].contains(cookie.domain.description), cookie.path.hasPrefix("/"),

@@ -7,7 +7,7 @@ import Testing
 @Suite("Reading WWW-Authenticate")
 struct HTTPChallengeTests {
     private static func read(_ values: String...) throws -> [HTTPChallenge] {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for value in values { try fields.append(name: "WWW-Authenticate", value: value) }
         return HTTPChallenge.challenges(in: fields)
     }

@@ -100,7 +100,7 @@ struct CookieTests {
     )
     func matching(text: String, sent: String) throws {
         let storage = CookieStorage()
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for line in [
             "gone=0; Max-Age=0", "wide=2; Domain=example.com; Path=/", "deep=1; Path=/a", "secure=4; Path=/; Secure",
         ] {
@@ -117,7 +117,7 @@ struct CookieTests {
         let storage = CookieStorage()
         let url = try Self.url("https://a.example/")
         func take(_ line: String, from url: AbsoluteURL) throws {
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             try fields.append(name: "Set-Cookie", value: line)
             storage.storeCookies(of: fields, from: url, at: CookieStorage.now)
         }

@@ -8,7 +8,7 @@ import Testing
 @Suite("The name of a response's file", .onOwnThreads)
 struct SuggestedFilenameTests {
     private func name(_ disposition: String?, _ url: String = "https://a.example/folder/file.txt?q=/x#/y") -> String? {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         if let disposition { try? fields.append(name: "Content-Disposition", value: disposition) }
         return SuggestedFilename.of(fields, url: url)
     }

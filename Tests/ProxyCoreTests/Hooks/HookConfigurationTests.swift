@@ -47,7 +47,7 @@ struct HookConfigurationTests {
         #expect(entry.responses.acceptableStatusCodes?.description == "200, 300-399")
         #expect(entry.responses.acceptableContentTypes?.map(\.description) == ["text/*"])
         #expect(entry.responses.rules[0].minBytes == 1024 && entry.responses.rules[0].maxBytes == 2048)
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         for (name, value) in [("x-s", "old"), ("X-R", "1"), ("X-O", "1")] {
             try fields.append(name: name, value: value)
         }
@@ -193,7 +193,7 @@ struct HookConfigurationTests {
         for contents in ["s3cret", "s3cret\n", "s3cret\r\n"] {
             let outcome = try load(contents)
             let hooks = try #require(outcome.snapshot?.policy(for: try Host("a.test")).hooks)
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             hooks.headers.request.apply(to: &fields)
             #expect(fields.value(for: "Authorization") == "Bearer s3cret")
             #expect(hooks.givesCredentials)

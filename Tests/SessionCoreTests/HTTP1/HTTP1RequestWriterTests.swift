@@ -14,7 +14,7 @@ struct HTTP1RequestWriterTests {
         fields: [(String, String)] = [],
         bodyLength: RequestBodyLength = .none
     ) throws -> SessionRequest {
-        var list = HTTPFields()
+        var list = HeaderFields()
         for (name, value) in fields { try list.append(name: name, value: value) }
         return try SessionRequest(
             endpoint: TestSession.endpoint(host, port: 1, scheme: scheme),
@@ -40,7 +40,7 @@ struct HTTP1RequestWriterTests {
         #expect(!written.contains("Content-Length") && !written.contains("Transfer-Encoding"))
         #expect(writer.isComplete)
         // Ending it writes nothing.
-        try writer.end(trailers: HTTPFields(), into: &output)
+        try writer.end(trailers: HeaderFields(), into: &output)
         #expect(text(output) == written)
     }
 
@@ -64,7 +64,7 @@ struct HTTP1RequestWriterTests {
             try writer.append(Array(piece.utf8).span, into: &output)
         }
         #expect(writer.isComplete)
-        var trailers = HTTPFields()
+        var trailers = HeaderFields()
         try trailers.append(name: "X-Sum", value: "1")
         try writer.end(trailers: trailers, into: &output)
         #expect(text(output) == "hello")
@@ -89,7 +89,9 @@ struct HTTP1RequestWriterTests {
         #expect(throws: HTTP1RequestWriter.Fault.bodyTooLong) {
             try writer.append(Array("lo!".utf8).span, into: &output)
         }
-        #expect(throws: HTTP1RequestWriter.Fault.bodyTooShort) { try writer.end(trailers: HTTPFields(), into: &output) }
+        #expect(throws: HTTP1RequestWriter.Fault.bodyTooShort) {
+            try writer.end(trailers: HeaderFields(), into: &output)
+        }
         #expect(text(output) == "hel" && !writer.isComplete)
         for length in [RequestBodyLength.none, .bytes(0)] {
             writer.begin(try request(bodyLength: length), into: &output)
@@ -112,7 +114,7 @@ struct HTTP1RequestWriterTests {
             try writer.append(Array(piece.utf8).span, into: &output)
         }
         #expect(!writer.isComplete)
-        var trailers = HTTPFields()
+        var trailers = HeaderFields()
         try trailers.append(name: "X-Sum", value: "1")
         try writer.end(trailers: trailers, into: &output)
         #expect(writer.isComplete)
@@ -130,7 +132,7 @@ struct HTTP1RequestWriterTests {
         var output = ByteBuffer()
         writer.begin(try request(.post, bodyLength: .unknown), into: &output)
         output.removeAll()
-        try writer.end(trailers: HTTPFields(), into: &output)
+        try writer.end(trailers: HeaderFields(), into: &output)
         #expect(text(output) == "0\r\n\r\n")
     }
 

@@ -350,7 +350,7 @@ struct HTTP2OriginBehaviourTests {
         let session = try TestSession()
         let endpoint = try endpoint(origin)
         for accepts in [false, true, false, true] {
-            var fields = HTTPFields()
+            var fields = HeaderFields()
             if accepts { fields.append(.te, "trailers") }
             let request = SessionRequest(endpoint: endpoint, method: .get, target: Array("/".utf8), fields: fields)
             let delegate = RecordingDelegate()

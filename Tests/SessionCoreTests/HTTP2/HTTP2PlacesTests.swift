@@ -72,7 +72,7 @@ struct HTTP2PlacesTests {
 
     /// So many and so large heads that not all of them go out before the server's settings come.
     private func startMany(_ session: TestSession, _ endpoint: Endpoint) throws -> [(LoopTask, RecordingDelegate)] {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         // Together more than the buffers of both sockets hold.
         for _ in 0..<4 { try fields.append(name: "x-large", value: String(repeating: "x", count: 60_000)) }
         return try (0..<100).map { _ in

@@ -74,7 +74,7 @@ final class TestSession {
         _ endpoint: Endpoint,
         _ method: HTTPMethod = .get,
         target: String = "/",
-        fields: HTTPFields = HTTPFields(),
+        fields: HeaderFields = HeaderFields(),
         bodyLength: RequestBodyLength = .none
     ) throws -> LoopTask {
         let request = try SessionRequest(
@@ -113,7 +113,7 @@ final class RecordingDelegate: LoopTaskDelegate {
     private(set) var head: ResponseHead?
     private(set) var body: [UInt8] = []
     private(set) var dataCalls = 0
-    private(set) var trailers = HTTPFields()
+    private(set) var trailers = HeaderFields()
     private(set) var error: SessionError?
     private(set) var metrics = TaskMetrics()
     private(set) var completions = 0
@@ -165,7 +165,7 @@ final class RecordingDelegate: LoopTaskDelegate {
         return onData(task)
     }
 
-    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
         note(.trailers)
         self.trailers = copy trailers
         onTrailers(task)

@@ -8,7 +8,7 @@ package struct ChunkReading: Equatable {
     package var isEnded = false
     /// The bytes after the end.
     package var rest = 0
-    package var trailers = HTTPFields()
+    package var trailers = HeaderFields()
     /// Whether the decoder reported inconsistent numbers of consumed bytes, which would be a bug.
     package var miscounted = false
 

@@ -42,7 +42,7 @@ package struct RequestSummary: Equatable {
     package let scheme: RequestHead.Scheme?
     package let port: UInt16?
     package let minorVersion: UInt8
-    package let fields: HTTPFields
+    package let fields: HeaderFields
     package let framing: BodyFraming
     package let keepAlive: Bool
     package let expectsContinue: Bool

@@ -8,7 +8,7 @@ extension HTTP2FieldBlock: HeadOutput {
     mutating func begin(status: Int, phrase: (inout ByteBuffer) -> Void) { add(status: status) }
 
     mutating func appendEndToEnd(
-        _ fields: borrowing HTTPFields,
+        _ fields: borrowing HeaderFields,
         _ options: ConnectionOptions,
         omitting omitted: FieldName?
     ) {
@@ -17,7 +17,7 @@ extension HTTP2FieldBlock: HeadOutput {
         }
     }
 
-    mutating func append(_ fields: borrowing HTTPFields, at index: Int) { add(fields, at: index) }
+    mutating func append(_ fields: borrowing HeaderFields, at index: Int) { add(fields, at: index) }
 
     mutating func append(name: borrowing Span<UInt8>, _ value: [UInt8]) { add(name: name, value: value.span) }
 

@@ -18,7 +18,7 @@ public enum HTTPFieldFault: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 /// Access to fields as text, for configuration and users of the library. The request path uses bytes.
-extension HTTPFields {
+extension HeaderFields {
     /// Appends a field after the existing ones, even after one of the same name.
     ///
     /// - Throws: `HTTPFieldFault`; nothing is appended then.
@@ -72,14 +72,14 @@ extension HTTPFields {
     }
 }
 
-extension HTTPFields: Sequence {
+extension HeaderFields: Sequence {
     /// Every field as text, in order.
     public func makeIterator() -> IndexingIterator<[(name: String, value: String)]> { list.makeIterator() }
 }
 
-extension HTTPFields: Equatable {
+extension HeaderFields: Equatable {
     /// Whether both have the same names (ignoring case) and values in the same order.
-    public static func == (left: HTTPFields, right: HTTPFields) -> Bool {
+    public static func == (left: HeaderFields, right: HeaderFields) -> Bool {
         guard left.count == right.count else { return false }
         for index in 0..<left.count {
             guard left.name(at: index).equalsIgnoringCase(right.name(at: index)),
@@ -90,7 +90,7 @@ extension HTTPFields: Equatable {
     }
 }
 
-extension HTTPFields: CustomStringConvertible {
+extension HeaderFields: CustomStringConvertible {
     /// One line for each field. Secrets are not masked: do not log it.
     public var description: String {
         list.map { "\($0.name): \($0.value)" }.joined(separator: "\n")

@@ -3,14 +3,14 @@ import IOCore
 import Testing
 
 @Suite("Fields")
-struct HTTPFieldsTests {
-    private func fields(_ pairs: [(String, String)]) throws -> HTTPFields {
-        var fields = HTTPFields()
+struct HeaderFieldsTests {
+    private func fields(_ pairs: [(String, String)]) throws -> HeaderFields {
+        var fields = HeaderFields()
         for (name, value) in pairs { try fields.append(name: name, value: value) }
         return fields
     }
 
-    private func wire(_ fields: HTTPFields) -> String {
+    private func wire(_ fields: HeaderFields) -> String {
         var buffer = ByteBuffer()
         fields.serialize(into: &buffer)
         return String(copying: buffer.bytes)
@@ -104,7 +104,7 @@ struct HTTPFieldsTests {
         arguments: ["", "a b", "a:", "a\r\n", "ä", "a\0", "(", "a\u{7F}"]
     )
     func invalidNames(name: String) {
-        var fields = HTTPFields()
+        var fields = HeaderFields()
         #expect(throws: HTTPFieldFault.invalidName(name)) { try fields.append(name: name, value: "x") }
         #expect(fields.isEmpty)
     }

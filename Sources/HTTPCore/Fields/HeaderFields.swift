@@ -5,7 +5,7 @@ package import IOCore
 /// The bytes have the form of the wire (`Name: value` and CRLF for each field), so that serialisation is a copy, and
 /// the memory is reused for the next head. Names keep their case, and are compared case-insensitively. A value cannot
 /// contain CR, LF, NUL or another control character: the `String` methods throw, and the parsers refuse it.
-public struct HTTPFields: Sendable {
+public struct HeaderFields: Sendable {
     struct Entry: Sendable {
         /// The start of the name in `storage`; the value begins two bytes after the end of the name.
         let start: UInt32
@@ -119,7 +119,7 @@ public struct HTTPFields: Sendable {
 
     // MARK: - Writing
 
-    /// Appends a name and a value that are known to be valid: from a parser, or from another `HTTPFields`. Invalid ones
+    /// Appends a name and a value that are known to be valid: from a parser, or from another `HeaderFields`. Invalid ones
     /// stop the program; check others with `isValidName` and `isValidValue` before.
     package mutating func append(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         append(id: FieldName(name), name: name, value: value)
@@ -138,7 +138,7 @@ public struct HTTPFields: Sendable {
     }
 
     /// Copies the field at `index` of `other` to the end.
-    package mutating func append(contentsOf other: borrowing HTTPFields, at index: Int) {
+    package mutating func append(contentsOf other: borrowing HeaderFields, at index: Int) {
         // A valid field stays valid in another list.
         let entry = other.entries[index]
         let start = storage.count
@@ -281,7 +281,7 @@ public struct HTTPFields: Sendable {
     }
 
     /// Removes the fields for which `shouldRemove` returns true.
-    package mutating func removeAll(where shouldRemove: (_ fields: borrowing HTTPFields, _ index: Int) -> Bool) {
+    package mutating func removeAll(where shouldRemove: (_ fields: borrowing HeaderFields, _ index: Int) -> Bool) {
         var kept: [Entry] = []
         kept.reserveCapacity(entries.count)
         for index in entries.indices where !shouldRemove(self, index) { kept.append(entries[index]) }
