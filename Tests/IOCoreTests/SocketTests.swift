@@ -125,6 +125,28 @@ struct SocketTests {
         #expect(received == expected && left == 0)
     }
 
+    @Test("the buffer and the pieces behind it go out in one system call")
+    func gatheredWrites() {
+        var pair: [Int32] = [0, 0]
+        // Such a socket keeps the calls apart: each is a message of its own.
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let stream = StreamSocket(adopting: pair[0])
+        defer { close(pair[1]) }
+        var pending = ByteBuffer()
+        pending.append("head,")
+        let one = stream.write(from: &pending, followedBy: Array("piece".utf8).span)
+        pending.append("head,")
+        let two = stream.write(from: &pending, followedBy: Array("piece,".utf8).span, Array("end".utf8).span)
+        let left = pending.count
+        #expect(one == .bytes(10) && two == .bytes(14) && left == 0)
+        var messages: [String] = []
+        var chunk = [UInt8](repeating: 0, count: 100)
+        while case let got = read(pair[1], &chunk, chunk.count), got > 0 {
+            messages.append(String(decoding: chunk[..<got], as: UTF8.self))
+        }
+        #expect(messages == ["head,piece", "head,piece,end"])
+    }
+
     @Test(
         "addresses are written in their canonical form",
         arguments: [
