@@ -6,12 +6,12 @@ enum ContentCoding: Equatable {
     case deflate
 
     /// The value of `Accept-Encoding`.
-    static let accepted = "gzip, deflate"
+    static let accepted: StaticString = "gzip, deflate"
 
     /// Whether the session may ask for codings: not when the caller does, or asks for a range, which would be one of
     /// the coded body.
     static func mayBeAskedFor(_ fields: HeaderFields) -> Bool {
-        fields.value(for: "Accept-Encoding") == nil && fields.value(for: "Range") == nil
+        !fields.contains(.acceptEncoding) && !fields.contains(.range)
     }
 
     /// The coding of a response's body; nil unless it is the only one and is supported.

@@ -28,7 +28,7 @@ package final class ProgressRelay: @unchecked Sendable {
     func end() {
         let done = lock.withLock {
             isOver = true
-            defer { listeners = listeners.filter(\.value.isPlanned) }
+            defer { if !listeners.isEmpty { listeners = listeners.filter(\.value.isPlanned) } }
             return listeners
         }
         withExtendedLifetime(done) {}

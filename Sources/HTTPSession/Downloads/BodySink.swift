@@ -20,12 +20,12 @@ class BodySink {
         case failed(SessionError)
     }
 
-    /// Prepares for the first request, and may replace it.
+    /// Prepares for the first request; `go` is called with the request to send in its place, or with nil.
     func prepare(
-        _ request: HTTPSessionRequest,
-        then go: @escaping @Sendable (Result<HTTPSessionRequest, SessionError>) -> Void
+        _ request: borrowing HTTPSessionRequest,
+        then go: @escaping @Sendable (_ replacement: HTTPSessionRequest?) -> Void
     ) {
-        go(.success(request))
+        go(nil)
     }
 
     /// Receives the head of the final response.

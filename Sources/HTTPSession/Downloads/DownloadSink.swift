@@ -44,18 +44,19 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     // MARK: Begin
 
     override func prepare(
-        _ request: HTTPSessionRequest,
-        then go: @escaping @Sendable (Result<HTTPSessionRequest, SessionError>) -> Void
+        _ request: borrowing HTTPSessionRequest,
+        then go: @escaping @Sendable (_ replacement: HTTPSessionRequest?) -> Void
     ) {
-        guard let resumption else { return go(.success(request)) }
+        guard let resumption else { return go(nil) }
+        let whole = Self.forTheWhole(copy request)
         let found = makeFile(resumption.fileName)
         found.reopen(at: resumption.received) { [self] isWhole in
             guard isWhole else {
                 self.resumption = nil
-                return go(.success(Self.forTheWhole(request)))
+                return go(whole)
             }
             file = found
-            go(.success(request))
+            go(nil)
         }
     }
 

@@ -157,7 +157,10 @@ final class SessionThread: @unchecked Sendable {
         configuration.temporaryFolder ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp"
     }
 
-    func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint { try endpoint(for: url.origin) }
+    /// Checks a request as it would be sent now.
+    func check(_ request: HTTPSessionRequest) throws(SessionError) -> CheckedRequest {
+        try CheckedRequest(request, additionalHeaders: configuration.additionalHeaders, endpoint: endpoint)
+    }
 
     func endpoint(for origin: Origin) throws(SessionError) -> Endpoint {
         if let known = lock.withLock({ gate.endpoints[origin] }) { return known }

@@ -127,9 +127,9 @@ public final class URLSessionManager: Sendable {
     ///
     /// - Throws: `requestInvalid` when the request cannot be sent, `cancelled` when the session has been invalidated.
     public func dataTask(with request: HTTPSessionRequest) throws(SessionError) -> DataTask {
-        try check(request)
+        let checked = try thread.check(request)
         let delegate = DataTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
-        let task = DataTask(request, delegate: delegate, session: thread)
+        let task = DataTask(request, checked, delegate: delegate, session: thread)
         try thread.add(task)
         return task
     }
@@ -176,9 +176,9 @@ public final class URLSessionManager: Sendable {
     }
 
     func uploadTask(_ request: HTTPSessionRequest, isStreamed: Bool) throws(SessionError) -> UploadTask {
-        try check(request)
+        let checked = try thread.check(request)
         let delegate = UploadTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
-        let task = UploadTask(request, delegate: delegate, session: thread, isStreamed: isStreamed)
+        let task = UploadTask(request, checked, delegate: delegate, session: thread, isStreamed: isStreamed)
         try thread.add(task)
         return task
     }
@@ -234,21 +234,12 @@ public final class URLSessionManager: Sendable {
         _ destination: DownloadDestination?,
         resuming resumption: ResumeData?
     ) throws(SessionError) -> DownloadTask {
-        try check(request)
+        let checked = try thread.check(request)
         let delegate = DownloadTaskDelegate(callbacks: thread.callbacks)
         delegate.destination = destination
-        let task = DownloadTask(request, delegate: delegate, session: thread, resumption: resumption)
+        let task = DownloadTask(request, checked, delegate: delegate, session: thread, resumption: resumption)
         try thread.add(task)
         return task
-    }
-
-    /// Reports errors of a request to the caller, before a task exists.
-    private func check(_ request: HTTPSessionRequest) throws(SessionError) {
-        let url = try RequestURL(request.url)
-        var headers = request.headers
-        headers.appendMissing(of: configuration.additionalHeaders)
-        try SessionRequest.check(method: request.method, fields: try headers.checked())
-        _ = try thread.endpoint(for: url)
     }
 
     /// The tasks that are not complete, in the order of their creation.
@@ -280,7 +271,7 @@ public final class URLSessionManager: Sendable {
     ///
     /// - Throws: `requestInvalid` when the URL is none, or when `serverTrust` refuses it.
     public func endpoint(for url: String) throws(SessionError) -> Endpoint {
-        try thread.endpoint(for: RequestURL(url))
+        try thread.endpoint(for: RequestURL(url).origin)
     }
 
     /// Accepts no new tasks, waits for the end of the existing ones (or cancels them), closes all connections, and

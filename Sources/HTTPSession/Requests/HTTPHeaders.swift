@@ -62,6 +62,7 @@ public struct HTTPHeaders: Sendable, Sequence, ExpressibleByDictionaryLiteral, C
 
     /// Adds the fields of `other` whose names are not here.
     public mutating func appendMissing(of other: HTTPHeaders) {
+        guard !other.isEmpty else { return }
         let present = Set(list.map { $0.name.lowercased() })
         list += other.list.filter { !present.contains($0.name.lowercased()) }
     }

@@ -9,12 +9,13 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
 
     init(
         _ request: HTTPSessionRequest,
+        _ checked: CheckedRequest,
         delegate: DownloadTaskDelegate,
         session: SessionThread,
         resumption: ResumeData? = nil
     ) {
         self.resumption = resumption
-        super.init(request, delegate: delegate, session: session)
+        super.init(request, checked, delegate: delegate, session: session)
     }
 
     /// A download that continues the transfer of a data task.

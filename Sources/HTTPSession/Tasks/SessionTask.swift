@@ -16,6 +16,8 @@ public class SessionTask: @unchecked Sendable {
     /// The collected data, and the hooks of this task alone.
     public let delegate: TaskDelegate
     let session: SessionThread
+    /// The checked form of `originalRequest`.
+    let checkedRequest: CheckedRequest
     /// The execution of the task, for the loop alone.
     private lazy var execution = TaskExecution(self)
 
@@ -39,9 +41,10 @@ public class SessionTask: @unchecked Sendable {
         var successor: SessionTask?
     }
 
-    init(_ request: HTTPSessionRequest, delegate: TaskDelegate, session: SessionThread) {
+    init(_ request: HTTPSessionRequest, _ checked: CheckedRequest, delegate: TaskDelegate, session: SessionThread) {
         taskIdentifier = TaskIdentifiers.next()
         originalRequest = request
+        checkedRequest = checked
         self.delegate = delegate
         self.session = session
         shared = Shared(currentRequest: request)
@@ -51,6 +54,7 @@ public class SessionTask: @unchecked Sendable {
     init(takingOver other: SessionTask, _ machine: TaskMachine, delegate: TaskDelegate) {
         taskIdentifier = TaskIdentifiers.next()
         originalRequest = other.originalRequest
+        checkedRequest = other.checkedRequest
         self.delegate = delegate
         session = other.session
         shared = Shared(machine: machine, currentRequest: other.currentRequest)
@@ -255,9 +259,15 @@ public final class UploadTask: DataTask, @unchecked Sendable {
     /// Whether `taskNeedNewBodyStream` provides the body.
     let isStreamed: Bool
 
-    init(_ request: HTTPSessionRequest, delegate: TaskDelegate, session: SessionThread, isStreamed: Bool) {
+    init(
+        _ request: HTTPSessionRequest,
+        _ checked: CheckedRequest,
+        delegate: TaskDelegate,
+        session: SessionThread,
+        isStreamed: Bool
+    ) {
         self.isStreamed = isStreamed
-        super.init(request, delegate: delegate, session: session)
+        super.init(request, checked, delegate: delegate, session: session)
     }
 
     /// `delegate` with the members of an upload.

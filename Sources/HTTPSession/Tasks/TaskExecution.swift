@@ -12,6 +12,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private let session: SessionThread
     /// The request of the present hop, or of the next.
     private var request: HTTPSessionRequest
+    /// The checked form of `request`; nil until its hop begins.
+    private var checked: CheckedRequest?
     private var redirects = RedirectMachine()
     private var metrics = TaskMetrics()
     private let authenticator: TaskAuthenticator
@@ -44,6 +46,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         session = task.session
         authenticator = TaskAuthenticator(task.session)
         request = task.originalRequest
+        checked = task.checkedRequest
         redirects.escapesLocation = session.configuration.escapesLocation
     }
 
@@ -57,14 +60,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         metrics.fetchStart = session.loop.wallClock
         let sink = makeSink(task)
         self.sink = sink
-        sink.prepare(request) { [self] result in
+        sink.prepare(request) { [self] replacement in
             guard self.task != nil, !isFinishing else { return }
-            switch result {
-            case .success(let request):
-                self.request = request
-                startHop()
-            case .failure(let error): finish(error)
-            }
+            if let replacement { replaceRequest(by: replacement) }
+            startHop()
         }
     }
 
@@ -131,16 +130,28 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     private var cookieStorage: CookieStorage? { request.handlesCookies ? session.configuration.cookieStorage : nil }
 
+    private func replaceRequest(by next: HTTPSessionRequest) {
+        request = next
+        checked = nil
+    }
+
+    private func checkedRequest() throws(SessionError) -> CheckedRequest {
+        if let checked { return checked }
+        let checked = try session.check(request)
+        self.checked = checked
+        return checked
+    }
+
     private func startHop() {
         guard let task else { return }
         do throws(SessionError) {
             request.body = try body(of: request, isFirst: metrics.redirectCount == 0)
-            let place = try RequestURL(request.url)
+            let checked = try checkedRequest()
+            let place = checked.place
+            // One copy for all that read it below.
+            let request = request
             url = AbsoluteURL(origin: place.origin, rest: place.target)
-            var headers = request.headers
-            headers.appendMissing(of: session.configuration.additionalHeaders)
-            var fields = try headers.checked()
-            try SessionRequest.check(method: request.method, fields: fields)
+            var fields = checked.fields
             if let urgency = task.urgency, fields.value(for: "Priority") == nil {
                 try fields.setForRequest("Priority", urgency)
             }
@@ -149,12 +160,12 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             }
             asksForCoding =
                 session.configuration.decodesContent && task is DataTask && ContentCoding.mayBeAskedFor(fields)
-            if asksForCoding { try fields.setForRequest("Accept-Encoding", ContentCoding.accepted) }
+            if asksForCoding { fields.append(.acceptEncoding, ContentCoding.accepted) }
             let cachePolicy = try cachePolicy(request, of: task)
             cachePolicy?.addDirectives(to: &fields)
             try authenticator.authorize(request, &fields, place)
             var sent = SessionRequest(
-                endpoint: try session.endpoint(for: place),
+                endpoint: checked.endpoint,
                 method: request.method,
                 target: place.target,
                 fields: fields,
@@ -527,7 +538,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     private func hopEnded(_ error: SessionError?) {
         if let next, failure == nil, !isCancelled {
-            request = next
+            replaceRequest(by: next)
             startHop()
         } else if failure != nil || isCancelled || !waitsForConnectivity(after: error) {
             finish(failure ?? error)

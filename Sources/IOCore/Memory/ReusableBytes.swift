@@ -53,7 +53,8 @@ package struct ReusableBytes: Sendable {
 
     @inline(never)
     private mutating func grow(to size: Int) {
-        let more = max(size, 2 * memory.count) - memory.count
+        // A field is appended in six pieces: without a smallest size its line would grow three times.
+        let more = max(size, 2 * memory.count, 64) - memory.count
         memory.append(contentsOf: repeatElement(0, count: more))
     }
 }
