@@ -65,7 +65,7 @@ def options() -> argparse.Namespace:
 
 def find_peers(chosen: list[str] | None, binary: Path) -> dict[str, str]:
     found = {}
-    for name in chosen or PEERS:
+    for name in chosen or [name for name, peer in PEERS.items() if peer.is_usual]:
         path = str(binary.resolve()) if name == "pinproxy" and binary.is_file() else PEERS[name].find()
         if name == "pinproxy" and not binary.is_file():
             raise BenchError(f"{binary} is missing: build it (swift build -c release --product pinproxy), name "

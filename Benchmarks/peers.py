@@ -54,6 +54,8 @@ class Peer:
     version_arguments = ["-v"]
     kinds: tuple[str, ...] = (PROXY, GATEWAY)
     stores_on_disk = False
+    is_usual = True
+    """measured without being named"""
 
     def __init__(self, binary: str, origin: Origin, ca: Path) -> None:
         self.binary = binary
@@ -430,4 +432,32 @@ def announced_ports(server: Server, count: int, seconds: float) -> list[int]:
     raise BenchError(f"pinproxy does not listen after {seconds:g} s. Its log:\n{server.log_tail(10)}")
 
 
-PEERS = {peer.name: peer for peer in (Nginx, Pinproxy, HAProxy, Squid)}
+class Floor(Peer):
+    """No proxy: a C program of the system calls, the TLS and a log line that the work cannot do without (Floor/floor.c)."""
+
+    name = "floor"
+    is_usual = False
+
+    @classmethod
+    def find(cls) -> str | None:
+        source = Path(__file__).resolve().parent / "Floor" / "floor.c"
+        binary = source.parent.parent.parent / ".build" / "floor"
+        compiler = shutil.which("cc")
+        if compiler is None:
+            return None
+        binary.parent.mkdir(exist_ok=True)
+        subprocess.run([compiler, "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(binary), str(source),
+                        "-lssl", "-lcrypto"], check=True)
+        return str(binary)
+
+    @classmethod
+    def version(cls, binary: str) -> str:
+        return "floor"
+
+    def launch(self, folder: Path, setup: Setup, patience: float) -> Server:
+        hosts = [f"{port}:{self.origin.ports[host]}:{host}" for host, port in self.ports.items()]
+        command = [*setup.wrapper, self.binary, str(self.ca), str(self.access_log), str(int(setup.caches)), *hosts]
+        return Server(self.name, command, folder / "error.log")
+
+
+PEERS = {peer.name: peer for peer in (Nginx, Pinproxy, HAProxy, Squid, Floor)}
