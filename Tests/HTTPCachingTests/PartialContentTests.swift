@@ -256,6 +256,47 @@ struct PartialContentTests {
         #expect(try part(4..<8) == nil)
     }
 
+    @Test(
+        "3.4: in the store, parts are combined only under the same tag, policy and kind of cache",
+        arguments: [
+            ("\"a\"", PolicyDigest([1, 2, 3]), true, true), ("\"b\"", PolicyDigest([1, 2, 3]), true, false),
+            ("W/\"a\"", PolicyDigest([1, 2, 3]), true, false), ("\"a\"", PolicyDigest([1, 2, 4]), true, false),
+            ("\"a\"", PolicyDigest([1, 2, 3]), false, false),
+        ]
+    )
+    func combinedEntries(tag: String, digest: PolicyDigest, isShared: Bool, isCombined: Bool) throws {
+        func entry(_ start: Int, _ tag: String, _ digest: PolicyDigest, _ options: CacheOptions) throws -> CachedEntry {
+            let response = StoredResponse(
+                status: 206,
+                response: try Stage.fields([("ETag", tag), ("Cache-Control", "max-age=60")]),
+                to: try Stage.request([]),
+                requestTime: Stage.now,
+                responseTime: Stage.now,
+                digest: digest,
+                options
+            )
+            let bytes = StoredBytes(Array(Self.whole[start..<start + 4]))
+            let parts = StoredParts(bytes, at: start, of: 20, isCompletable: true, isInMemoryOnly: false)
+            return CachedEntry(key: try Stage.key(Self.url), response: response, body: .parts(parts))
+        }
+        let older = try entry(0, "\"a\"", PolicyDigest([1, 2, 3]), CacheOptions())
+        let later = try entry(4, tag, digest, CacheOptions(isShared: isShared))
+        let both = later.combined(with: older, in: cache.store.memory.pool, atMost: 1000)
+        #expect(both.parts?.runs.map(\.range) == [isCombined ? 0..<8 : 4..<8])
+    }
+
+    @Test(
+        "parts stay out of files if one of them does",
+        arguments: [(false, false), (false, true), (true, false), (true, true)]
+    )
+    func inMemoryOnly(older: Bool, later: Bool) throws {
+        func part(_ start: Int, _ isInMemoryOnly: Bool) -> StoredParts {
+            StoredParts([1, 2, 3, 4], at: start, of: 8, isCompletable: true, isInMemoryOnly: isInMemoryOnly)
+        }
+        let both = part(0, older).adding(part(4, later), in: cache.store.memory.pool, atMost: 1000)
+        #expect(try #require(both).isInMemoryOnly == (older || later))
+    }
+
     @Test("3.4: a part without the entity tag makes the stored one go, also if it is not stored itself")
     func dropped() throws {
         for (status, fields) in [
@@ -268,6 +309,15 @@ struct PartialContentTests {
             _ = try receive(transaction, status, fields + [("Cache-Control", "no-store")], length: nil)
             transaction.didEnd(isWhole: true)
             #expect(listing == [], "\(status)")
+        }
+        // The same tag, and a length that is another one or unknown.
+        for range in ["bytes 8-11/*", "bytes 8-11/21"] {
+            try fetch(4..<10)
+            let transaction = try transaction([Self.range(8..<12)])
+            _ = try forwarded(transaction)
+            _ = try receive(transaction, 206, Self.head + [("Content-Range", range)], length: 3)
+            transaction.didEnd(isWhole: true)
+            #expect(listing == [], "\(range)")
         }
         // A server that was not accepted in full says nothing about the stored part.
         try fetch(4..<10)
