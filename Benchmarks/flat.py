@@ -222,7 +222,11 @@ def _openssl_request(folder: Path, bits: int) -> None:
 
 
 class Disturbed(Pinproxy):
-    """A second listener with TLS (RSA of 4,096 bits) and a third with passwords (bcrypt)."""
+    """A second listener with TLS (RSA of 4,096 bits) and a third with passwords (bcrypt); bodies of 2 MB are stored on the disk."""
+
+    def __init__(self, binary: str, origin: Origin, ca: Path) -> None:
+        super().__init__(binary, origin, ca)
+        self.store = Path()
 
     def write(self, folder: Path, setup: Setup) -> None:
         _openssl_request(folder, 4096)
@@ -231,6 +235,10 @@ class Disturbed(Pinproxy):
         super().write(folder, setup)
         path = folder / "config.json"
         value = json.loads(path.read_text())
+        self.store = folder / "store"
+        value["cache"] = {"memory": "1MB", "disk": {"path": str(self.store), "size": "1GB"}}
+        value["hosts"][KEPT_HOST]["cache"] = {
+            "rules": [{"path": "/2m", "then": "store", "ttl": "1h"}, {"then": "skip"}]}
         value["listeners"] += [
             {"address": "127.0.0.1:0", "tls": {"certificate": "listener.pem", "key": "listener.key"}},
             {"address": "127.0.0.1:0", "authentication": {"basic": {"file": "users"}}}]
@@ -266,7 +274,18 @@ def disturbances(peer: Disturbed) -> dict[str, Callable[[], None] | None]:
                            "Proxy-Authorization: Basic YmVuY2g6d3Jvbmc=\r\nConnection: close\r\n\r\n".encode())
             while client.recv(65536):
                 pass
-    return {"nothing else": None, "TLS handshakes of a client, RSA 4096": client_handshake,
+
+    def stored_body() -> None:
+        # As if other programs had used the memory since: the disk has to be waited for.
+        for path in peer.store.rglob("*"):
+            if path.is_file() and path.stat().st_size > 1 << 20:
+                with open(path, "rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with Keeper(peer, KEPT_HOST, "/2m") as client:
+            client.ask()
+
+    stored_body()
+    return {"nothing else": None, "bodies of 2 MB from the disk": stored_body, "TLS handshakes of a client, RSA 4096": client_handshake,
             "TLS handshakes with an origin": origin_handshake, "heads of 60 KB": long_head,
             "wrong passwords (bcrypt, cost 10)": password}
 

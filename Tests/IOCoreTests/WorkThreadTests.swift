@@ -49,6 +49,22 @@ struct WorkThreadTests {
         #expect(captured == nil)
     }
 
+    @Test("a thread gives way to others as it was asked to, and changes no other thread's place")
+    func nice() throws {
+        let own = Self.niceValue
+        let found = Monitor<[Int32]>([])
+        for nice in [0, 10] as [Int32] {
+            let thread = WorkThread(name: "work", nice: nice)
+            defer { thread.stop() }
+            thread.submit { found.with { $0.append(Self.niceValue) } }
+            try found.wait(for: "the work") { $0.count == (nice == 0 ? 1 : 2) ? true : nil }
+        }
+        #expect(found.with { $0 } == [own, min(19, own + 10)] && Self.niceValue == own)
+    }
+
+    /// The calling thread's.
+    private static var niceValue: Int32 { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) }
+
     private static func isRunning(_ name: String) -> Bool {
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
         return threads.contains {

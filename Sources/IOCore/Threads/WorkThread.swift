@@ -1,3 +1,5 @@
+import Glibc
+
 /// A thread for blocking work, which starts with its first work and does one piece after the other. It ends with this
 /// object, or with `stop`.
 ///
@@ -10,15 +12,22 @@ package final class WorkThread: @unchecked Sendable {
     }
 
     private let name: String
+    private let nice: Int32
     private let lock = PosixLock()
     private var state = State.notStarted
 
-    /// - Parameter name: of the thread; at most 15 bytes are shown by the system.
-    package init(name: String) { self.name = name }
+    /// - Parameters:
+    ///   - name: of the thread; at most 15 bytes are shown by the system.
+    ///   - nice: how far it gives way to other threads for the processors: added to its nice value, at most 19 (sched(7)).
+    package init(name: String, nice: Int32 = 0) {
+        self.name = name
+        self.nice = nice
+    }
 
     /// A thread that starts now.
     package init(starting name: String) throws(IOFailure) {
         self.name = name
+        nice = 0
         _ = try startedLoop()
     }
 
@@ -45,7 +54,11 @@ package final class WorkThread: @unchecked Sendable {
         case .stopped: return nil
         case .notStarted:
             let loop = try EventLoop()
-            state = .running(loop, try LoopThread(name: name) { loop.run() })
+            state = .running(loop, try LoopThread(name: name) { [nice] in
+                    // On Linux each thread has a nice value of its own (nice(2), C library/kernel differences).
+                    if nice > 0 { _ = Glibc.nice(nice) }
+                    loop.run()
+                })
             return loop
         }
     }

@@ -10,7 +10,8 @@ final class PasswordVerifier: Sendable {
     /// The largest number of passwords that wait.
     static let queueLimit = 32
 
-    private let thread = WorkThread(name: "passwords")
+    /// It gives way to the loops: a hash takes a processor for 50 ms and more, and there may be only one.
+    private let thread = WorkThread(name: "passwords", nice: 10)
     private let waiting = Atomic<Int>(0)
 
     /// - Parameter then: called on the verifier's thread, with whether the password matches the hash.
