@@ -112,6 +112,21 @@ struct AdminRequestTests {
         #expect(problem.status == 421 && problem.code == .misdirectedRequest)
     }
 
+    @Test(
+        "a client that takes the admin listener for the proxy is told so",
+        arguments: [("GET http://a.test/", true), ("CONNECT a.test:443", true), ("GET /", false)]
+    )
+    func takenForTheProxy(line: String, isTold: Bool) throws {
+        let host = line.hasPrefix("CONNECT") ? "a.test:443" : "a.test"
+        guard case .refused(let problem) = try judge("\(line) HTTP/1.1\r\nHost: \(host)\r\n\r\n", isOwnName: false)
+        else {
+            Issue.record("\(line) is served")
+            return
+        }
+        #expect(problem.details.contains("This is the admin listener, and no proxy.") == isTold)
+        #expect(problem.details.contains("admin.allowedHosts") == !isTold)
+    }
+
     @Test("a body is refused")
     func body() throws {
         #expect(name(try judge(request("GET /live", "Content-Length: 1\r\n"))) == "400")

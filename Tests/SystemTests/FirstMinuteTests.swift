@@ -29,6 +29,19 @@ struct FirstMinuteTests {
         #expect(String(decoding: try other.readToEnd(), as: UTF8.self).contains("The method is no token"))
     }
 
+    @Test(
+        "a client that speaks SOCKS is told what pinproxy is",
+        arguments: [[5, 1, 0], [5, 2, 0, 2], [4, 1, 0, 80]]
+    )
+    func unexpectedSOCKS(hello: [UInt8]) throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let client = try stage.proxy.connect()
+        try client.send(hello)
+        #expect(String(decoding: try client.readToEnd(), as: UTF8.self).contains("The client speaks SOCKS"))
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("errorDetails")?.contains("http://ADDRESS:PORT") == true)
+    }
+
     @Test("a browser gets a page, over HTTP/1.1 and without a body for HEAD; programs get the problem document")
     func page() throws {
         let stage = try Stage({ $0.members["access"] = ["denyHosts": ["denied.test"]] }) {

@@ -54,11 +54,12 @@ package final class WorkThread: @unchecked Sendable {
         case .stopped: return nil
         case .notStarted:
             let loop = try EventLoop()
-            state = .running(loop, try LoopThread(name: name) { [nice] in
-                    // On Linux each thread has a nice value of its own (nice(2), C library/kernel differences).
-                    if nice > 0 { _ = Glibc.nice(nice) }
-                    loop.run()
-                })
+            let thread = try LoopThread(name: name) { [nice] in
+                // On Linux each thread has a nice value of its own (nice(2), C library/kernel differences).
+                if nice > 0 { _ = Glibc.nice(nice) }
+                loop.run()
+            }
+            state = .running(loop, thread)
             return loop
         }
     }

@@ -62,6 +62,13 @@ enum AdminRequest {
         access: AdminAccess
     ) throws(Problem) -> AdminRequest {
         guard isOwnName else {
+            if head.form == .absolute || head.form == .authority {
+                throw Problem(
+                    .misdirectedRequest,
+                    "This is the admin listener, and no proxy. Give the client the address of a forward listener, which pinproxy "
+                        + "writes when it starts."
+                )
+            }
             // Invariant 16: a web page must not be able to make a browser read this under a name of the page's own.
             throw Problem(
                 .misdirectedRequest,

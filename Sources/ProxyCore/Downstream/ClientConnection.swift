@@ -163,10 +163,20 @@ final class ClientConnection: ExchangeStream {
         case .failed(let fault):
             worker.loop.disarm(timer)
             phase = .exchange
-            let isTLS = fault == .methodInvalid && bytes.count > 1 && bytes[0] == 0x16 && bytes[1] == 0x03
-            current.refuse(isTLS ? .unexpectedTLS : Problem(fault), keepAlive: false)
+            current.refuse(problem(fault, bytes), keepAlive: false)
         }
         return consumed
+    }
+
+    /// Tells a client of another protocol by its first bytes.
+    private func problem(_ fault: RequestFault, _ bytes: borrowing Span<UInt8>) -> Problem {
+        guard fault == .methodInvalid, bytes.count > 1 else { return Problem(fault) }
+        switch (bytes[0], bytes[1]) {
+        case (0x16, 0x03): return .unexpectedTLS
+        // SOCKS 4 with a command; SOCKS 5 with the number of its methods.
+        case (0x04, 1...2), (0x05, 1...): return .unexpectedSOCKS
+        default: return Problem(fault)
+        }
     }
 
     private func inputEnded() {

@@ -122,6 +122,14 @@ package struct Problem: Error, Sendable {
         )
     }
 
+    /// Refuses the first bytes of SOCKS 4 and 5.
+    static var unexpectedSOCKS: Problem {
+        Problem(
+            .requestInvalid,
+            "The client speaks SOCKS, which pinproxy does not. Give the client the proxy as http://ADDRESS:PORT."
+        )
+    }
+
     /// The known methods that are forwarded to origins.
     static let forwardedMethods: StaticString = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"
 
