@@ -1,7 +1,7 @@
 public import HTTPCore
 import IOCore
 import ServerTrust
-public import SessionCore
+package import SessionCore
 
 /// A cookie as a server has set it (RFC 6265).
 public struct Cookie: Hashable, Sendable {
@@ -16,22 +16,19 @@ public struct Cookie: Hashable, Sendable {
     /// The path below which it is sent.
     public let path: String
     /// Expiry in seconds since 1970; nil: it lives as long as the storage.
-    public let expires: Int64?
+    package let expires: Int64?
     /// Whether it is sent over TLS alone.
     public let isSecure: Bool
     /// Whether scripts must not read it. This library has no scripts.
     public let isHTTPOnly: Bool
 
-    /// A cookie of the program's own.
-    ///
-    /// - Throws: `requestInvalid` for a name that is no token, or a value with characters that a field cannot contain.
-    public init(
+    package init(
         name: String,
         value: String,
         domain: Host,
         isHostOnly: Bool = true,
         path: String = "/",
-        expires: Int64? = nil,
+        expires: Int64?,
         isSecure: Bool = true,
         isHTTPOnly: Bool = false
     ) throws(SessionError) {

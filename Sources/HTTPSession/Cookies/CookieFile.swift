@@ -66,6 +66,7 @@ struct CookieFile: Sendable {
         do throws(IOFailure) {
             try fill(new, document.serialized([.withoutEscapingSlashes]))
             try FileMove.move(new, to: path, replacing: true)
+            try FileMove.synchronizeFolder(of: path)
         } catch {
             FileMove.remove(new)
             throw fault("\(error)")

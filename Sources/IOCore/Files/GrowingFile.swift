@@ -91,6 +91,21 @@ package enum FileMove {
         unlink(source)
     }
 
+    /// Waits until the new name of a moved file is on the disk. Before, a crash of the machine can bring the old file back.
+    package static func synchronizeFolder(of path: String) throws(IOFailure) {
+        let end = path.lastIndex(of: "/")
+        let folder = end.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let descriptor = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY)
+        // A folder that this user may write, but not read.
+        if descriptor < 0, errno == EACCES { return }
+        guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
+        defer { close(descriptor) }
+        // Some file systems cannot.
+        guard fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP else {
+            throw IOFailure(code: errno, during: "fsync")
+        }
+    }
+
     private static func renameToNew(_ source: String, _ target: String) -> Int32 {
         if link(source, target) == 0 { return unlink(source) }
         guard errno == EPERM || errno == EOPNOTSUPP else { return -1 }

@@ -93,10 +93,10 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     public var issuer: String { Certificate.text(of: X509_get_issuer_name(pointer)) }
 
     /// First second of validity, in seconds since 1970 (UTC).
-    public var notBefore: Int64 { Certificate.seconds(X509_get0_notBefore(pointer)) ?? .max }
+    package var notBefore: Int64 { Certificate.seconds(X509_get0_notBefore(pointer)) ?? .max }
 
     /// End of validity, in seconds since 1970 (UTC): like OpenSSL, a certificate counts as expired from this second on.
-    public var notAfter: Int64 { Certificate.seconds(X509_get0_notAfter(pointer)) ?? .min }
+    package var notAfter: Int64 { Certificate.seconds(X509_get0_notAfter(pointer)) ?? .min }
 
     /// The serial number in hexadecimal.
     public var serialNumber: String {

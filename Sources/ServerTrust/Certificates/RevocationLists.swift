@@ -8,7 +8,7 @@ import StrictJSON
 public final class RevocationLists: @unchecked Sendable {
     let pointer: OpaquePointer
     /// The earliest `nextUpdate` among the lists, in seconds since 1970: after that time the list is not valid.
-    public let earliestNextUpdate: Int64
+    package let earliestNextUpdate: Int64
     /// SHA-256 over the lists, whatever their order: equal for equal lists, and different as soon as a list is
     /// reissued.
     package let digest: [UInt8]

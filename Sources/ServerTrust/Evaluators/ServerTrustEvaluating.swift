@@ -57,10 +57,10 @@ public struct PresentedTrust: Sendable {
     /// The trust anchors, unless a policy has its own.
     public var anchors: TrustAnchors
     /// The time of the evaluation in seconds since 1970; `nil` is now.
-    public var time: Int64?
+    package var time: Int64?
 
     /// Makes the input of an evaluation, now or at a given time.
-    public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, time: Int64? = nil) {
+    package init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, time: Int64?) {
         self.chain = chain
         self.staple = staple
         self.anchors = anchors

@@ -58,44 +58,8 @@ public final class TLSVerification: Sendable {
         self.time = time
     }
 
-    /// Installs a policy on an `SSL_CTX` for client connections, before any `SSL` is made from it.
-    ///
-    /// It sets the verify callback (which replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the store of anchors
-    /// (shared, nothing is read from disk), the lowest TLS version, security level 2, the client certificate of the
-    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake. For
-    /// a policy with `requiresStaple` it asks for a stapled OCSP response and sets the status callback. The caller must
-    /// not weaken these settings afterwards (`SSL_CTX_set_verify`, options, cache mode).
-    ///
-    /// - Parameters:
-    ///   - sslContext: an `SSL_CTX *` that the caller owns.
-    ///   - policy: the policy that servers have to meet.
-    ///   - host: the host that servers have to prove to be.
-    ///   - anchors: used unless the policy has `trustAnchors` of its own.
-    ///   - generation: the snapshot's number, handed back with each evaluation.
-    ///   - time: for tests: the time of the evaluation in seconds since 1970; `nil` is the time of the handshake.
-    /// - Returns: the verification, for `lastTrust`; it may be dropped.
-    /// - Throws: when OpenSSL refuses a setting, or the context has a policy already. The context must not be used then.
-    @discardableResult
-    public static func install(
-        on sslContext: OpaquePointer,
-        policy: SecurityPolicy,
-        host: Host,
-        anchors: TrustAnchors,
-        generation: UInt64,
-        at time: Int64? = nil
-    ) throws(OpenSSLError) -> TLSVerification {
-        try install(
-            on: sslContext,
-            policy: policy,
-            host: host,
-            anchors: anchors,
-            generation: generation,
-            at: time,
-            identity: nil
-        )
-    }
-
-    /// The same, with a function that supplies a client identity when the server requests one and the policy has none.
+    /// Sets a context up (see the public `install`), with a function that supplies a client identity when the server
+    /// requests one and the policy has none.
     ///
     /// - Parameter identity: called within the handshake, on its thread.
     package static func install(

@@ -15,7 +15,7 @@ public enum PinFile {
     }
 
     /// The warning period before the end of a pin set, in seconds: 30 days.
-    public static let expirationNotice = Expiry.notice(of: .pinSet)
+    package static let expirationNotice = Expiry.notice(of: .pinSet)
 
     /// Loads a file, or every `*.json` of a folder in the order of their names (hidden ones left out). Blocking disk
     /// I/O: at start and on reload, never on a loop.
@@ -25,7 +25,7 @@ public enum PinFile {
     ///   - time: seconds since 1970, for the warnings of expiration.
     ///   - library: the source of trust anchors; use the same one for a whole configuration.
     /// - Throws: every issue of every file at once.
-    public static func load(
+    package static func load(
         path: String,
         at time: Int64,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
@@ -59,21 +59,8 @@ public enum PinFile {
         }
     }
 
-    /// Loads a file or a folder, with warnings of expiration at this moment.
-    ///
-    /// - Parameters:
-    ///   - path: a file or a folder.
-    ///   - library: the source of trust anchors; use the same one for a whole configuration.
-    /// - Throws: every issue of every file at once.
-    public static func load(
-        path: String,
-        library: TrustAnchorLibrary = TrustAnchorLibrary()
-    ) throws(DocumentIssues) -> Loaded {
-        try load(path: path, at: Clock.realtime / 1_000_000, library: library)
-    }
-
     /// Loads the files given.
-    public static func load(
+    package static func load(
         files: [String],
         at time: Int64,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
@@ -88,7 +75,7 @@ public enum PinFile {
     ///   - file: the name in issues; paths in the text are relative to its folder.
     ///   - time: seconds since 1970, to recognise expired pin sets.
     ///   - library: the source of trust anchors; one for a whole configuration reads the system's bundle once.
-    public static func load(
+    package static func load(
         text: String,
         file: String,
         at time: Int64,

@@ -93,7 +93,7 @@ public struct PinnedDomains: Sendable {
     ///   - host: in normal form.
     ///   - port: of the connection.
     ///   - now: seconds since 1970.
-    public func isHeldToPins(host: Host, port: UInt16, at now: Int64) -> Bool {
+    package func isHeldToPins(host: Host, port: UInt16, at now: Int64) -> Bool {
         policy(host: host, port: port)?.isHeldToPins(at: now) ?? false
     }
 

@@ -33,7 +33,7 @@ public struct CalendarDate: Hashable, Sendable, Comparable, CustomStringConverti
     }
 
     /// The first second after the day, in seconds since 1970.
-    public var end: Int64 { Int64(daysSince1970 + 1) * 86_400 }
+    package var end: Int64 { Int64(daysSince1970 + 1) * 86_400 }
 
     private var daysSince1970: Int {
         let past = year - 1

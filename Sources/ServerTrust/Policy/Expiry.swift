@@ -11,7 +11,7 @@ public struct Expiry: Hashable, Sendable {
     /// The kind of object that ends.
     public let subject: Subject
     /// The first second at which it is not valid any more, in seconds since 1970.
-    public let end: Int64
+    package let end: Int64
     /// Whole days until then; 0 on the last day.
     public let days: Int
 
@@ -24,7 +24,7 @@ public struct Expiry: Hashable, Sendable {
     static let day: Int64 = 86_400
 
     /// The length of the warning period before the end, in seconds: 30 days for a pin set, 14 for a certificate.
-    public static func notice(of subject: Subject) -> Int64 {
+    package static func notice(of subject: Subject) -> Int64 {
         switch subject {
         case .pinSet: 30 * day
         case .certificate: 14 * day
@@ -43,7 +43,7 @@ extension TrustEvaluation {
     /// both do, the one that ends first. Nil for those that have ended.
     ///
     /// - Parameter now: seconds since 1970.
-    public func nearExpiry(at now: Int64) -> Expiry? {
+    package func nearExpiry(at now: Int64) -> Expiry? {
         let pinSet = Expiry.near(.pinSet, end: pinSetEnd, at: now)
         guard let certificate = certificateExpiry(at: now) else { return pinSet }
         return pinSet.map { $0.end <= certificate.end ? $0 : certificate } ?? certificate

@@ -1,6 +1,6 @@
 import COpenSSL
 import Glibc
-public import HTTPCore
+package import HTTPCore
 
 extension SecurityPolicy {
     /// Evaluates a chain offline, by the same code as inside a handshake.
@@ -12,12 +12,12 @@ extension SecurityPolicy {
     ///   - host: the host that the server has to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.
-    public func evaluate(
+    package func evaluate(
         chain: [Certificate],
         staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
-        at time: Int64? = nil
+        at time: Int64?
     ) -> TrustEvaluation {
         precondition(!chain.isEmpty, "a chain has at least the server's own certificate")
         let stack = CertificateStack(chain)
@@ -45,12 +45,12 @@ extension SecurityPolicy {
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.
     /// - Returns: the report; `nil` if the context holds no certificate, which has to be refused.
-    public func evaluate(
+    package func evaluate(
         storeContext: OpaquePointer,
         staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
-        at time: Int64? = nil
+        at time: Int64?
     ) -> TrustEvaluation? {
         guard let presented = PresentedChain(storeContext) else { return nil }
         return evaluate(presented, staple: staple, host: host, anchors: anchors, at: time)

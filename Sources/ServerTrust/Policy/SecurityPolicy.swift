@@ -82,7 +82,7 @@ public final class SecurityPolicy: Sendable {
     /// (`PinnedDomains.names`).
     ///
     /// - Parameter now: seconds since 1970.
-    public func isHeldToPins(at now: Int64) -> Bool {
+    package func isHeldToPins(at now: Int64) -> Bool {
         guard hasPins, configuration.enforcePinning else { return false }
         guard configuration.onExpiration == .unpinned, let expiration = configuration.expiration else { return true }
         return now < expiration.end

@@ -68,12 +68,12 @@ public final class TrustEvaluation: Sendable {
     public let verifyError: Int32
     /// The second at which the verdict expires (seconds since 1970): the first end of a certificate's validity in the
     /// validated chain, of the pin set, of a revocation list, or of the staple. `Int64.max`: never.
-    public let goodUntil: Int64
+    package let goodUntil: Int64
     /// The earliest end of a certificate in the validated chain, where dates count (seconds since 1970); `Int64.max`
     /// where it does not.
-    public let certificateEnd: Int64
+    package let certificateEnd: Int64
     /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
-    public let pinSetEnd: Int64
+    package let pinSetEnd: Int64
     private let stapleEnd: Int64
 
     /// Whether the pins failed, or would have failed: only this is reported.
@@ -90,7 +90,7 @@ public final class TrustEvaluation: Sendable {
     /// Whether the verdict still allows a request: checked for each request on a persistent connection.
     ///
     /// - Parameter now: seconds since 1970.
-    public func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
+    package func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
 
     /// The reason why a verdict that allowed requests has expired; nil as long as the verdict is still good.
     ///

@@ -6,7 +6,7 @@ import StrictJSON
 /// `enforce-pinning` and `validation-result`.
 public struct PinValidationReport: Sendable {
     /// The time of the evaluation, in seconds since 1970.
-    public let time: Int64
+    package let time: Int64
     /// The host that the request was for.
     public let host: Host
     /// The port that the request was for.
@@ -34,12 +34,12 @@ public struct PinValidationReport: Sendable {
     ///   - time: seconds since 1970.
     /// - Returns: nil when there is nothing to report: the pins did not fail. An invalid chain is not a pin failure
     ///   (RFC 7469, section 2.6: it fails before the pins are checked).
-    public init?(_ trust: ConnectionTrust, port: UInt16, at time: Int64) {
+    package init?(_ trust: ConnectionTrust, port: UInt16, at time: Int64) {
         self.init(trust.evaluation, of: trust.policy, port: port, at: time)
     }
 
     /// The same for an evaluation that was made offline.
-    public init?(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, port: UInt16, at time: Int64) {
+    package init?(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, port: UInt16, at time: Int64) {
         guard evaluation.isPinFailure, let result = evaluation.failure else { return nil }
         self.time = time
         self.port = port

@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 import ServerTrust
 import SessionCore
 
@@ -59,7 +60,9 @@ struct ChainWarning {
         settings.allowSinglePin = true
         settings.pins = [Pin(leaf.publicKeyPin, scope: .leaf)]
         guard let policy = try? SecurityPolicy(settings) else { return false }
-        let host = policy.evaluate(chain: [leaf], host: evaluation.host, anchors: TrustAnchors(certificates: []))
+        let now = Clock.realtime / 1_000_000
+        let none = TrustAnchors(certificates: [])
+        let host = policy.evaluate(chain: [leaf], host: evaluation.host, anchors: none, at: now)
         return host.failure == .certificateHostMismatch
     }
 

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPCore
 import TestSupport
 import Testing
@@ -13,6 +14,14 @@ struct CookieTests {
 
     private static func parse(_ line: String, from text: String = "https://www.example.com/a/b?c/d") throws -> Cookie? {
         Cookie(setCookie: Array(line.utf8), from: try url(text), at: now)
+    }
+
+    @Test("the end of a cookie's life is a date")
+    func expirationDate() throws {
+        let date = Date(timeIntervalSince1970: 2_000_000_000)
+        let cookie = try Cookie(name: "a", value: "b", domain: try Host("a.example"), expirationDate: date)
+        #expect(cookie.expirationDate == date && cookie.expires == 2_000_000_000)
+        #expect(try Cookie(name: "a", value: "b", domain: try Host("a.example")).expirationDate == nil)
     }
 
     @Test("name, value and attributes are read as RFC 6265, section 5.2, says")

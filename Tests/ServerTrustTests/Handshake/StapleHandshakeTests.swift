@@ -1,5 +1,6 @@
 import COpenSSL
 import CShims
+import FoundationEssentials
 import HTTPCore
 import ServerTrust
 import TestSupport
@@ -33,7 +34,7 @@ struct StapleHandshakeTests {
             host: host,
             anchors: cast.pki.anchors,
             generation: 7,
-            at: Scenario.now
+            at: Date(unixSeconds: Scenario.now)
         )
     }
 

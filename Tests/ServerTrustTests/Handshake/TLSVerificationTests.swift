@@ -1,4 +1,5 @@
 import COpenSSL
+import FoundationEssentials
 import HTTPCore
 import ServerTrust
 import TestSupport
@@ -31,7 +32,7 @@ struct TLSVerificationTests {
             host: try host.map { try Host($0) } ?? self.host,
             anchors: pki.anchors,
             generation: generation,
-            at: time
+            at: time.map { Date(unixSeconds: $0) }
         )
     }
 

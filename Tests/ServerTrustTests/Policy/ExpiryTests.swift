@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPCore
 import ServerTrust
 import TestSupport
@@ -72,5 +73,29 @@ struct ExpiryTests {
             $0.allowInvalidCertificates = true
         }
         #expect(dateless.verdict == .pass && dateless.nearExpiry(at: now) == nil)
+    }
+
+    @Test("programs get and give dates: the same moments as inside")
+    func dates() throws {
+        func date(_ seconds: Int64) -> Date { Date(timeIntervalSince1970: Double(seconds)) }
+        let now = Self.pinSetEnd - 1
+        let ends = Self.pinSetEnd + 5 * Self.day
+        let evaluation = try evaluation(at: now, certificateEnds: ends) { $0.expiration = CalendarDate("2027-01-31") }
+        #expect(evaluation.pinSetEndDate == date(Self.pinSetEnd) && evaluation.certificateEndDate == date(ends))
+        #expect(evaluation.expirationDate == date(Self.pinSetEnd))
+        // The last second, and a part of it.
+        #expect(evaluation.isStillGood(at: date(now)) && evaluation.isStillGood(at: date(now) + 0.9))
+        #expect(!evaluation.isStillGood(at: date(Self.pinSetEnd)))
+        #expect(evaluation.nearExpiry(at: date(now))?.date == date(Self.pinSetEnd))
+        #expect(evaluation.nearExpiry(at: date(Self.pinSetEnd))?.subject == .certificate)
+        #expect(CalendarDate("2027-01-31")?.endDate == date(Self.pinSetEnd))
+        #expect(try self.evaluation(at: now).pinSetEndDate == nil)
+        // Beyond all seconds.
+        #expect(!evaluation.isStillGood(at: .distantFuture))
+        #expect(
+            Date(timeIntervalSince1970: 1e300).unixSeconds == .max
+                && Date(timeIntervalSince1970: -1e300).unixSeconds == .min
+        )
+        #expect(Date(timeIntervalSince1970: -0.5).unixSeconds == -1)
     }
 }

@@ -66,7 +66,7 @@ final class PinnedConnection {
             throw Refusal(evaluation: refused)
         }
         // Nothing is sent before this. On a connection that is kept, `isStillGood` is asked again for each request.
-        guard let trust = TLSVerification.evaluation(of: ssl), trust.evaluation.isStillGood(at: Int64(time(nil))) else {
+        guard let trust = TLSVerification.evaluation(of: ssl), trust.evaluation.isStillGood() else {
             throw OpenSSLError(draining: "no evaluation of this connection")
         }
         return "\(trust.evaluation)" + (trust.evaluation.matchedPin.map { ", by \($0)" } ?? "")

@@ -1,0 +1,237 @@
+// Inside, times are seconds since 1970. Programs get and give dates; the proxy, which is built without Foundation, needs none.
+#if !NO_FOUNDATION
+public import FoundationEssentials
+public import HTTPCore
+public import StrictJSON
+
+extension TrustEvaluation {
+    /// The time at which the verdict expires: the first end of a certificate's validity in the validated chain, of the pin set,
+    /// of a revocation list, or of the staple; nil for a verdict that never expires.
+    public var expirationDate: Date? { goodUntil == .max ? nil : Date(unixSeconds: goodUntil) }
+
+    /// The earliest end of a certificate in the validated chain; nil where dates do not count.
+    public var certificateEndDate: Date? { certificateEnd == .max ? nil : Date(unixSeconds: certificateEnd) }
+
+    /// The end of the pin set, the first second after its last day; nil for one without an end.
+    public var pinSetEndDate: Date? { pinSetEnd == .max ? nil : Date(unixSeconds: pinSetEnd) }
+
+    /// Whether the verdict still allows a request: to be checked for each request on a persistent connection.
+    public func isStillGood(at date: Date = Date()) -> Bool { isStillGood(at: date.unixSeconds) }
+
+    /// The pin set that ends within 30 days, or the certificate of a pinned domain's chain that ends within 14 days; if
+    /// both do, the one that ends first. Nil for those that have ended.
+    public func nearExpiry(at date: Date = Date()) -> Expiry? { nearExpiry(at: date.unixSeconds) }
+}
+
+extension Expiry {
+    /// The first second at which the object is not valid any more.
+    public var date: Date { Date(unixSeconds: end) }
+}
+
+extension PinValidationReport {
+    /// The time of the evaluation.
+    public var date: Date { Date(unixSeconds: time) }
+
+    /// - Parameters:
+    ///   - trust: the result of a handshake.
+    ///   - port: the one that the request was for.
+    ///   - date: the time of the evaluation.
+    /// - Returns: nil when there is nothing to report: the pins did not fail. An invalid chain is not a pin failure
+    ///   (RFC 7469, section 2.6: it fails before the pins are checked).
+    public init?(_ trust: ConnectionTrust, port: UInt16, at date: Date = Date()) {
+        self.init(trust, port: port, at: date.unixSeconds)
+    }
+
+    /// The same for an evaluation that was made offline.
+    public init?(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, port: UInt16, at date: Date = Date()) {
+        self.init(evaluation, of: policy, port: port, at: date.unixSeconds)
+    }
+}
+
+extension SecurityPolicy {
+    /// Evaluates a chain offline, by the same code as inside a handshake.
+    ///
+    /// - Parameters:
+    ///   - chain: as a server would send it, its own certificate first; not empty.
+    ///   - staple: the OCSP response (DER) that the server would staple; `nil` for none. Looked at only by a policy with
+    ///     `requiresStaple`.
+    ///   - host: the host that the server has to prove to be.
+    ///   - anchors: used unless the policy has `trustAnchors` of its own.
+    ///   - date: the time of the evaluation; `nil` is now.
+    public func evaluate(
+        chain: [Certificate],
+        staple: [UInt8]? = nil,
+        host: Host,
+        anchors: TrustAnchors,
+        at date: Date? = nil
+    ) -> TrustEvaluation {
+        evaluate(chain: chain, staple: staple, host: host, anchors: anchors, at: date?.unixSeconds)
+    }
+
+    /// Evaluates what a server presented, for a program's own verify callback (SSL_CTX_set_cert_verify_callback(3)).
+    ///
+    /// It runs its own verifications and leaves the context as it is: accept with `X509_V_OK` set and 1 returned if
+    /// and only if the evaluation `isAccepted`. `TLSVerification` does all that.
+    ///
+    /// - Parameters:
+    ///   - storeContext: the callback's `X509_STORE_CTX *`, with the server's certificate in it.
+    ///   - staple: the result of SSL_get_tlsext_status_ocsp_resp(3); `nil` for none, which a policy with
+    ///     `requiresStaple` refuses. In TLS 1.2 it has not arrived yet when the callback runs.
+    ///   - host: the host that the server has to prove to be.
+    ///   - anchors: used unless the policy has `trustAnchors` of its own.
+    ///   - date: the time of the evaluation; `nil` is now.
+    /// - Returns: the report; `nil` if the context holds no certificate, which has to be refused.
+    public func evaluate(
+        storeContext: OpaquePointer,
+        staple: [UInt8]? = nil,
+        host: Host,
+        anchors: TrustAnchors,
+        at date: Date? = nil
+    ) -> TrustEvaluation? {
+        evaluate(storeContext: storeContext, staple: staple, host: host, anchors: anchors, at: date?.unixSeconds)
+    }
+
+    /// Whether pins decide at that time which servers are accepted: a server without a pinned key is refused.
+    ///
+    /// False for mode `none` (the ports that a domain's `ports` leaves out among them), for pins that are only reported
+    /// on, and for a pin set that has expired with `onExpiration: unpinned`. A set that has expired with `deny` refuses
+    /// every server. Only this method decides; whether a pin file names a host at all is another question
+    /// (`PinnedDomains.names`).
+    public func isHeldToPins(at date: Date = Date()) -> Bool { isHeldToPins(at: date.unixSeconds) }
+}
+
+extension PinnedDomains {
+    /// Whether pins decide at that time which servers are accepted there, by `SecurityPolicy.isHeldToPins`.
+    ///
+    /// - Parameters:
+    ///   - host: in normal form.
+    ///   - port: of the connection.
+    ///   - date: the time of the handshake.
+    public func isHeldToPins(host: Host, port: UInt16, at date: Date = Date()) -> Bool {
+        isHeldToPins(host: host, port: port, at: date.unixSeconds)
+    }
+}
+
+extension PinFile {
+    /// Loads a file, or every `*.json` of a folder in the order of their names (hidden ones left out). Blocking disk
+    /// I/O: at start and on reload, never on a loop.
+    ///
+    /// - Parameters:
+    ///   - path: a file or a folder.
+    ///   - date: the time for the warnings of expiration.
+    ///   - library: the source of trust anchors; use the same one for a whole configuration.
+    /// - Throws: every issue of every file at once.
+    public static func load(
+        path: String,
+        at date: Date = Date(),
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        try load(path: path, at: date.unixSeconds, library: library)
+    }
+
+    /// Loads the files given.
+    public static func load(
+        files: [String],
+        at date: Date = Date(),
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        try load(files: files, at: date.unixSeconds, library: library)
+    }
+
+    /// Loads one pin file's text.
+    ///
+    /// - Parameters:
+    ///   - text: the JSON document.
+    ///   - file: the name in issues; paths in the text are relative to its folder.
+    ///   - date: the time at which pin sets have expired or not.
+    ///   - library: the source of trust anchors; one for a whole configuration reads the system's bundle once.
+    public static func load(
+        text: String,
+        file: String,
+        at date: Date = Date(),
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        try load(text: text, file: file, at: date.unixSeconds, library: library)
+    }
+}
+
+extension PresentedTrust {
+    /// The time of the evaluation; `nil` is now.
+    public var date: Date? {
+        get { time.map { Date(unixSeconds: $0) } }
+        set { time = newValue?.unixSeconds }
+    }
+
+    /// Makes the input of an evaluation, now or at a given time.
+    public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, date: Date? = nil) {
+        self.init(chain: chain, staple: staple, anchors: anchors, time: date?.unixSeconds)
+    }
+}
+
+extension TLSVerification {
+    /// Installs a policy on an `SSL_CTX` for client connections, before any `SSL` is made from it.
+    ///
+    /// It sets the verify callback (which replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the store of anchors
+    /// (shared, nothing is read from disk), the lowest TLS version, security level 2, the client certificate of the
+    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake. For
+    /// a policy with `requiresStaple` it asks for a stapled OCSP response and sets the status callback. The caller must
+    /// not weaken these settings afterwards (`SSL_CTX_set_verify`, options, cache mode).
+    ///
+    /// - Parameters:
+    ///   - sslContext: an `SSL_CTX *` that the caller owns.
+    ///   - policy: the policy that servers have to meet.
+    ///   - host: the host that servers have to prove to be.
+    ///   - anchors: used unless the policy has `trustAnchors` of its own.
+    ///   - generation: the snapshot's number, handed back with each evaluation.
+    ///   - date: for tests: the time of the evaluation; `nil` is the time of the handshake.
+    /// - Returns: the verification, for `lastTrust`; it may be dropped.
+    /// - Throws: when OpenSSL refuses a setting, or the context has a policy already. The context must not be used then.
+    @discardableResult
+    public static func install(
+        on sslContext: OpaquePointer,
+        policy: SecurityPolicy,
+        host: Host,
+        anchors: TrustAnchors,
+        generation: UInt64,
+        at date: Date? = nil
+    ) throws(OpenSSLError) -> TLSVerification {
+        try install(
+            on: sslContext,
+            policy: policy,
+            host: host,
+            anchors: anchors,
+            generation: generation,
+            at: date?.unixSeconds,
+            identity: nil
+        )
+    }
+}
+
+extension Certificate {
+    /// The first second of validity.
+    public var notValidBefore: Date { Date(unixSeconds: notBefore) }
+
+    /// The end of validity: like OpenSSL, a certificate counts as expired from this second on.
+    public var notValidAfter: Date { Date(unixSeconds: notAfter) }
+}
+
+extension CalendarDate {
+    /// The first second after the day, in UTC.
+    public var endDate: Date { Date(unixSeconds: end) }
+}
+
+extension RevocationLists {
+    /// The earliest `nextUpdate` among the lists: after that time the list is not valid. Nil without lists.
+    public var nextUpdate: Date? { earliestNextUpdate == .max ? nil : Date(unixSeconds: earliestNextUpdate) }
+}
+
+extension Date {
+    package init(unixSeconds: Int64) { self.init(timeIntervalSince1970: Double(unixSeconds)) }
+
+    /// Whole seconds since 1970; the least or the greatest number for a date that is beyond them.
+    package var unixSeconds: Int64 {
+        let seconds = timeIntervalSince1970.rounded(.down)
+        return Int64(exactly: seconds) ?? (seconds > 0 ? .max : .min)
+    }
+}
+#endif
