@@ -3,6 +3,8 @@
 # make instructions  the instructions of a request, by component, nginx beside; BENCH_ARGS="--only 1k --functions 30"
 #                   CHECK=1: only whether 1 KB miss, 1 KB hit and a handshake are below their ceilings
 # make bench-download  2 GB through a download task, with a restart of the process in the middle
+# make bench-programs  builds the programs of the others, so that a change that breaks one is noticed
+# make bench-stream 1 GB to a consumer that is slower than the origin; fails unless the memory is flat
 # make bench-session the session core beside libcurl alone and URLSession; SESSION_ARGS="--rounds 5"
 # make bench-connections  h2load, wrk and a client of our own at 1,000 connections: no error, none starves
 # make bench-workers  how two workers share 8, 16 and 32 clients, in 20 runs of each; nginx beside
@@ -29,10 +31,14 @@ BENCH_BUILD ?= swift build -c release --product pinproxy
 # With the release binary's flags, so that the library is measured as it is shipped.
 BENCH_POLICY_FLAGS := -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
 BENCH_SWIFT ?= swift
+# TestSupport needs the module Testing, which has no static library.
+BENCH_DYNAMIC_FLAGS := -c release -Xswiftc -enforce-exclusivity=unchecked
+
+BENCH_PROGRAMS := policy-benchmark download-benchmark cache-benchmark cache-simulation session-benchmark
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers bench-flat bench-workers fault-load instructions reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-stream bench-peers bench-flat bench-workers fault-load instructions reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -104,8 +110,17 @@ bench-cache-start:
 	    status=$$?; rm -rf $$folder; exit $$status
 
 bench-download:
-	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product download-benchmark
+	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_DYNAMIC_FLAGS) --product download-benchmark
 	.build/release/download-benchmark $(BENCH_ARGS)
+
+bench-programs:
+	for program in $(BENCH_PROGRAMS); do \
+	    PINPROXY_EXTRA_TARGET=$$program $(BENCH_SWIFT) build --product $$program || exit 1; done
+	for source in $(BENCH_FOLDER)*/*.c; do $(CC) -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fsyntax-only $$source || exit 1; done
+
+bench-stream:
+	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_DYNAMIC_FLAGS) --product download-benchmark
+	.build/release/download-benchmark stream
 
 bench-session:
 	PINPROXY_EXTRA_TARGET=session-benchmark $(BENCH_SWIFT) build -c release --product session-benchmark \

@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import HTTPSession
 import ServerTrust
+import SessionCore
 
 /// A child: fetches the file up to some byte and leaves resume data, or goes on with what another has left.
 struct Fetch {

@@ -34,12 +34,26 @@ enum FileDigest {
     }
 
     private static func digest(_ feed: ((Data) -> Void) throws -> Void) rethrows -> String {
-        let context = EVP_MD_CTX_new()
-        defer { EVP_MD_CTX_free(context) }
-        EVP_DigestInit_ex(context, EVP_sha256(), nil)
-        try feed { piece in
-            piece.withUnsafeBytes { _ = EVP_DigestUpdate(context, $0.baseAddress, $0.count) }
-        }
+        let running = RunningDigest()
+        try feed { running.update($0) }
+        return running.text
+    }
+}
+
+/// SHA-256 of bytes that come in pieces.
+final class RunningDigest {
+    private let context = EVP_MD_CTX_new()
+
+    init() { EVP_DigestInit_ex(context, EVP_sha256(), nil) }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    func update(_ piece: some ContiguousBytes) {
+        piece.withUnsafeBytes { _ = EVP_DigestUpdate(context, $0.baseAddress, $0.count) }
+    }
+
+    /// The digest; no bytes can be added afterwards.
+    var text: String {
         var result = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(context, &result, nil)
         return result.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
