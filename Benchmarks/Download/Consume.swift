@@ -50,7 +50,9 @@ struct Consume {
         let numbers = [Double(received) / Double(1 << 20), seconds, sizes.start, sizes.most, sizes.end]
         print("consumer  " + numbers.map { String(format: "%10.1f", $0) }.joined())
         await manager.session.invalidateSession(cancelingTasks: true)
-        guard digest.text == expected else { throw DownloadBenchmark.Failure(description: "the consumer got other bytes") }
+        guard digest.text == expected else {
+            throw DownloadBenchmark.Failure(description: "the consumer got other bytes")
+        }
         guard sizes.most - sizes.start <= Self.mostGrowth else {
             throw DownloadBenchmark.Failure(description: "the consumer took more than \(Self.mostGrowth) MB")
         }
