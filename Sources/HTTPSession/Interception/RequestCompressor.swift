@@ -37,7 +37,10 @@ public struct RequestCompressor: RequestInterceptor {
     public let duplicateHeaderBehavior: DuplicateHeaderBehavior
     private let shouldCompress: @Sendable ([UInt8]) -> Bool
 
-    /// - Parameter shouldCompress: whether to compress a body; by default every one that is not empty.
+    /// - Parameters:
+    ///   - coding: the coding of the bodies.
+    ///   - duplicateHeaderBehavior: the treatment of requests that have a coding.
+    ///   - shouldCompress: whether to compress a body; by default every one that is not empty.
     public init(
         _ coding: Coding = .deflate,
         duplicateHeaderBehavior: DuplicateHeaderBehavior = .error,
