@@ -24,7 +24,11 @@ final class ClientHandshake {
     /// Continues the handshake as far as the received bytes allow.
     func resume() {
         guard !isOver else { return }
-        switch transport.shakeHands() {
+        conclude(transport.shakeHands { [self] outcome in if !isOver { conclude(outcome) } })
+    }
+
+    private func conclude(_ outcome: TransferCount) {
+        switch outcome {
         case .wouldBlock:
             break
         case .bytes:

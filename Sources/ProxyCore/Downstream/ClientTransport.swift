@@ -47,6 +47,8 @@ final class ClientTransport: EventHandler {
     private(set) var isWriteBlocked = false
     private var isFlushPlanned = false
     private var isClosed = false
+    /// A step of the handshake is made on another thread, which has the session until then.
+    private var isSigning = false
     /// Nothing will be written after the output that is waiting now.
     private var isEnding = false
 
@@ -156,9 +158,34 @@ final class ClientTransport: EventHandler {
     }
 
     /// Continues the handshake: `.bytes` when it is complete.
-    func shakeHands() -> TransferCount {
+    ///
+    /// - Parameter later: called with the outcome of a step on another thread, after `.wouldBlock`.
+    func shakeHands(later: @escaping (TransferCount) -> Void) -> TransferCount {
         guard let tls else { return .end }
-        let outcome = tls.shakeHands(over: socket)
+        guard !isSigning else { return .wouldBlock }
+        guard tls.session.signsSlowly else { return note(tls.shakeHands(over: socket), of: tls) }
+        if let outcome = tls.awaitInput(from: socket) { return note(outcome, of: tls) }
+        return sign(tls, later)
+    }
+
+    /// Makes a step of the handshake on the worker's thread for signatures: it may take milliseconds, which other clients would wait.
+    /// Until its end, nothing here touches the session.
+    private func sign(_ tls: TLSLayer, _ later: @escaping (TransferCount) -> Void) -> TransferCount {
+        isSigning = true
+        let step = HandshakeStep(tls.session) { [self] progress in
+            isSigning = false
+            guard !isClosed else { return }
+            if let outcome = tls.endStep(progress, over: socket) { return later(note(outcome, of: tls)) }
+            if case .end = sign(tls, later) { later(.end) }
+        }
+        guard worker.signatures.submit({ [loop = worker.loop] in step.make(on: loop) }) else {
+            isSigning = false
+            return .end
+        }
+        return .wouldBlock
+    }
+
+    private func note(_ outcome: TransferCount, of tls: TLSLayer) -> TransferCount {
         switch outcome {
         case .bytes:
             // More may have come with the end of the handshake.
@@ -231,7 +258,8 @@ final class ClientTransport: EventHandler {
         if readiness.contains(.peerClosed) || readiness.contains(.hungUp) { peerHasEnded = true }
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
-            if let tls, tls.isHoldingBack, !drain(tls) { return }
+            // The end of the step writes.
+            if !isSigning, let tls, tls.isHoldingBack, !drain(tls) { return }
             if !isWriteBlocked { notifyRoom() }
         }
         if readiness.contains(.readable) || readiness.contains(.peerClosed) {
@@ -413,7 +441,7 @@ final class ClientTransport: EventHandler {
         guard !isClosed else { return }
         isClosed = true
         user = .none
-        if let tls, tls.isHoldingBack { socket.resetOnClose() }
+        if !isSigning, let tls, tls.isHoldingBack { socket.resetOnClose() }
         worker.loop.unregister(socket.descriptor)
         worker.forget(self)
     }

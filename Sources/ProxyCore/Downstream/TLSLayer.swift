@@ -54,20 +54,35 @@ package final class TLSLayer {
     /// - Returns: `.bytes` when it is complete.
     func shakeHands(over socket: borrowing StreamSocket) -> TransferCount {
         while true {
-            let progress = session.handshake()
-            if case .failed(let failure) = drain(to: socket) { return .failed(failure) }
-            switch progress {
-            case .bytes: return .bytes(0)
-            case .closed, .truncated: return fail(nil, socket)
-            case .failed(let fault): return fail(fault, socket)
-            case .needsInput:
-                switch fill(from: socket) {
-                case .bytes: continue
-                case .wouldBlock: return .wouldBlock
-                case .end: session.incomingHasEnded = true
-                case .failed(let failure): return .failed(failure)
-                }
-            }
+            if let outcome = endStep(session.handshake(), over: socket) { return outcome }
+        }
+    }
+
+    /// Sends the results of a step of the handshake, and reads the client's part of the next one.
+    ///
+    /// - Returns: nil when the session has input for another step.
+    func endStep(_ progress: TLSServerSession.Progress, over socket: borrowing StreamSocket) -> TransferCount? {
+        if case .failed(let failure) = drain(to: socket) { return .failed(failure) }
+        switch progress {
+        case .bytes: return .bytes(0)
+        case .closed, .truncated: return fail(nil, socket)
+        case .failed(let fault): return fail(fault, socket)
+        case .needsInput: return awaitInput(from: socket)
+        }
+    }
+
+    /// Reads the client's part of the handshake.
+    ///
+    /// - Returns: nil when the session has input for a step.
+    func awaitInput(from socket: borrowing StreamSocket) -> TransferCount? {
+        guard session.incoming.isEmpty, !session.incomingHasEnded else { return nil }
+        switch fill(from: socket) {
+        case .bytes: return nil
+        case .wouldBlock: return .wouldBlock
+        case .end:
+            session.incomingHasEnded = true
+            return nil
+        case .failed(let failure): return .failed(failure)
         }
     }
 

@@ -408,6 +408,7 @@ package final class ProxyServer {
         if clock == .byHand { for worker in workers { worker.loop.run() } }
         state.files.stop()
         passwords.stop()
+        for worker in workers { worker.signatures.stop() }
         monitor.stop()
         admin?.stop()
         cache.current?.store.close()

@@ -41,6 +41,8 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     /// All workers of the proxy, without this one. Set before the first of them runs.
     private var others: [Worker] = []
     let authenticator: ClientAuthenticator
+    /// The thread for the steps of clients' TLS handshakes that take milliseconds. It starts with the first of them.
+    let signatures = WorkThread(name: "tls", nice: 5)
     private let server: ServerState
     private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?

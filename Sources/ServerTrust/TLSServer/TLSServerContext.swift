@@ -26,12 +26,15 @@ package final class TLSServerContext: @unchecked Sendable {
     }
 
     let pointer: OpaquePointer
+    /// `ServerIdentity.signsSlowly`.
+    let signsSlowly: Bool
     private let protocols: UnsafeMutableBufferPointer<UInt8>
     private let hostName: [UInt8]?
 
     package init(_ identity: ServerIdentity, _ settings: Settings = Settings()) throws(OpenSSLError) {
         guard let context = SSL_CTX_new(TLS_server_method()) else { throw OpenSSLError(draining: "SSL_CTX_new") }
         pointer = context
+        signsSlowly = identity.signsSlowly
         // OpenSSL keeps a pointer to them, which is valid as long as the context.
         let names = settings.applicationProtocols.flatMap { [UInt8(clamping: $0.utf8.count)] + Array($0.utf8) }
         protocols = .allocate(capacity: names.count)

@@ -49,6 +49,9 @@ package final class TLSServerSession {
 
     // MARK: - Bytes
 
+    /// Whether a step of the handshake may take milliseconds, so that it does not belong on a loop.
+    package var signsSlowly: Bool { context.signsSlowly }
+
     /// Continues the handshake: `.bytes(0)` when it is complete.
     package func handshake() -> Progress {
         pinproxy_clear_errors()
