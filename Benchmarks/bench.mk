@@ -34,6 +34,9 @@ BENCH_SWIFT ?= swift
 # TestSupport needs the module Testing, which has no static library.
 BENCH_DYNAMIC_FLAGS := -c release -Xswiftc -enforce-exclusivity=unchecked
 
+# The toolchain of Swift has clang, if the system has no compiler.
+BENCH_CC ?= $(shell command -v cc || command -v clang)
+
 BENCH_PROGRAMS := policy-benchmark download-benchmark cache-benchmark cache-simulation session-benchmark
 
 SOAK_REQUESTS ?= 100000
@@ -116,7 +119,7 @@ bench-download:
 bench-programs:
 	for program in $(BENCH_PROGRAMS); do \
 	    PINPROXY_EXTRA_TARGET=$$program $(BENCH_SWIFT) build --product $$program || exit 1; done
-	for source in $(BENCH_FOLDER)*/*.c; do $(CC) -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fsyntax-only $$source || exit 1; done
+	for source in $(BENCH_FOLDER)*/*.c; do $(BENCH_CC) -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fsyntax-only $$source || exit 1; done
 
 bench-stream:
 	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_DYNAMIC_FLAGS) --product download-benchmark
@@ -125,7 +128,7 @@ bench-stream:
 bench-session:
 	PINPROXY_EXTRA_TARGET=session-benchmark $(BENCH_SWIFT) build -c release --product session-benchmark \
 	    -Xswiftc -enforce-exclusivity=unchecked
-	$(CC) -O2 -Wall -Wextra -Werror -o .build/release/multi $(BENCH_FOLDER)Session/multi.c -lcurl
+	$(BENCH_CC) -O2 -Wall -Wextra -Werror -o .build/release/multi $(BENCH_FOLDER)Session/multi.c -lcurl
 	$(BENCH_PYTHON) $(BENCH_FOLDER)session.py --multi .build/release/multi \
 	    --session .build/release/session-benchmark $(SESSION_ARGS)
 

@@ -442,7 +442,7 @@ class Floor(Peer):
     def find(cls) -> str | None:
         source = Path(__file__).resolve().parent / "Floor" / "floor.c"
         binary = source.parent.parent.parent / ".build" / "floor"
-        compiler = shutil.which("cc")
+        compiler = shutil.which("cc") or shutil.which("clang")
         if compiler is None:
             return None
         binary.parent.mkdir(exist_ok=True)
