@@ -6,7 +6,8 @@ public struct ResponseValidation: Sendable {
     public var acceptableStatusCodes: Set<Int>?
     /// The accepted media types; `*` stands for any type or subtype, as in `image/*`. nil: any type, or none.
     public var acceptableContentTypes: [String]?
-    /// Statuses of responses that may have no body.
+    /// Statuses of responses that may have no body. Streams and downloads, which are validated before their bodies, do not
+    /// check the content type of these.
     public var emptyResponseCodes: Set<Int> = [204, 205]
     /// Methods whose responses may have no body.
     public var emptyRequestMethods: Set<HTTPMethod> = [.head]
@@ -42,11 +43,15 @@ public struct ResponseValidation: Sendable {
     }
 
     /// The fault in a response's head; nil for none.
-    func fault(of head: ResponseHead, hasBody: Bool = true) -> ResponseSerializationError.Reason? {
+    ///
+    /// - Parameter hasBody: nil before the body is there: then the status says whether there may be none.
+    func fault(of head: ResponseHead, hasBody: Bool? = nil) -> ResponseSerializationError.Reason? {
         if let acceptableStatusCodes, !acceptableStatusCodes.contains(head.status) {
             return .unacceptableStatusCode(head.status)
         }
-        guard let acceptable = acceptableContentTypes, hasBody else { return nil }
+        guard let acceptable = acceptableContentTypes, hasBody ?? !emptyResponseCodes.contains(head.status) else {
+            return nil
+        }
         let received = head.fields.value(for: "Content-Type")
         let patterns = acceptable.compactMap { MediaType($0) }
         let isAcceptable =

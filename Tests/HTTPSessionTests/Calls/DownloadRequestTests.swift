@@ -419,4 +419,28 @@ struct DownloadRequestTests {
         await #expect { _ = try await plain.value() } throws: { $0.sessionCode == .cancelled }
         await stage.end()
     }
+
+    @Test("the type of a 204 is not checked, as that of other empty bodies; that of a 200 is")
+    func typeOfNothing() async throws {
+        let stage = try stage { request in
+            request.target.hasSuffix("none")
+                ? "HTTP/1.1 204 No Content\r\n\r\n" : OriginAnswer.text("x", fields: ["Content-Type: text/plain"])
+        }
+        let validation = ResponseValidation(acceptableContentTypes: ["application/json"])
+        let none = try await stage.manager.download(.get, "none", validation: validation, to: target).response()
+        #expect(none.response.status == 204)
+        #expect(try text(folder.path + "/target").isEmpty)
+        var strict = validation
+        strict.emptyResponseCodes = []
+        for (path, validation) in [("some", validation), ("none", strict)] {
+            let request = try stage.manager.download(.get, path, validation: validation, to: target)
+            let failure = await #expect(throws: RequestFailure.self) { try await request.response() }
+            guard case .unacceptableContentType? = failure?.serializationError?.reason else {
+                Issue.record("\(String(describing: failure))")
+                continue
+            }
+        }
+        #expect(try text(folder.path + "/target").isEmpty)
+        await stage.end()
+    }
 }

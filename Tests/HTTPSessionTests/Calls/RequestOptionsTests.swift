@@ -50,6 +50,21 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
+    @Test("an upload, a download and a stream may have other limits of time")
+    func timeouts() async throws {
+        let stage = try StubStage()
+        try stage.origin.route(nil, "*", response: .text("late").delayed(by: .seconds(600)))
+        let manager = stage.manager
+        let short = RequestOptions(timeouts: TaskTimeouts(firstByte: .milliseconds(50)))
+        func isOver(_ error: any Error) -> Bool { (error as? RequestFailure)?.sessionError?.code == .responseTimeout }
+        await #expect {
+            try await manager.post("/form", options: short, serializer: .data) { try $0.append("value", name: "field") }
+        } throws: { isOver($0) }
+        await #expect { try await manager.download(.get, "/file", options: short).response() } throws: { isOver($0) }
+        await #expect { try await manager.stream(.get, "/stream", options: short) } throws: { isOver($0) }
+        await stage.end()
+    }
+
     @Test("a request may have a credential of its own, and leave cookies out")
     func credential() async throws {
         let cookies = CookieStorage()

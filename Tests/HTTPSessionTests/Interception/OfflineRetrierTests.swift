@@ -127,4 +127,23 @@ struct OfflineRetrierTests {
         await manager.invalidateSession(cancelingTasks: true)
         withExtendedLifetime(refusing) {}
     }
+
+    @Test("requests that wait together go on together, each time the network is back, or end together")
+    func together() async throws {
+        let network = Network()
+        let retrier = network.retrier()
+        let requests = try (0..<3).map { _ in try request(retrier) }
+        for round in 1...2 {
+            let decisions = requests.map { request in beside { await retrier.retry(request, dueTo: Self.connectFailed) }
+            }
+            try await eventually("to listen") { network.listeners.with { $0.count == 3 * round } }
+            network.tell(false)
+            network.tell(true)
+            for decision in decisions { #expect(try await decision.value.retryRequired) }
+        }
+        let short = network.retrier(.milliseconds(1))
+        let decisions = requests.map { request in beside { await short.retry(request, dueTo: Self.connectFailed) } }
+        for decision in decisions { #expect(try await !decision.value.retryRequired) }
+        for request in requests { await request.manager.invalidateSession(cancelingTasks: true) }
+    }
 }

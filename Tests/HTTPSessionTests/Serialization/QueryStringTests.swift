@@ -145,6 +145,7 @@ struct QueryStringTests {
     @Test("booleans as words")
     func boolEncodings() throws {
         #expect(try text(["t": true, "a": [false]]) { $0.boolEncoding = .literal } == "a%5B%5D=false&t=true")
+        #expect(try text(["n": 1, "t": true, "z": 0]) { $0.boolEncoding = .literal } == "n=1&t=true&z=0")
     }
 
     @Test("null as an empty value, as a word, or not at all")

@@ -198,6 +198,22 @@ struct ReferenceCodingTests {
         #expect(try JSONValue(ParameterValueEncoder(encoder).encode([Data()])) == Self.reference([Data()], encoder))
     }
 
+    @Test("what a strategy for dates or data throws is the error")
+    func throwingStrategies() throws {
+        struct Unwanted: Error {}
+        let (encoder, decoder) = (JSONEncoder(), JSONDecoder())
+        encoder.dateEncodingStrategy = .custom { _, _ in throw Unwanted() }
+        encoder.dataEncodingStrategy = .custom { _, _ in throw Unwanted() }
+        decoder.dateDecodingStrategy = .custom { _ in throw Unwanted() }
+        decoder.dataDecodingStrategy = .custom { _ in throw Unwanted() }
+        let own = ParameterValueEncoder(encoder)
+        #expect(throws: Unwanted.self) { try ParameterValue(encoding: Dates(), with: own) }
+        #expect(throws: Unwanted.self) { try ParameterValue(encoding: ["in": [Data()]], with: own) }
+        let reading = JSONValueDecoder(decoder)
+        #expect(throws: Unwanted.self) { try reading.decode([Date].self, from: Array("[1]".utf8)) }
+        #expect(throws: Unwanted.self) { try reading.decode([String: Data].self, from: Array("{\"d\":\"\"}".utf8)) }
+    }
+
     @Test("strategies for names leave those of dictionaries alone")
     func names() throws {
         let (encoder, decoder) = (JSONEncoder(), JSONDecoder())

@@ -183,6 +183,7 @@ struct ResponseSerializerTests {
         }
         #expect(try JSONResponseSerializer().serialize(answer(), to: .head) == .null)
         #expect(try StringResponseSerializer().serialize(answer(), to: .head) == "")
+        #expect(try decoding.serialize(answer(), to: .head) == EmptyResponse())
         for found in [
             reason(StringResponseSerializer(), answer()), reason(JSONResponseSerializer(), answer()),
             reason(decoding, answer()),
@@ -191,6 +192,29 @@ struct ResponseSerializerTests {
                 Issue.record("\(String(describing: found))")
                 continue
             }
+        }
+    }
+
+    @Test("an empty set of statuses accepts none")
+    func noStatus() throws {
+        var serializer = StringResponseSerializer()
+        serializer.validation.acceptableStatusCodes = []
+        guard case .unacceptableStatusCode(200)? = reason(serializer, answer("x")) else {
+            return #expect(Bool(false), "accepted")
+        }
+    }
+
+    @Test("a check of the program reads the body")
+    func checkedBody() throws {
+        struct Bad: Error {}
+        let serializer = StringResponseSerializer(
+            validation: ResponseValidation { response in
+                if response.data != Array("good".utf8) { throw Bad() }
+            }
+        )
+        #expect(try serializer.serialize(answer("good")) == "good")
+        guard case .custom(let error)? = reason(serializer, answer("bad")), error is Bad else {
+            return #expect(Bool(false), "accepted")
         }
     }
 

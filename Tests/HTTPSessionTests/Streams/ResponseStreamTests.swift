@@ -221,4 +221,74 @@ struct ResponseStreamTests {
         }
         await stage.end()
     }
+
+    @Test("values come from a decoder of one's own, and what it throws is the error")
+    func ownDecoder() async throws {
+        struct Refused: Error {}
+        struct Counting: DataDecoder {
+            func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+                guard bytes.first != UInt8(ascii: "!"), let count = bytes.count as? Value else { throw Refused() }
+                return count
+            }
+        }
+        let stage = try stage(["one\nthree\n", "\n!\n"])
+        var counts: [Int] = []
+        await #expect {
+            let stream = try await stage.manager.stream(.get, "x")
+            for try await count in stream.decodables(Int.self, decoder: Counting()) { counts.append(count) }
+        } throws: { error in
+            guard case .decodingFailed(let own)? = (error as? RequestFailure)?.serializationError?.reason else {
+                return false
+            }
+            return own is Refused
+        }
+        #expect(counts == [3, 5])
+        await stage.end()
+    }
+
+    private final class Log: EventMonitor {
+        let entries = Monitor<[String]>([])
+        private func note(_ entry: String) { entries.with { $0.append(entry) } }
+
+        func requestDidResume(_ request: Request) { note("resume") }
+        func requestDidFinish(_ request: Request) { note("finish") }
+        func request(_ request: Request, didCreate task: SessionTask) { note("task") }
+        func request(_ request: Request, didGather metrics: TaskMetrics) {
+            note("metrics \(metrics.transaction.status)")
+        }
+        func request(_ request: Request, didComplete task: SessionTask, with error: SessionError?) {
+            note("complete \(error?.code.rawValue ?? "")")
+        }
+        func requestIsRetrying(_ request: Request) { note("retry \(request.retryCount)") }
+    }
+
+    @Test("monitors are told of a stream's attempts, and an adapter makes the request of each")
+    func monitors() async throws {
+        let log = Log()
+        let stage = try HTTPStage(
+            interceptor: Interceptor(
+                adapters: [
+                    Adapter { request, subject in
+                        var request = request
+                        if subject.retryCount > 0 { request.headers["X-Attempt"] = "\(subject.retryCount)" }
+                        return request
+                    }
+                ],
+                retriers: [Retrier { request, _ in request.retryCount == 0 ? .retry : .doNotRetry }]
+            ),
+            monitors: [log],
+            answering: { request in
+                request["X-Attempt"] == "1" ? OriginAnswer.text("good") : HTTPStage.status("503 Service Unavailable")
+            }
+        )
+        #expect(try await all(stage.manager.stream(.get, "x").lines) == ["good"])
+        try await eventually("the end") { log.entries.with { $0.last == "finish" } }
+        let expected = [
+            "resume", "task", "metrics 503", "complete response_invalid", "retry 1", "task", "metrics 200", "complete ",
+            "finish",
+        ]
+        #expect(log.entries.with { $0 } == expected)
+        #expect(stage.origin.requests.map { $0["X-Attempt"] } == [nil, "1"])
+        await stage.end()
+    }
 }
