@@ -12,6 +12,17 @@ public struct SerializedDownload<Value> {
 
 extension SerializedDownload: Sendable where Value: Sendable {}
 
+extension SerializedDownload {
+    /// The same download with another value, as Alamofire's `map` and `tryMap` make it.
+    ///
+    /// - Parameter transform: makes the value; what it throws is thrown.
+    public func map<Other, Failure: Error>(
+        _ transform: (Value) throws(Failure) -> Other
+    ) throws(Failure) -> SerializedDownload<Other> {
+        SerializedDownload<Other>(value: try transform(value), response: response)
+    }
+}
+
 extension DownloadRequest {
     /// Carries the request out, reads the file and serializes it, neither on the session's loop nor on the caller's
     /// actor. The file stays where it is, also when the serializer fails. When the calling Swift task is cancelled, the

@@ -443,4 +443,16 @@ struct DownloadRequestTests {
         #expect(try text(folder.path + "/target").isEmpty)
         await stage.end()
     }
+
+    @Test("a value is mapped with its file and response, and an error of the closure is thrown")
+    func mappedValue() async throws {
+        struct Odd: Error {}
+        let stage = try stage(answering: { _ in OriginAnswer.text("7") })
+        let text = try await stage.manager.download(.get, "x", to: target).response(serializer: .string)
+        let number = text.map { Int($0) }
+        #expect(number.value == 7 && number.response.metrics.transaction.status == 200)
+        #expect(number.response.response.status == 200 && number.response.path == folder.path + "/target")
+        #expect(throws: Odd.self) { try number.map { _ throws(Odd) -> Int in throw Odd() } }
+        await stage.end()
+    }
 }
