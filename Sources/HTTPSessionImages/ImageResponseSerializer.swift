@@ -5,7 +5,7 @@ public import HTTPSession
 ///
 /// It rejects truncated and damaged files, and images of more pixels than `maximumPixelCount` before it allocates
 /// memory for them.
-public struct ImageResponseSerializer: ResponseSerializer {
+public struct ImageResponseSerializer: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
     /// Whether pixels are decoded; otherwise only the head is read, for format and size.

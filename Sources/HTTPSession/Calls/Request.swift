@@ -10,13 +10,13 @@ public import SessionCore
 ///
 /// `@unchecked Sendable`: what changes is in `shared`, accessed with `lock` held. Foreign code is not called with it
 /// held, except `resume`, `suspend` and `cancel` of the task, so that these happen in the order of the states.
-public class Request: @unchecked Sendable {
+public class Request: @unchecked Sendable, CustomStringConvertible {
     /// The request before any adapter has changed it.
     public let originalRequest: HTTPSessionRequest
     /// The manager that carries it out; adapters and retriers may use it for further requests.
     public let manager: HTTPSessionManager
     let interceptor: (any RequestInterceptor)?
-    private let options: RequestOptions
+    private let eventMonitors: [any EventMonitor]
 
     private let lock = PosixLock()
     private var shared: Shared
@@ -25,6 +25,8 @@ public class Request: @unchecked Sendable {
         var state = RequestState.initialized
         var hasBegun = false
         var request: HTTPSessionRequest
+        /// Without hooks after the end.
+        var options: RequestOptions
         var tasks: [SessionTask] = []
         var retryCount = 0
         /// Ends a wait between tasks.
@@ -43,9 +45,9 @@ public class Request: @unchecked Sendable {
     init(_ request: HTTPSessionRequest, manager: HTTPSessionManager, options: RequestOptions) {
         originalRequest = request
         self.manager = manager
-        self.options = options
         interceptor = manager.combined(options.interceptor)
-        shared = Shared(request: request)
+        eventMonitors = options.eventMonitors
+        shared = Shared(request: request, options: options)
     }
 
     // MARK: What there is to know
@@ -64,6 +66,12 @@ public class Request: @unchecked Sendable {
     public var response: ResponseHead? { task?.response }
     /// The metrics of the latest attempt that has ended.
     public var metrics: TaskMetrics? { tasks.last { $0.delegate.metrics != nil }?.delegate.metrics }
+
+    /// Method and URL of the latest request, and the status if there is a response: `GET https://example.com/ (200)`.
+    public var description: String {
+        let request = request
+        return "\(request.method) \(request.url)" + (response.map { " (\($0.status))" } ?? "")
+    }
 
     /// A curl(1) command for the latest request; see `HTTPSessionRequest.cURLDescription`.
     public func cURLDescription(redactingSecrets: Bool = true) -> String {
@@ -131,7 +139,7 @@ public class Request: @unchecked Sendable {
                 return shared.events.removeFirst()
             }
             guard let next else { return }
-            manager.notifyMonitors(next)
+            manager.notifyMonitors(and: eventMonitors, next)
             lock.withLock { shared.isNotifying = false }
         }
     }
@@ -174,11 +182,16 @@ public class Request: @unchecked Sendable {
         lock.withLock { shared.failure = failure }
         move(to: .finished, { _ in }, then: { $0.requestDidFinish($1) })
         manager.requests.remove(self)
-        let waiting = lock.withLock {
-            defer { shared.waiting = [] }
-            return shared.waiting
+        let (waiting, options) = lock.withLock {
+            defer {
+                shared.waiting = []
+                shared.options = shared.options.withoutHooks
+            }
+            return (shared.waiting, shared.options)
         }
         for work in waiting { work() }
+        // The hooks are freed without the lock, since that may run code of the program.
+        withExtendedLifetime(options) {}
     }
 
     /// A stream of the progress of all attempts, until the end of the request.
@@ -235,7 +248,7 @@ public class Request: @unchecked Sendable {
         } catch {
             throw .session(error)
         }
-        options.apply(to: task)
+        lock.withLock { shared.options }.apply(to: task)
         for stream in lock.withLock({ shared.progress }) { stream.attach(to: task) }
         notifyMonitors { $0.request(self, didCreate: task) }
         lock.withLock {

@@ -1,3 +1,4 @@
+public import HTTPCore
 public import SessionCore
 
 /// What one call does otherwise than its manager:
@@ -23,6 +24,21 @@ public struct RequestOptions: Sendable {
     public var priority: Double?
     /// Adapts and retries the request, before the manager's interceptor.
     public var interceptor: (any RequestInterceptor)?
+    /// Observers of this request, after the manager's.
+    public var eventMonitors: [any EventMonitor]
+
+    /// `TaskDelegate.taskWillPerformHTTPRedirection` of every attempt: it decides about redirects, in place of the
+    /// session's hook.
+    public var taskWillPerformHTTPRedirection:
+        (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
+    /// `DataTaskDelegate.dataTaskDidReceiveResponse` of every attempt: it allows the body, or cancels the request.
+    /// Downloads do not call it.
+    public var dataTaskDidReceiveResponse:
+        (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
+    #if Cache
+    /// `DataTaskDelegate.dataTaskWillCacheResponse` of every attempt. Downloads, which are not stored, do not call it.
+    public var dataTaskWillCacheResponse: SessionHooks.WillCache?
+    #endif
 
     /// Options of which those count that are given.
     public init(
@@ -32,7 +48,8 @@ public struct RequestOptions: Sendable {
         handlesCookies: Bool? = nil,
         credential: Credential? = nil,
         priority: Double? = nil,
-        interceptor: (any RequestInterceptor)? = nil
+        interceptor: (any RequestInterceptor)? = nil,
+        eventMonitors: [any EventMonitor] = []
     ) {
         self.requestSerializer = requestSerializer
         self.timeouts = timeouts
@@ -41,6 +58,7 @@ public struct RequestOptions: Sendable {
         self.credential = credential
         self.priority = priority
         self.interceptor = interceptor
+        self.eventMonitors = eventMonitors
     }
 
     /// The request with these options, as far as they are a part of it.
@@ -56,5 +74,22 @@ public struct RequestOptions: Sendable {
     func apply(to task: SessionTask) {
         if let credential { task.delegate.credential = credential }
         if let priority { task.priority = priority }
+        if let hook = taskWillPerformHTTPRedirection { task.delegate.taskWillPerformHTTPRedirection = hook }
+        guard let delegate = (task as? DataTask)?.dataDelegate else { return }
+        if let hook = dataTaskDidReceiveResponse { delegate.dataTaskDidReceiveResponse = hook }
+        #if Cache
+        if let hook = dataTaskWillCacheResponse { delegate.dataTaskWillCacheResponse = hook }
+        #endif
+    }
+
+    /// The same without hooks, which may hold the request that they belong to.
+    var withoutHooks: RequestOptions {
+        var options = self
+        options.taskWillPerformHTTPRedirection = nil
+        options.dataTaskDidReceiveResponse = nil
+        #if Cache
+        options.dataTaskWillCacheResponse = nil
+        #endif
+        return options
     }
 }

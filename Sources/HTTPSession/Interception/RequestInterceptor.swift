@@ -110,6 +110,18 @@ public struct Interceptor: RequestInterceptor {
         self.retriers = retriers + interceptors
     }
 
+    /// An interceptor of two closures, as an `Adapter` and a `Retrier` are of one.
+    ///
+    /// - Parameters:
+    ///   - adapt: makes the request of each attempt from the original request.
+    ///   - retry: decides about a retry.
+    public init(
+        adapt: @escaping @Sendable (HTTPSessionRequest, Request) async throws -> HTTPSessionRequest,
+        retry: @escaping @Sendable (Request, RequestFailure) async -> RetryResult
+    ) {
+        self.init(adapters: [Adapter(adapt)], retriers: [Retrier(retry)])
+    }
+
     /// The last adapter's request; the first adapter that throws ends the request.
     public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         var request = request

@@ -57,11 +57,6 @@ public struct RetryPolicy: RequestInterceptor {
         self.retryableErrorCodes = retryableErrorCodes
     }
 
-    /// A policy for lost connections alone: Alamofire's `ConnectionLostRetryPolicy`.
-    public static func connectionLost(retryLimit: Int = 2) -> RetryPolicy {
-        RetryPolicy(retryLimit: retryLimit, retryableStatusCodes: [], retryableErrorCodes: [.responseTruncated])
-    }
-
     /// `retryWithDelay`, or `doNotRetry`.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         guard

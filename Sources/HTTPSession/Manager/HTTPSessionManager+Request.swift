@@ -174,9 +174,12 @@ extension HTTPSessionManager {
         return responseSerializer as? Serializer ?? serializer
     }
 
-    /// Notifies the event monitors, each on its queue.
-    func notifyMonitors(_ event: @escaping @Sendable (any EventMonitor) -> Void) {
-        for monitor in eventMonitors {
+    /// Notifies the manager's event monitors and then those of a request, each on its queue.
+    func notifyMonitors(
+        and others: [any EventMonitor],
+        _ event: @escaping @Sendable (any EventMonitor) -> Void
+    ) {
+        for monitor in eventMonitors + others {
             (monitor.queue ?? session.thread.callbacks).enqueue { event(monitor) }
         }
     }

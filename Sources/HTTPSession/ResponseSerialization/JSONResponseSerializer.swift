@@ -1,7 +1,7 @@
 public import HTTPCore
 
 /// Reads JSON of any form. A response that may have no body, and has none, is `null`.
-public struct JSONResponseSerializer: ResponseSerializer {
+public struct JSONResponseSerializer: ValidatingResponseSerializer {
     /// The content types of JSON; `*/*+json` types are listed one by one.
     public static let contentTypes = ["application/json", "text/json", "text/javascript"]
 
@@ -37,7 +37,7 @@ public struct JSONResponseSerializer: ResponseSerializer {
 
 /// Decodes a `Decodable` type, by default from JSON, strictly. Foundation's `JSONDecoder` is a `DataDecoder` too, and with
 /// `HTTPSessionFoundation` its `PropertyListDecoder`.
-public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ResponseSerializer {
+public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
     /// The decoder of the body.

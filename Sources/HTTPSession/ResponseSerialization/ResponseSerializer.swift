@@ -20,8 +20,15 @@ extension ResponseSerializer {
     }
 }
 
+/// A serializer that validates a response by its `ResponseValidation`, as all serializers of this library do that read one
+/// format.
+public protocol ValidatingResponseSerializer<Output>: ResponseSerializer {
+    /// The required status and content type.
+    var validation: ResponseValidation { get set }
+}
+
 /// Returns the bytes of the body after validation. They are empty for a response without a body.
-public struct HTTPResponseSerializer: ResponseSerializer {
+public struct HTTPResponseSerializer: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
 
@@ -41,7 +48,7 @@ public struct HTTPResponseSerializer: ResponseSerializer {
 }
 
 /// Decodes text in the charset that the response names.
-public struct StringResponseSerializer: ResponseSerializer {
+public struct StringResponseSerializer: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
     /// The charset in place of the response's; nil for the response's, or one of `fallbacks` when it names none.

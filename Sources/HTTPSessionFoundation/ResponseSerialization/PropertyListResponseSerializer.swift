@@ -3,7 +3,7 @@ public import HTTPCore
 public import HTTPSession
 
 /// Reads a property list as Foundation's objects.
-public struct PropertyListResponseSerializer: ResponseSerializer {
+public struct PropertyListResponseSerializer: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
     /// Foundation's options: whether the objects are mutable.

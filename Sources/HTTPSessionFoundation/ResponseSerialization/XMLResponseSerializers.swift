@@ -17,7 +17,7 @@ public enum XMLContentTypes {
 ///
 /// Foundation's parser on Linux accepts truncated documents: check `parserError`, and count elements, or use
 /// `XMLDocumentResponseSerializer`.
-public struct XMLParserResponseSerializer: ResponseSerializer {
+public struct XMLParserResponseSerializer: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
 
@@ -39,7 +39,7 @@ public struct XMLParserResponseSerializer: ResponseSerializer {
 }
 
 /// Reads the body as an XML tree, and rejects a body that is not well-formed. External entities are not loaded.
-public struct XMLDocumentResponseSerializer: ResponseSerializer {
+public struct XMLDocumentResponseSerializer: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
     /// The options without those that load external entities, since a response could then read files and reach other

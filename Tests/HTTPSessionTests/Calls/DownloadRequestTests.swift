@@ -220,6 +220,37 @@ struct DownloadRequestTests {
         await small.end()
     }
 
+    @Test("a download whose adapter fails before the second attempt fails alike for all its serializers")
+    func adapterFailsLater() async throws {
+        struct Mine: Error {}
+        let interceptor = Interceptor { original, subject in
+            if subject.retryCount == 1 { throw Mine() }
+            return original
+        } retry: { _, failure in
+            if case .serialization = failure { .retry } else { .doNotRetry }
+        }
+        let stage = try stage(interceptor: interceptor) { connection in
+            while try connection.readRequest() != nil { try connection.answer("no JSON") }
+        }
+        let download = try stage.manager.download(.get, "x", to: target)
+        let faults = Monitor<[String]>([])
+        let note: @Sendable (String, RequestFailure?) -> Void = { name, failure in
+            var isMine = false
+            if case .adaptation(let error)? = failure { isMine = error is Mine }
+            faults.with { $0.append("\(name) \(isMine)") }
+        }
+        download.response(serializer: JSONResponseSerializer(validation: ResponseValidation())) { result in
+            if case .failure(let failure) = result { note("first", failure) } else { note("first", nil) }
+        }
+        download.response(serializer: StringResponseSerializer()) { result in
+            if case .failure(let failure) = result { note("second", failure) } else { note("second", nil) }
+        }
+        try await eventually("both handlers") { faults.with { $0.count == 2 } }
+        #expect(faults.with { $0 } == ["first true", "second true"])
+        #expect(stage.origin.requests.count == 1 && download.retryCount == 1)
+        await stage.end()
+    }
+
     /// Removes the downloaded file before it can be read.
     private struct Remover: EventMonitor {
         let queue: CallbackQueue? = CallbackQueue { work in work() }

@@ -65,6 +65,140 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
+    @Test("a request may decide about its redirects, in every attempt, and a download and a stream about theirs")
+    func redirects() async throws {
+        let stage = try StubStage(interceptor: RetryPolicy(retryLimit: 1, exponentialBackoffScale: .zero))
+        stage.manager.session.hooks.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
+        try stage.origin.route(nil, "/moved") { _ in .status(302).adding("Location", "/target") }
+        try stage.origin.route(nil, "/target") { _ in .status(503) }
+        try stage.origin.route(nil, "/file", response: .status(307).adding("Location", "/there"))
+        try stage.origin.route(nil, "/there", response: .text("there"))
+        let manager = stage.manager
+        let asked = Monitor<[String]>([])
+        var options = RequestOptions()
+        options.taskWillPerformHTTPRedirection = { _, response, redirect in
+            asked.with { $0.append("\(response.status) \(redirect.request.url)") }
+            return .proceed
+        }
+        // The session's hook stops all others.
+        await #expect { try await manager.get("/moved", serializer: .data) } throws: {
+            ($0 as? RequestFailure)?.response?.response.status == 302
+        }
+        await #expect { try await manager.get("/moved", options: options, serializer: .data) } throws: {
+            ($0 as? RequestFailure)?.response?.response.status == 503
+        }
+        let target = "302 \(StubStage.base)/target"
+        #expect(asked.with { $0 } == [target, target])
+        let file = try await manager.download(.get, "/file", options: options).response(serializer: .string)
+        #expect(file.value == "there")
+        var text = ""
+        for try await line in try await manager.stream(.get, "/file", options: options).lines { text += line }
+        #expect(text == "there")
+        #expect(asked.with { $0.count } == 4)
+        await stage.end()
+    }
+
+    @Test("a request may see the head of its response before the body, and end there")
+    func heads() async throws {
+        let stage = try StubStage()
+        try stage.origin.route(nil, "*", response: .text("body").adding("X-Size", "4"))
+        let heads = Monitor<[String]>([])
+        var options = RequestOptions()
+        options.dataTaskDidReceiveResponse = { _, head in
+            heads.with { $0.append(head.fields.value(for: "X-Size") ?? "none") }
+            return .allow
+        }
+        #expect(try await stage.manager.get("/", options: options, serializer: .string).value == "body")
+        #expect(heads.with { $0 } == ["4"])
+        options.dataTaskDidReceiveResponse = { _, _ in .cancel }
+        await #expect { try await stage.manager.get("/", options: options, serializer: .string) } throws: {
+            ($0 as? RequestFailure)?.sessionError?.code == .cancelled
+        }
+        await stage.end()
+    }
+
+    #if Cache
+    @Test("a request may decide about the storing of its response, and a stream about that of its own")
+    func caching() async throws {
+        let stage = try StubStage { $0.cache = try? SessionCache(memoryCapacity: 1 << 20) }
+        stage.manager.session.hooks.dataTaskWillCacheResponse = { _, _ in nil }
+        try stage.origin.route(nil, "*") { .text($0.path).adding("Cache-Control", "max-age=60") }
+        let manager = stage.manager
+        func sent(_ path: String) -> Int { stage.origin.requests.filter { $0.path == path }.count }
+        for _ in 0..<2 { _ = try await manager.get("/never", serializer: .data) }
+        #expect(sent("/never") == 2)
+        let asked = Monitor(0)
+        var options = RequestOptions()
+        options.dataTaskWillCacheResponse = { _, proposed in
+            asked.with { $0 += 1 }
+            return proposed
+        }
+        for _ in 0..<2 { _ = try await manager.get("/kept", options: options, serializer: .data) }
+        #expect(sent("/kept") == 1)
+        #expect(asked.with { $0 } == 1)
+        for _ in 0..<2 {
+            var text = ""
+            for try await line in try await manager.stream(.get, "/read", options: options).lines { text += line }
+            #expect(text == "/read")
+        }
+        #expect(sent("/read") == 1)
+        #expect(asked.with { $0 } == 2)
+        await stage.end()
+    }
+    #endif
+
+    @Test("monitors of a request come after the manager's, and see that request alone")
+    func monitors() async throws {
+        struct Names: EventMonitor {
+            let name: String
+            let log: Monitor<[String]>
+            // Calls come in the order in which they are made.
+            let queue: CallbackQueue? = CallbackQueue { $0() }
+            func requestDidResume(_ request: Request) { log.with { $0.append("\(name) resume \(request)") } }
+            func requestDidFinish(_ request: Request) { log.with { $0.append("\(name) finish \(request)") } }
+        }
+        let log = Monitor<[String]>([])
+        let stage = try StubStage(monitors: [Names(name: "manager", log: log)])
+        try stage.origin.route(nil, "*", response: .text("x"))
+        let own = RequestOptions(eventMonitors: [Names(name: "first", log: log), Names(name: "second", log: log)])
+        _ = try await stage.manager.get("/a", options: own, serializer: .data)
+        _ = try await stage.manager.get("/b", serializer: .data)
+        let names = ["manager", "first", "second"]
+        #expect(
+            log.with { $0 } == names.map { "\($0) resume GET \(StubStage.base)/a" }
+                + names.map { "\($0) finish GET \(StubStage.base)/a (200)" }
+                + ["manager resume GET \(StubStage.base)/b", "manager finish GET \(StubStage.base)/b (200)"]
+        )
+        await stage.end()
+    }
+
+    @Test("hooks of a request go with its end, so that they may hold it")
+    func freed() async throws {
+        final class Owner: Sendable {
+            let request = Monitor<DataRequest?>(nil)
+            let ended: @Sendable () -> Void
+            init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }
+            deinit { ended() }
+        }
+        let stage = try StubStage()
+        try stage.origin.route(nil, "*", response: .text("x"))
+        let isFreed = Monitor(false)
+        do {
+            let owner = Owner { isFreed.with { $0 = true } }
+            var options = RequestOptions()
+            options.taskWillPerformHTTPRedirection = { _, _, _ in withExtendedLifetime(owner) { .proceed } }
+            options.dataTaskDidReceiveResponse = { _, _ in withExtendedLifetime(owner) { .allow } }
+            #if Cache
+            options.dataTaskWillCacheResponse = { _, proposed in withExtendedLifetime(owner) { proposed } }
+            #endif
+            let request = try stage.manager.request(.get, "/", options: options)
+            owner.request.with { $0 = request }
+            #expect(try await request.response(serializer: .string).value == "x")
+        }
+        try await eventually("the end of the owner") { isFreed.with { $0 } }
+        await stage.end()
+    }
+
     @Test("a request may have a credential of its own, and leave cookies out")
     func credential() async throws {
         let cookies = CookieStorage()

@@ -46,6 +46,74 @@ struct InterceptorTests {
         }
     }
 
+    @Test("an interceptor of two closures adapts and retries, and both receive the request that they are for")
+    func closures() async throws {
+        try await withRequest { request in
+            let interceptor = Interceptor { original, subject in
+                var adapted = original
+                adapted.headers["X-Same"] = "\(subject === request)"
+                return adapted
+            } retry: { subject, _ in
+                subject === request ? .retryWithDelay(.seconds(3)) : .doNotRetry
+            }
+            #expect(interceptor.adapters.count == 1 && interceptor.retriers.count == 1)
+            let adapted = try await interceptor.adapt(request.originalRequest, for: request)
+            #expect(adapted.headers["X-Same"] == "true")
+            #expect(await interceptor.retry(request, dueTo: Self.failure).delay == .seconds(3))
+        }
+    }
+
+    @Test("interceptors have names where one is expected")
+    func names() async throws {
+        func adapter(_ adapter: any RequestAdapter) -> any RequestAdapter { adapter }
+        func retrier(_ retrier: any RequestRetrier) -> any RequestRetrier { retrier }
+        func interceptor(_ interceptor: (any RequestInterceptor)?) -> (any RequestInterceptor)? { interceptor }
+        try await withRequest { request in
+            let adapting = adapter(
+                .adapter { original, _ in
+                    var adapted = original
+                    adapted.headers["X-Own"] = "seen"
+                    return adapted
+                }
+            )
+            #expect(try await adapting.adapt(request.originalRequest, for: request).headers["X-Own"] == "seen")
+            let retrying = retrier(.retrier { _, _ in .retry })
+            #expect(await retrying.retry(request, dueTo: Self.failure).retryRequired)
+            let both = try #require(interceptor(.interceptor(adapters: [adapting], retriers: [retrying])))
+            #expect(try await both.adapt(request.originalRequest, for: request).headers["X-Own"] == "seen")
+            #expect(await both.retry(request, dueTo: Self.failure).retryRequired)
+            let none = try #require(
+                interceptor(
+                    .interceptor { original, _ in
+                        original
+                    } retry: { _, _ in
+                        .doNotRetry
+                    }
+                )
+            )
+            #expect(await !none.retry(request, dueTo: Self.failure).retryRequired)
+        }
+        let policy = try #require(interceptor(.retryPolicy(retryLimit: 7)) as? RetryPolicy)
+        #expect(policy.retryLimit == 7 && policy.retryableStatusCodes == RetryPolicy.defaultRetryableStatusCodes)
+        let lost = interceptor(
+            .connectionLost(
+                retryLimit: 3,
+                exponentialBackoffBase: 4,
+                exponentialBackoffScale: .milliseconds(250),
+                retryableMethods: [.delete, .get]
+            )
+        )
+        let own = try #require(lost as? RetryPolicy)
+        #expect(own.retryLimit == 3 && own.exponentialBackoffBase == 4)
+        #expect(own.exponentialBackoffScale == .milliseconds(250) && own.retryableMethods == [.delete, .get])
+        #expect(own.retryableStatusCodes.isEmpty && own.retryableErrorCodes == [.responseTruncated])
+        let offline = try #require(
+            interceptor(.offlineRetrier(maximumWait: .seconds(5), retryLimit: 1)) as? OfflineRetrier
+        )
+        #expect(offline.maximumWait == .seconds(5) && offline.retryLimit == 1)
+        #expect(interceptor(.deflateCompressor) is RequestCompressor)
+    }
+
     @Test("several of none leave requests alone, and retry none")
     func none() async throws {
         try await withRequest { request in

@@ -323,6 +323,65 @@ struct ResponseSerializerTests {
         #expect(try serializer.serialize(answer("a\nb", type: "text/plain")) == ["a", "b"])
     }
 
+    @Test("bytes are changed before they are read, by a closure or by the loss of a prefix")
+    func preprocessors() throws {
+        let upper: @Sendable ([UInt8]) -> [UInt8] = { $0.map { $0 >= 97 && $0 <= 122 ? $0 - 32 : $0 } }
+        let guarded = ")]}',\n[\"a\"]"
+        let json = "application/json"
+        #expect(try HTTPResponseSerializer().preprocess(upper).serialize(answer("aB1")) == Array("AB1".utf8))
+        #expect(try StringResponseSerializer().preprocess(upper).serialize(answer("aB1")) == "AB1")
+        #expect(try JSONResponseSerializer().preprocess(upper).serialize(answer("[\"a\"]", type: json)) == ["A"])
+        let list = DecodableResponseSerializer([String].self)
+        #expect(try list.preprocess { $0 }.serialize(answer("[\"a\"]", type: json)) == ["a"])
+        let unguarded = list.removingPrefix(")]}',\n")
+        #expect(try unguarded.serialize(answer(guarded, type: json)) == ["a"])
+        #expect(try unguarded.serialize(answer("[\"b\"]", type: json)) == ["b"])
+        #expect(throws: ResponseSerializationError.self) { try list.serialize(answer(guarded, type: json)) }
+        // Changes may be put one behind the other: the last is the first to read.
+        #expect(try unguarded.preprocess(upper).serialize(answer(guarded, type: json)) == ["A"])
+    }
+
+    @Test("the error of a change is the failure, of an accepted response with a body")
+    func failingPreprocessor() throws {
+        struct Mine: Error {}
+        let calls = Monitor(0)
+        let failing: @Sendable ([UInt8]) throws -> [UInt8] = { _ in
+            calls.with { $0 += 1 }
+            throw Mine()
+        }
+        func isMine(_ found: ResponseSerializationError.Reason?) -> Bool {
+            if case .custom(let error)? = found { error is Mine } else { false }
+        }
+        #expect(isMine(reason(HTTPResponseSerializer().preprocess(failing), answer("x"))))
+        #expect(isMine(reason(StringResponseSerializer().preprocess(failing), answer("x"))))
+        #expect(isMine(reason(JSONResponseSerializer().preprocess(failing), answer("1", type: "text/json"))))
+        let number = DecodableResponseSerializer(Int.self).preprocess(failing)
+        #expect(isMine(reason(number, answer("1", type: "text/json"))))
+        #expect(calls.with { $0 } == 4)
+        for response in [answer("x", status: 500), answer(status: 500)] {
+            guard case .unacceptableStatusCode(500)? = reason(HTTPResponseSerializer().preprocess(failing), response)
+            else {
+                Issue.record("the status is not judged first")
+                continue
+            }
+        }
+        #expect(try StringResponseSerializer().preprocess(failing).serialize(answer(status: 204)) == "")
+        #expect(calls.with { $0 } == 4)
+    }
+
+    @Test("a check sees the bytes as they were received, once, and validation may be set behind a change")
+    func checkedPreprocessor() throws {
+        let seen = Monitor<[String]>([])
+        var serializer = StringResponseSerializer().preprocess { [UInt8]("<".utf8) + $0 }
+        serializer.validation.check = { response in
+            seen.with { $0.append(String(decoding: response.data, as: UTF8.self)) }
+        }
+        serializer.validation.acceptableStatusCodes = [404]
+        #expect(try serializer.serialize(answer("x", status: 404)) == "<x")
+        #expect(seen.with { $0 } == ["x"])
+        #expect(throws: ResponseSerializationError.self) { try serializer.serialize(answer("x")) }
+    }
+
     // MARK: Compound
 
     private enum Either: Equatable, Sendable {

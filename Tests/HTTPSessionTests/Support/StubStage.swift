@@ -15,6 +15,7 @@ struct StubStage {
     init(
         isPinned: Bool = false,
         interceptor: (any RequestInterceptor)? = nil,
+        monitors: [any EventMonitor] = [],
         _ change: (inout HTTPSessionManager.Configuration) -> Void = { _ in }
     ) throws {
         var configuration = HTTPSessionManager.Configuration()
@@ -28,7 +29,8 @@ struct StubStage {
             baseURL: Self.base,
             configuration: configuration,
             serverTrust: trust,
-            interceptor: interceptor
+            interceptor: interceptor,
+            eventMonitors: monitors
         )
     }
 
