@@ -266,6 +266,38 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
+    /// A serializer of the program.
+    private struct Lines: ResponseSerializer {
+        struct Empty: Error {}
+        let validation = ResponseValidation(acceptableContentTypes: ["text/plain"])
+
+        func serialize(
+            _ response: DataResponse,
+            to method: HTTPMethod
+        ) throws(ResponseSerializationError) -> sending [Substring] {
+            try validation.validate(response)
+            let lines = String(decoding: response.data, as: UTF8.self).split(separator: "\n")
+            guard !lines.isEmpty else { throw ResponseSerializationError(.custom(Empty()), response: response) }
+            return lines
+        }
+    }
+
+    @Test("a serializer of the program makes values of responses and files, and its error is the failure")
+    func ownSerializer() async throws {
+        let stage = try StubStage()
+        try stage.origin.route(nil, "/lines", response: .text("a\nb\n"))
+        try stage.origin.route(nil, "*", response: .text(""))
+        let manager = stage.manager
+        #expect(try await manager.get("/lines", serializer: Lines()).value == ["a", "b"])
+        #expect(try await manager.get("/lines", serializer: Lines().map { $0.count }).value == 2)
+        #expect(try await manager.download(.get, "/lines").response(serializer: Lines()).value == ["a", "b"])
+        await #expect { try await manager.get("/none", serializer: Lines()) } throws: {
+            guard case .custom(let error)? = ($0 as? RequestFailure)?.serializationError?.reason else { return false }
+            return error is Lines.Empty
+        }
+        await stage.end()
+    }
+
     @Test("a check of the program rejects a response, and a value is mapped with its response")
     func checks() async throws {
         struct Stale: Error {}

@@ -55,7 +55,7 @@ struct AuthenticationInterceptorTests {
 
     /// Takes one token, and gives new ones.
     private static func stage(
-        _ interceptor: AuthenticationInterceptor<Tokens>,
+        _ interceptor: any RequestInterceptor,
         accepting token: String
     ) throws -> HTTPStage {
         try HTTPStage(interceptor: interceptor) { request in
@@ -94,6 +94,36 @@ struct AuthenticationInterceptorTests {
         let stage = try Self.stage(interceptor, accepting: "t1")
         _ = try await stage.manager.get("x")
         #expect(stage.origin.requests.map(\.target) == ["/v1/token", "/v1/x"])
+        #expect(interceptor.credential?.value == "t1")
+        await stage.end()
+    }
+
+    /// Answers at once, on the thread that asks.
+    private struct Ready: Authenticator {
+        func apply(_ credential: Token, to request: inout HTTPSessionRequest) throws {
+            request.headers["Authorization"] = "Bearer \(credential.value)"
+        }
+
+        func refresh(_ credential: Token, for manager: HTTPSessionManager) async throws -> Token { Token(value: "t1") }
+
+        func didRequest(_ request: HTTPSessionRequest, with response: ResponseHead, failDueTo failure: RequestFailure)
+            -> Bool
+        {
+            response.status == 401
+        }
+
+        func isRequest(_ request: HTTPSessionRequest, authenticatedWith credential: Token) -> Bool {
+            request.headers["Authorization"] == "Bearer \(credential.value)"
+        }
+    }
+
+    @Test("a refresh that does not wait, before the request and after its refusal", arguments: [true, false])
+    func immediate(isEarly: Bool) async throws {
+        let old = Token(value: "t0", requiresRefresh: isEarly)
+        let interceptor = AuthenticationInterceptor(authenticator: Ready(), credential: old)
+        let stage = try Self.stage(interceptor, accepting: "t1")
+        _ = try await stage.manager.get("x")
+        #expect(stage.origin.requests.count == (isEarly ? 1 : 2))
         #expect(interceptor.credential?.value == "t1")
         await stage.end()
     }

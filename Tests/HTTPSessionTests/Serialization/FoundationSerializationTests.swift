@@ -15,6 +15,29 @@ import FoundationXML
 struct FoundationSerializationTests {
     private static let url = "https://api.example.com/items"
 
+    // MARK: Dates
+
+    @Test("a formatter of Foundation writes and reads dates")
+    func formattedDates() throws {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(secondsFromGMT: 0)
+        formatter.dateFormat = "dd.MM.yyyy"
+        let dates = [Date(timeIntervalSince1970: 0), Date(timeIntervalSince1970: 1_000_000_000)]
+        var encoder = ParameterValueEncoder()
+        encoder.dateEncodingStrategy = .formatted(formatter)
+        #expect(try JSONValue(encoder.encode(dates)) == ["01.01.1970", "09.09.2001"])
+        let serializer = HTTPRequestSerializer()
+        let since = try ParameterValue(encoding: ["since": dates[1]], with: encoder)
+        let request = try serializer.request(.get, Self.url, parameters: since)
+        #expect(request.url == Self.url + "?since=09.09.2001")
+        var decoder = JSONValueDecoder()
+        decoder.dateDecodingStrategy = .formatted(formatter)
+        let read = try decoder.decode([Date].self, from: Array("[\"01.01.1970\",\"09.09.2001\"]".utf8))
+        #expect(read == [dates[0], Date(timeIntervalSince1970: 999_993_600)])
+        #expect(throws: (any Error).self) { try decoder.decode([Date].self, from: Array("[\"1970\"]".utf8)) }
+    }
+
     // MARK: Decimal
 
     private struct Price: Encodable {
