@@ -47,8 +47,11 @@ final class ClientTransport: EventHandler {
     private(set) var isWriteBlocked = false
     private var isFlushPlanned = false
     private var isClosed = false
-    /// A step of the handshake is made on another thread, which has the session until then.
-    private var isSigning = false
+    /// A step of the handshake that is made on another thread, which has the session until then.
+    private var step: HandshakeStep?
+    private var hasMadeStep = false
+    /// A client that ends before the first bytes of the server cannot finish its handshake.
+    private var mayFinishHandshake: Bool { !peerHasEnded || hasMadeStep }
     /// Nothing will be written after the output that is waiting now.
     private var isEnding = false
 
@@ -162,26 +165,25 @@ final class ClientTransport: EventHandler {
     /// - Parameter later: called with the outcome of a step on another thread, after `.wouldBlock`.
     func shakeHands(later: @escaping (TransferCount) -> Void) -> TransferCount {
         guard let tls else { return .end }
-        guard !isSigning else { return .wouldBlock }
+        guard step == nil else { return .wouldBlock }
         guard tls.session.signsSlowly else { return note(tls.shakeHands(over: socket), of: tls) }
         if let outcome = tls.awaitInput(from: socket) { return note(outcome, of: tls) }
+        guard mayFinishHandshake else { return .end }
         return sign(tls, later)
     }
 
     /// Makes a step of the handshake on the worker's thread for signatures: it may take milliseconds, which other clients would wait.
     /// Until its end, nothing here touches the session.
     private func sign(_ tls: TLSLayer, _ later: @escaping (TransferCount) -> Void) -> TransferCount {
-        isSigning = true
         let step = HandshakeStep(tls.session) { [self] progress in
-            isSigning = false
+            self.step = nil
+            hasMadeStep = true
             guard !isClosed else { return }
             if let outcome = tls.endStep(progress, over: socket) { return later(note(outcome, of: tls)) }
             if case .end = sign(tls, later) { later(.end) }
         }
-        guard worker.signatures.submit({ [loop = worker.loop] in step.make(on: loop) }) else {
-            isSigning = false
-            return .end
-        }
+        guard worker.signatures.submit({ [loop = worker.loop] in step.make(on: loop) }) else { return .end }
+        self.step = step
         return .wouldBlock
     }
 
@@ -259,9 +261,10 @@ final class ClientTransport: EventHandler {
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
             // The end of the step writes.
-            if !isSigning, let tls, tls.isHoldingBack, !drain(tls) { return }
+            if step == nil, let tls, tls.isHoldingBack, !drain(tls) { return }
             if !isWriteBlocked { notifyRoom() }
         }
+        if step != nil, !mayFinishHandshake { return cancel() }
         if readiness.contains(.readable) || readiness.contains(.peerClosed) {
             isReadable = true
             tls?.noteReadable(peerHasEnded: peerHasEnded)
@@ -441,7 +444,8 @@ final class ClientTransport: EventHandler {
         guard !isClosed else { return }
         isClosed = true
         user = .none
-        if !isSigning, let tls, tls.isHoldingBack { socket.resetOnClose() }
+        step?.drop()
+        if step == nil, let tls, tls.isHoldingBack { socket.resetOnClose() }
         worker.loop.unregister(socket.descriptor)
         worker.forget(self)
     }
