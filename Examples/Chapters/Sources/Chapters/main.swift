@@ -71,12 +71,37 @@ try await routed(session)
 try await mapped(session)
 try completionHandler(session) { print($0) }
 try await ownSerializer(session)
+try await progressOfBoth(session)
+try await redirectsOfARequest(session)
+try await cachingOfARequest(session)
+try await credentialOfARequest(session)
+try await valuesOfARequest(session)
+try await validationOfARequest(session)
+try cancelADownload(session)
+_ = several(Adapter { request, _ in request }, Retrier { _, _ in .doNotRetry }, RetryPolicy())
+try await withTokens(session)
+try await compressed(session, ["name": "Mattt"])
+try await awaitedValues(session)
+try await oneOfThem(session)
+try await twoSerializers(session)
+try await inParallel(session)
+try await awaitedFile(session)
+try await notCancelled(session)
+try await cancelledWithTheTask(session)
+try await awaitedStream(session)
+try await endedStream(session)
+try await valueStreams(session)
+try await urls(session)
+try await requestsOfTheirOwn(session)
+suspendAll(session)
+cancelAll(session, queue)
 
 let sessions = [
     try HTTPSessionManager(baseURL: "https://httpbin.org", configuration: try cache(configuration)),
     try sessionWithAConfiguration(configuration), try sessionWithRetries(configuration),
     try sessionWithAQueue(configuration, queue), try sessionWithAMonitor(configuration),
     try await adaptedSession(configuration), try await authenticatedSession(configuration),
+    try compressingSession(configuration), try loggingSession(configuration),
 ]
 for other in sessions { _ = try await other.data(for: "https://httpbin.org/get") }
 try reachability().stopListening()
