@@ -18,7 +18,8 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     /// The code of the warning that a pin set ends within `PinFile.expirationNotice`.
     public static let pinSetExpiry = "pin_set_expiry"
 
-    /// Makes an issue; line and column are given together or not at all.
+    /// Makes an issue; line and column are given together or not at all. Characters of message and remedy that would disturb a
+    /// line of a terminal or a log become U+FFFD: values and paths of the document may have any.
     public init(
         file: String,
         pointer: String = "",
@@ -29,15 +30,15 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     ) {
         self.file = file
         self.pointer = pointer
-        self.message = message
-        self.remedy = remedy
+        self.message = message.legible
+        self.remedy = remedy.legible
         self.line = line
         self.column = column
     }
 
     /// `FILE: /json/pointer: message (remedy; line 3, column 7)`.
     public var description: String {
-        var text = file + ": "
+        var text = file.legible + ": "
         if !pointer.isEmpty { text += pointer + ": " }
         text += message
         var hints: [String] = []
