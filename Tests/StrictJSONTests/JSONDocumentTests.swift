@@ -48,7 +48,11 @@ struct JSONDocumentTests {
 
     @Test("no text of an issue disturbs its line, whatever the file's name and its values are")
     func disturbingIssue() {
-        let issue = DocumentIssue(file: "a\u{7f}.json", message: "b\n\u{1b}[2Jc is no folder", remedy: "name d\u{2028}e")
+        let issue = DocumentIssue(
+            file: "a\u{7f}.json",
+            message: "b\n\u{1b}[2Jc is no folder",
+            remedy: "name d\u{2028}e"
+        )
         #expect(issue.description == "a\u{fffd}.json: b\u{fffd}\u{fffd}[2Jc is no folder (name d\u{fffd}e)")
         #expect(issue.message == "b\u{fffd}\u{fffd}[2Jc is no folder" && issue.remedy == "name d\u{fffd}e")
     }
