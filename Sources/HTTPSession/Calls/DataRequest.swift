@@ -45,6 +45,7 @@ public final class DataRequest: Request, @unchecked Sendable {
             }
             task = upload
         }
+        task.dataDelegate.isOfRequest = true
         if let downloadHandler {
             task.dataDelegate.setProgressHandler(on: downloadHandler.queue, downloadHandler.handler)
         }

@@ -15,6 +15,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         var trailers = HeaderFields()
         var hooks = Hooks()
         var consumer: (ByteStream, ResponseValidation)?
+        var isOfRequest = false
     }
 
     private struct Hooks {
@@ -97,6 +98,12 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { collected.consumer = newValue } }
     }
 
+    /// Whether a `DataRequest` waits for the body. Set before the task is resumed.
+    var isOfRequest: Bool {
+        get { lock.withLock { collected.isOfRequest } }
+        set { lock.withLock { collected.isOfRequest = newValue } }
+    }
+
     /// The longest body that is accepted, in bytes.
     var limitOfCollection: Int { lock.withLock { collected.hooks.stream == nil ? limit : Int.max } }
 
@@ -124,6 +131,13 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     func report(_ counts: ByteCounts) {
         receiving.report(
             TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
+        )
+    }
+
+    var cannotBecomeDownload: SessionError {
+        SessionError(
+            .requestInvalid,
+            "A hook made a download of a request whose body its caller waits for. Use HTTPSessionManager.download, or a task."
         )
     }
 

@@ -8,6 +8,7 @@ public enum DataTaskDisposition: Sendable, Equatable {
     /// End the task, with the error `cancelled`.
     case cancel
     /// Write the body to a file: a download task continues the transfer, and takes over progress and completion.
+    /// A `DataRequest` or a stream, whose caller waits for the body, fails with `requestInvalid`.
     case becomeDownload
 }
 

@@ -54,7 +54,7 @@ final class DataSink: BodySink {
         let hook = own.dataTaskDidReceiveResponse ?? session.hookBox.hooks.dataTaskDidReceiveResponse
         switch hook?(task, head) ?? .allow {
         case .cancel: return .end(.taskCancelled)
-        case .becomeDownload: return .becomeDownload
+        case .becomeDownload: return own.isOfRequest ? .end(own.cannotBecomeDownload) : .becomeDownload
         case .allow: break
         }
         guard let expected, expected > 0 else { return .accept }
@@ -95,8 +95,11 @@ final class StreamSink: BodySink {
     override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
         let hook =
             task.dataDelegate.dataTaskDidReceiveResponse ?? task.session.hookBox.hooks.dataTaskDidReceiveResponse
-        // A stream becomes no download: its consumer waits for it.
-        guard hook?(task, head) ?? .allow == .allow else { return .end(.taskCancelled) }
+        switch hook?(task, head) ?? .allow {
+        case .cancel: return .end(.taskCancelled)
+        case .becomeDownload: return .end(task.dataDelegate.cannotBecomeDownload)
+        case .allow: break
+        }
         if let reason = validation.fault(of: head) { return .end(SessionError(.responseInvalid, "\(reason)")) }
         stream.didReceive(head)
         return .accept

@@ -114,6 +114,15 @@ struct RequestOptionsTests {
         await #expect { try await stage.manager.get("/", options: options, serializer: .string) } throws: {
             ($0 as? RequestFailure)?.sessionError?.code == .cancelled
         }
+        // A caller that waits for the body would get none.
+        options.dataTaskDidReceiveResponse = { _, _ in .becomeDownload }
+        func isRefused(_ error: any Error) -> Bool {
+            (error as? RequestFailure)?.sessionError?.code == .requestInvalid
+        }
+        await #expect { try await stage.manager.get("/", options: options, serializer: .data) } throws: {
+            isRefused($0)
+        }
+        await #expect { try await stage.manager.stream(.get, "/", options: options) } throws: { isRefused($0) }
         await stage.end()
     }
 
