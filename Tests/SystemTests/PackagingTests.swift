@@ -62,6 +62,33 @@ struct PackagingTests {
         )
     }
 
+    @Test("the unit's reload signals the process for good files, and fails for wrong ones", arguments: [true, false])
+    func reload(isGood: Bool) throws {
+        let unit = try String(
+            contentsOfFile: repository.appendingPathComponent("deploy/pinproxy.service").path,
+            encoding: .utf8
+        )
+        let path = try folder.write(
+            "{\"version\": 1, \"listeners\": [{\"address\": \"127.0.0.1:0\", \"mode\": \"forward\"}]\(isGood ? "" : ", \"x\": 1")}",
+            as: "config.json"
+        )
+        let command = try #require(unit.firstMatch(of: /ExecReload=(.*)/)?.1)
+            .replacing("/usr/local/bin/pinproxy", with: try Programs.built("pinproxy"))
+            .replacing("/etc/pinproxy/config.json", with: path)
+        // The shell ends the process at the signal, and tells its number.
+        let script = """
+            sleep 600 & export MAINPID=$!
+            \(command)
+            echo "$?"
+            kill -TERM $MAINPID 2>/dev/null
+            wait $MAINPID
+            echo "$?"
+            """
+        let finished = try Programs.run("sh", ["-c", script])
+        #expect(finished.output == (isGood ? "0\n129\n" : "78\n143\n"), "\(finished.errors)")
+        #expect(finished.errors.contains("unknown key") != isGood)
+    }
+
     @Test("the configuration of the package starts with the pin file beside it")
     func configuration() throws {
         try FileManager.default.createDirectory(atPath: "\(folder.path)/pins", withIntermediateDirectories: true)
