@@ -35,18 +35,7 @@ final class NameServer: Sendable {
 
     /// - Parameter answers: asked with the number of earlier questions for the name.
     init(_ answers: @escaping @Sendable (_ name: String, _ count: Int) -> Response) throws {
-        let (listener, port) = try TestSocket.listen()
-        let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        address.sin_port = port.bigEndian
-        let bound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        guard bound else { throw TestSocket.Failure("bind") }
+        let (listener, descriptor, port) = try TestSocket.listenWithDatagrams()
         self.descriptor = descriptor
         self.listener = listener
         self.port = port

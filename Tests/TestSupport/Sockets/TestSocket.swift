@@ -41,28 +41,47 @@ package enum TestSocket {
 
     /// Listening sockets on one free port of 127.0.0.1 and of ::1: a name with two addresses.
     package static func listenOnBoth() throws -> (ipv4: Int32, ipv6: Int32, port: UInt16) {
-        for _ in 0..<100 {
-            let (ipv4, port) = try listen()
-            let ipv6 = socket(AF_INET6, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-            guard ipv6 >= 0 else {
-                defer { close(ipv4) }
-                throw Failure("socket")
-            }
+        let (ipv4, ipv6, port) = try listen(with: AF_INET6, SOCK_STREAM) { descriptor, port in
             var one: Int32 = 1
-            setsockopt(ipv6, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<Int32>.size))
+            setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<Int32>.size))
             var address = sockaddr_in6()
             address.sin6_family = sa_family_t(AF_INET6)
             address.sin6_addr = in6addr_loopback
             address.sin6_port = port.bigEndian
-            if withAddress(&address, { bind(ipv6, $0, $1) }) == 0, Glibc.listen(ipv6, 4096) == 0 {
-                return (ipv4, ipv6, port)
-            }
-            let isTaken = errno == EADDRINUSE
-            close(ipv4)
-            close(ipv6)
-            guard isTaken else { break }
+            return withAddress(&address) { bind(descriptor, $0, $1) } == 0 && Glibc.listen(descriptor, 4096) == 0
         }
-        throw Failure("listen on ::1")
+        return (ipv4, ipv6, port)
+    }
+
+    /// A listening socket and one for datagrams, on one free port of 127.0.0.1: a name server.
+    package static func listenWithDatagrams() throws -> (listener: Int32, datagrams: Int32, port: UInt16) {
+        let (listener, datagrams, port) = try listen(with: AF_INET, SOCK_DGRAM) { descriptor, port in
+            var address = loopback(port)
+            return withAddress(&address) { bind(descriptor, $0, $1) } == 0
+        }
+        return (listener, datagrams, port)
+    }
+
+    /// A listening socket, and another socket on a port of the same number. A port that is free for the one may be taken for the
+    /// other; then the next is tried.
+    ///
+    /// - Parameter bound: binds the other; false with errno.
+    private static func listen(
+        with family: Int32,
+        _ kind: __socket_type,
+        _ bound: (_ descriptor: Int32, _ port: UInt16) -> Bool
+    ) throws -> (Int32, Int32, UInt16) {
+        for _ in 0..<100 {
+            let (listener, port) = try listen()
+            let other = socket(family, Int32(kind.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            if other >= 0, bound(other, port) { return (listener, other, port) }
+            let isTaken = errno == EADDRINUSE
+            let failure = Failure("bind a second socket")
+            close(listener)
+            if other >= 0 { close(other) }
+            guard isTaken else { throw failure }
+        }
+        throw Failure("find a port that is free for two sockets")
     }
 
     /// A reserved port on 127.0.0.1 without a listener: connections to it are refused.
