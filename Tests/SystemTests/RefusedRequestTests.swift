@@ -102,6 +102,12 @@ struct RefusedRequestTests {
             let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", on: 1)
             #expect(answer.status == 421, "\(host)")
             #expect(answer.problemCode == "misdirected_request")
+            #expect(answer.text.contains("its allowedHosts"))
         }
+        // A program that takes it for its proxy is not told to change the gateway's names.
+        let proxied = "GET http://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
+        let answer = try stage.proxy.exchange(proxied, on: 1)
+        #expect(answer.status == 421 && answer.problemCode == "misdirected_request")
+        #expect(answer.text.contains("mode forward") && !answer.text.contains("allowedHosts"))
     }
 }

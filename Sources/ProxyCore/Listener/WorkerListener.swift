@@ -182,14 +182,14 @@ final class WorkerListener: EventHandler {
             return .refused(Problem(.internal, "The gateway has no upstream."), nil)
         }
         guard ownNames.contains(head, localAddress: connection.localAddress) else {
-            return .refused(
-                Problem(
-                    .misdirectedRequest,
-                    "The names of this gateway are its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
-                        + "Add the name to allowedHosts if clients may use it."
-                ),
-                nil
-            )
+            // In absolute-form the client takes it for a proxy.
+            let details =
+                head.form == .absolute
+                ? "This listener is a gateway to \(upstream.host), and no proxy for other hosts. "
+                    + "Let the program use a listener of mode forward as its proxy."
+                : "The names of this gateway are its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
+                    + "Add the name to allowedHosts if clients may use it."
+            return .refused(Problem(.misdirectedRequest, details), nil)
         }
         return decision(gatewayRoute)
     }
