@@ -179,9 +179,12 @@ extension HTTPSessionManager {
         and others: [any EventMonitor],
         _ event: @escaping @Sendable (any EventMonitor) -> Void
     ) {
-        for monitor in eventMonitors + others {
-            (monitor.queue ?? session.thread.callbacks).enqueue { event(monitor) }
-        }
+        for monitor in eventMonitors { notify(monitor, event) }
+        for monitor in others { notify(monitor, event) }
+    }
+
+    private func notify(_ monitor: any EventMonitor, _ event: @escaping @Sendable (any EventMonitor) -> Void) {
+        (monitor.queue ?? session.thread.callbacks).enqueue { event(monitor) }
     }
 
     func combined(_ own: (any RequestInterceptor)?) -> (any RequestInterceptor)? {
