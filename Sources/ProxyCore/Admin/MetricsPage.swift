@@ -244,6 +244,14 @@ struct MetricsPage {
             "0 when the files have changed and could not be taken in."
         )
         page.sample(!reloads.hasLastFailed)
+        if let files = status.files {
+            page.begin(
+                "pinproxy_policy_files_current",
+                .gauge,
+                "0 while the policy in force is not that of the files on the disk."
+            )
+            page.sample(files.isCurrent)
+        }
         page.add(
             "pinproxy_dropped_pins_total",
             .counter,

@@ -13,6 +13,7 @@ enum PolicyDocuments {
         var line = JSONLine()
         line.add("generation", snapshot.generation)
         line.add("loaded", Timestamp.text(unixSeconds: status.reloads.lastLoad))
+        if let files = status.files { line.add("files", files.json) }
         line.add("unpinnedHosts", snapshot.configuration.unpinnedHosts.rawValue)
         line.add(
             "domains",

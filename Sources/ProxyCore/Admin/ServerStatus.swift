@@ -9,6 +9,8 @@ final class ServerStatus: @unchecked Sendable {
         /// The proxy is stopping, and takes no new clients.
         var isDraining = false
         var reloads = ReloadAccount()
+        /// Nil where nothing watches the files.
+        var files: PolicyFiles?
     }
 
     private let lock = PosixLock()

@@ -321,6 +321,9 @@ package final class ProxyServer {
     /// Keeps the result of a load for the admin listener.
     package func note(_ record: ReloadRecord) { status.change { $0.reloads.note(record) } }
 
+    /// Keeps what is known of the files, for the admin listener.
+    package func note(_ files: PolicyFiles) { status.change { $0.files = files } }
+
     /// Counts, for the metrics, domains whose pins a reload has dropped.
     package func noteDroppedPins(_ count: Int) { status.change { $0.reloads.droppedPins += count } }
 

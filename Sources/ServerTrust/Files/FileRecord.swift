@@ -7,7 +7,7 @@ package import IOCore
 ///
 /// Only the SHA-256 of contents is kept, because private keys are among them.
 package struct FileRecord: Sendable {
-    private enum Kind: Hashable, Sendable {
+    private enum Kind: UInt8, Hashable, Sendable {
         case file
         case folder
         /// Only the existence of a folder was checked.
@@ -36,6 +36,8 @@ package struct FileRecord: Sendable {
                 _ = bytes.withUnsafeBytes { SHA256($0.baseAddress, $0.count, room.baseAddress) }
             }
         }
+
+        var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
 
         static func == (a: Digest, b: Digest) -> Bool { a.words == b.words }
 
@@ -67,6 +69,24 @@ package struct FileRecord: Sendable {
             }
         }
     }
+
+    /// A digest of everything that was read, in 32 hexadecimal digits: the same for the same contents, within this process.
+    ///
+    /// A random key of the process is part of it, so that it confirms no guess at a secret among the files.
+    package var fingerprint: String {
+        var bytes = Self.fingerprintKey
+        for entry in entries.sorted(by: {
+            ($0.look.path, $0.look.kind.rawValue) < ($1.look.path, $1.look.kind.rawValue)
+        }) {
+            bytes += Array(entry.look.path.utf8) + [0, entry.look.kind.rawValue, entry.digest == nil ? 0 : 1]
+            bytes += entry.digest?.bytes ?? []
+        }
+        let digits = Array("0123456789abcdef".utf8)
+        let digest = Digest(bytes).bytes.prefix(16).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        return String(decoding: digest, as: UTF8.self)
+    }
+
+    private static let fingerprintKey = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
 
     /// The paths of all files that were read, or should have been.
     package var files: [String] {

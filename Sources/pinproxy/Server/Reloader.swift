@@ -7,7 +7,8 @@ import StrictJSON
 /// Applies changed configuration and pin files while the proxy serves: on SIGHUP, and when files have changed.
 ///
 /// A load with an error changes nothing, and writes one event line for each error. Loads are blocking disk I/O and run
-/// on the calling thread, never on a loop.
+/// on the calling thread, never on a loop. `LoadSchedule` decides when, and sees to it that what was read is in force,
+/// or that an event and the metrics say why it is not.
 struct Reloader {
     enum Trigger: Equatable {
         case signal
@@ -39,11 +40,11 @@ struct Reloader {
     private let proxy: ProxyServer
     /// The changes made in memory to each loaded policy.
     private let prepare: (inout PolicyParts) throws(CommandFailure) -> Void
-    /// The record of the last load, successful or not.
+    /// The record of the last reading, applied or not.
     private var record: FileRecord
     private var watch: FolderWatch?
-    /// Files are often changed in several steps, and several files together.
-    private var pause = QuietPeriod(quiet: .milliseconds(200), limit: .seconds(5))
+    private var schedule = LoadSchedule<Trigger>(at: Clock.monotonic)
+    private var files: PolicyFiles
     private var complaints: Set<String> = []
     /// The time for giving back the memory of a load: the replaced objects are released by then.
     private var tidyAt: UInt64?
@@ -67,14 +68,16 @@ struct Reloader {
         self.proxy = proxy
         self.record = record
         self.prepare = prepare
-        watchAgain()
+        files = PolicyFiles(inForce: PolicyFiles.Reading(digest: record.fingerprint, time: Self.now))
+        if !watchAgain() { schedule.noteChange(at: Clock.monotonic) }
+        reportFiles()
         tidyLater()
     }
 
     /// Descriptors that are readable when something may have changed.
     var descriptors: [Int32] { watch.map { [$0.descriptor] } ?? [] }
     /// The next time for `turn`, in nanoseconds of the monotonic clock.
-    var deadline: UInt64? { [pause.deadline, tidyAt].compactMap { $0 }.min() }
+    var deadline: UInt64? { min(schedule.deadline, tidyAt ?? .max) }
 
     /// Checks the files for changes, and loads them after a quiet period.
     mutating func turn() {
@@ -83,15 +86,28 @@ struct Reloader {
             tidiesLeft -= 1
             tidyAt = tidiesLeft > 0 ? Clock.monotonic + Self.tidyAgainAfter : nil
         }
-        if watch?.drainChanges() == true { pause.note(at: Clock.monotonic) }
-        guard pause.isOver(at: Clock.monotonic) else { return }
-        // Links and folders may have been replaced meanwhile.
-        watchAgain()
-        guard !record.isCurrent else {
+        if watch?.drainChanges() == true { schedule.noteChange(at: Clock.monotonic) }
+        let isChange = schedule.isPending
+        switch schedule.work(at: Clock.monotonic) {
+        case .nothing:
+            break
+        case .compare:
+            let start = Clock.monotonic
+            // Links and folders may have been replaced meanwhile.
+            let isCurrent = watchAgain()
+            let end = Clock.monotonic
+            schedule.compared(cost: TimeSpan(nanoseconds: end - start), at: end)
+            guard isCurrent else {
+                load(schedule.owedTrigger ?? .files)
+                break
+            }
+            files.onDisk.time = Self.now
+            guard isChange else { break }
             EventLine(event: "unchanged").with("trigger", Trigger.files.name).write(.debug, at: level)
-            return
+        case .load(let trigger):
+            load(trigger)
         }
-        load(.files)
+        reportFiles()
     }
 
     /// SIGHUP: loads in any case, and reopens a task log that is a file.
@@ -104,7 +120,7 @@ struct Reloader {
         // Only a load that changed files have caused is put off.
         load(.request(dropsPins: dropsPins))
             ?? ReloadRecord(
-                time: Clock.realtime / 1_000_000,
+                time: Self.now,
                 trigger: Trigger.request(dropsPins: dropsPins).name,
                 generation: proxy.snapshot.generation
             )
@@ -125,30 +141,32 @@ struct Reloader {
 
     // MARK: Loading
 
-    /// - Returns: the result; nil when the load is put off, because the files are still being changed.
+    /// - Returns: the result; nil when a load for changed files is put off, because they are still being changed.
     @discardableResult
     private mutating func load(_ trigger: Trigger) -> ReloadRecord? {
         tidyLater()
-        var readings = 0
+        defer { reportFiles() }
         while true {
-            pause.reset()
-            // Later events are about changes during the reading.
-            _ = watch?.drainChanges()
             let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
-            readings += 1
-            let hasChanged = watch?.drainChanges() == true
             record = outcome.record
-            watchAgain()
-            if hasChanged { pause.note(at: Clock.monotonic) }
-            guard pause.deadline != nil else { return apply(outcome, trigger) }
+            // Later events are about later changes.
+            let isCurrent = watchAgain()
+            files.onDisk = PolicyFiles.Reading(digest: record.fingerprint, time: Self.now)
+            switch schedule.didRead(for: trigger, isCurrent: isCurrent, at: Clock.monotonic) {
+            case .conclude:
+                return apply(outcome, trigger)
             // The load may have mixed old and new files: a file that is renamed meanwhile can be missing under both
-            // names. The files are read again after the next quiet period.
-            if trigger == .files { return nil }
-            guard readings < Self.mostReadings else {
+            // names.
+            case .putOff where trigger == .files:
+                return nil
+            case .putOff:
+                continue
+            case .putOffAndReport:
                 if trigger == .signal { reopenLog() }
                 let issue = DocumentIssue(
                     file: path,
-                    message: "it, or the files that it names, changed while they were read, \(readings) times",
+                    message:
+                        "it, or the files that it names, changed while they were read, \(LoadSchedule<Trigger>.mostPutOffs) times",
                     remedy: "nothing needs to be done: they are read again when they have come to rest"
                 )
                 return fail([issue], .configuration, trigger)
@@ -156,12 +174,10 @@ struct Reloader {
         }
     }
 
-    /// The number of readings on SIGHUP, when files change meanwhile.
-    private static let mostReadings = 5
-
-    private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) -> ReloadRecord {
+    private mutating func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) -> ReloadRecord {
         guard let loaded = outcome.snapshot else {
             if trigger == .signal { reopenLog() }
+            schedule.didConclude()
             return fail(outcome.issues, .configuration, trigger)
         }
         do {
@@ -170,12 +186,15 @@ struct Reloader {
             let dropped = DroppedPins(from: proxy.snapshot.pinnedDomains, to: parts.pinnedDomains)
             guard trigger.dropsPins || dropped.isEmpty else {
                 let issue = dropped.refusal(file: loaded.configuration.pins ?? path)
+                schedule.didConclude()
                 return fail([issue], .pins, trigger, code: DroppedPins.code)
             }
             let needs = try proxy.reload(
                 PolicySnapshot(parts, generation: loaded.generation),
                 reopensLog: trigger == .signal
             )
+            schedule.didConclude()
+            files.inForce = files.onDisk
             EventLine(event: "reloaded")
                 .with("generation", loaded.generation)
                 .with("trigger", trigger.name)
@@ -191,6 +210,7 @@ struct Reloader {
             return record(trigger, warnings: outcome.warnings)
         } catch {
             if trigger == .signal { reopenLog() }
+            schedule.didFail(trigger, at: Clock.monotonic)
             let isLog = if case ProxyServer.StartFailure.log = error { true } else { false }
             return fail([issue(error)], isLog ? .log : .system, trigger)
         }
@@ -215,7 +235,7 @@ struct Reloader {
         warnings: [DocumentIssue] = []
     ) -> ReloadRecord {
         let record = ReloadRecord(
-            time: Clock.realtime / 1_000_000,
+            time: Self.now,
             trigger: trigger.name,
             generation: proxy.snapshot.generation,
             issues: issues,
@@ -241,7 +261,7 @@ struct Reloader {
             DocumentIssue(
                 file: path,
                 message: "it could not be put in place: \(error)",
-                remedy: "send SIGHUP to try again"
+                remedy: "it is tried again by itself; send SIGHUP to try at once"
             )
         }
     }
@@ -282,26 +302,36 @@ struct Reloader {
 
     // MARK: Watching
 
-    /// Watches the current folders. Earlier changes are found by checking once more.
-    private mutating func watchAgain() {
+    /// Watches the current folders.
+    ///
+    /// - Returns: whether the files hold what was read last. Later changes bring about events.
+    private mutating func watchAgain() -> Bool {
         do throws(IOFailure) {
             let next = try FolderWatch(record.watchedFolders)
             watch = next
             for (folder, failure) in next.failures where failure.code != EACCES {
-                complain("changes in \(folder) are not noticed: \(failure.reason)")
+                complain("changes in \(folder) are noticed late: \(failure.reason)")
             }
         } catch {
             watch = nil
-            complain("changed files are not noticed: \(error)")
+            complain("changed files are noticed late: \(error)")
         }
-        if watch != nil, !record.isCurrent { pause.note(at: Clock.monotonic) }
+        return record.isCurrent
     }
+
+    /// Tells the admin listener what is known of the files.
+    private mutating func reportFiles() {
+        files.isPending = schedule.isPending
+        proxy.note(files)
+    }
+
+    private static var now: Int64 { Clock.realtime / 1_000_000 }
 
     /// Logs each problem once.
     private mutating func complain(_ message: String) {
         guard complaints.insert(message).inserted else { return }
         EventLine(event: "warning")
-            .with("message", "\(message); they are read on SIGHUP, or with a restart")
+            .with("message", "\(message); they are compared from time to time, and read on SIGHUP")
             .write(.warning, at: level)
     }
 }
