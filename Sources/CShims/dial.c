@@ -45,12 +45,10 @@ CURL *pinproxy_dial_create(const struct pinproxy_dial_target *target, const stru
     // No proxy of the environment.
     SET(CURLOPT_PROXY, target->proxy ? target->proxy : "");
     SET(CURLOPT_NOPROXY, target->proxy ? "" : "*");
-    SET(CURLOPT_HTTPPROXYTUNNEL, target->proxy ? 1L : 0L);
-    SET(CURLOPT_PROXYAUTH, (long)CURLAUTH_BASIC);
+    // The proxy chooses among what is offered, and libcurl reads a GSS-API negotiation in blocking calls.
+    SET(CURLOPT_SOCKS5_AUTH, (long)CURLAUTH_BASIC);
     SET(CURLOPT_PROXYUSERNAME, target->proxy_user);
     SET(CURLOPT_PROXYPASSWORD, target->proxy_password);
-    // Without it the proxy's response goes through libcurl's list of fields, which a folded line breaks (curl #11101).
-    SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_TCP_NODELAY, 1L);

@@ -59,6 +59,8 @@ struct UpstreamProxyTests {
         let proxy = try ProxyUnderTest(settings("socks5h://127.0.0.1:\(upstream.port)"))
         #expect(try proxy.get("http://\(Stage.host)/").status == 200)
         #expect(upstream.asked.with { $0 } == ["\(Stage.host):443"])
+        // Nothing but "no authentication" (RFC 1928): GSS-API would be negotiated in calls that block.
+        #expect(upstream.greetings.with { $0 } == [[5, 1, 0]])
     }
 
     @Test("plain http goes through a tunnel, too; a host with \"none\" goes without; tunnels and upgrades go through")
@@ -127,6 +129,30 @@ struct UpstreamProxyTests {
         #expect(answer.text.contains("credentials") == (status == 407))
         #expect(!answer.text.contains("s3cret"))
         #expect(origin.connections.isEmpty)
+    }
+
+    @Test("a refusal is over with its head: a body without an end delays nobody, and is not read")
+    func endlessRefusal() throws {
+        let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text("answer to \(request.target)") }
+        let upstream = try ScriptedOrigin(nil) { connection in
+            _ = try connection.readRequestHead()
+            try connection.write(
+                "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 90000000000\r\n\r\n"
+            )
+            while true { try connection.write([UInt8](repeating: 0x78, count: 16 << 10)) }
+        }
+        var settings = settings("http://127.0.0.1:\(upstream.port)")
+        settings.members["workers"] = 1
+        settings.resolve("direct.example.com", to: origin.port)
+        settings.hosts["direct.example.com"]?["upstreamProxy"] = "none"
+        let proxy = try ProxyUnderTest(settings)
+        let refused = try proxy.connect()
+        try refused.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/"))
+        try upstream.wait(for: "the begin of the body") { $0.first.map { $0.bytesWritten > 100 } == true ? true : nil }
+        #expect(try proxy.get("http://direct.example.com/x").text == "answer to /x")
+        let answer = try refused.readResponse()
+        #expect(answer.status == 502 && answer.problemCode == "proxy_refused" && answer.text.contains("407"))
+        _ = try upstream.waitForClosed()
     }
 
     @Test("the address rules hold for names behind it, and for the proxy unless it is named by its address")

@@ -1,4 +1,4 @@
-// libcurl as a dialler: TCP connections and tunnels through proxies, and nothing of HTTP beyond CONNECT.
+// libcurl as a dialler: TCP connections, and ways through SOCKS proxies. Nothing of HTTP passes through it.
 #ifndef PINPROXY_DIAL_H
 #define PINPROXY_DIAL_H
 
@@ -18,7 +18,7 @@ struct pinproxy_dial_target {
     struct curl_slist *connect_to;
     // "+host:port:address,…" for the name that is connected to, so that libcurl looks up none; null where it is an address.
     struct curl_slist *resolve;
-    // http://host:port or socks5h://host:port, or null.
+    // socks5h://host:port, or null.
     const char *proxy;
     const char *proxy_user;
     const char *proxy_password;

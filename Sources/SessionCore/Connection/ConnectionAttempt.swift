@@ -111,7 +111,7 @@ class ConnectionAttemptOwner {
     func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {}
 }
 
-/// Makes one verified connection: dials, has an HTTPS proxy open a tunnel, then makes the TLS handshake under the endpoint's
+/// Makes one verified connection: dials, has an HTTP proxy open a tunnel, then makes the TLS handshake under the endpoint's
 /// security policy.
 final class ConnectionAttempt: EventHandler {
     let endpoint: Endpoint
@@ -127,6 +127,7 @@ final class ConnectionAttempt: EventHandler {
 
     private var measured = ConnectionTimes()
     private let protocols: [ApplicationProtocol]
+    /// An HTTP proxy is asked for a tunnel.
     private let isTunnelled: Bool
     private let dialler: Dialler
     private let context: TLSClientContext
@@ -163,7 +164,7 @@ final class ConnectionAttempt: EventHandler {
     ) {
         self.endpoint = endpoint
         self.protocols = protocols
-        self.isTunnelled = isTunnelled
+        self.isTunnelled = endpoint.hasHTTPProxy && (isTunnelled || !endpoint.isForwarded)
         self.dialler = dialler
         self.context = context
         self.headLimits = headLimits
@@ -178,7 +179,7 @@ final class ConnectionAttempt: EventHandler {
     enum Stage {
         /// No address has been dialled yet.
         case lookup
-        /// TLS to an HTTPS proxy, and CONNECT.
+        /// CONNECT to an HTTP proxy, and TLS to an HTTPS proxy before it.
         case tunnel
         /// TCP, and TLS to the origin.
         case connection
@@ -194,7 +195,7 @@ final class ConnectionAttempt: EventHandler {
 
     /// Begins. The owner hears of the result later, never from within this call.
     func start() {
-        dial = dialler.dial(endpoint, isTunnelled: isTunnelled) { [unowned self] in dialDidEnd($0) }
+        dial = dialler.dial(endpoint) { [unowned self] in dialDidEnd($0) }
         guard dial == nil else { return }
         loop.atEndOfTurn { [self] in
             fail(ConnectionFailure(error: SessionError(.internal, "libcurl has no memory for a connection.")))
@@ -230,22 +231,23 @@ final class ConnectionAttempt: EventHandler {
         case .connected(let descriptor):
             self.descriptor = descriptor
             peer = peerAddress(descriptor)
-            if let proxy = endpoint.proxyEndpoint { return openTunnel(through: proxy) }
+            if isTunnelled { return openTunnel() }
             endpoint.scheme == .https ? startHandshake() : acceptPlaintext(at: ended.connectionTime)
         }
     }
 
-    // MARK: An HTTPS proxy
+    // MARK: An HTTP proxy
 
-    private func openTunnel(through proxy: Endpoint) {
+    private func openTunnel() {
         let tunnel = ProxyTunnel(
             to: endpoint,
-            through: proxy,
             on: descriptor,
             limits: headLimits,
             loop: loop,
             makeNote: { [unowned self] in note($0) },
-            didEvaluate: { [unowned self] trust in owner?.attempt(self, didEvaluate: trust, of: proxy) },
+            didEvaluate: { [unowned self] trust in
+                if let proxy = endpoint.proxyEndpoint { owner?.attempt(self, didEvaluate: trust, of: proxy) }
+            },
             didEnd: { [unowned self] in tunnelDidEnd($0) }
         )
         self.tunnel = tunnel

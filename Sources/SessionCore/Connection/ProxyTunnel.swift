@@ -7,7 +7,8 @@ import ServerTrust
 
 /// TLS to a proxy whose certificate the security policy has accepted. Owns the `SSL`.
 ///
-/// Only `ProxyTunnel` makes one, and only with it can it write: a proxy that is refused gets neither CONNECT nor credentials.
+/// Only `ProxyTunnel` makes one, and only with it does it write to an HTTPS proxy: one that is refused gets neither CONNECT nor
+/// credentials.
 final class ProxyLink {
     /// The connection to the proxy. The origin's TLS, or its bytes where it has none, go through it.
     let ssl: OpaquePointer
@@ -51,28 +52,65 @@ enum HandshakeStep {
     }
 }
 
+/// The result of one call on TLS or on a socket.
+private enum Transfer {
+    case bytes(Int)
+    case needs(Readiness)
+    /// The peer has ended, and has said so.
+    case end
+    /// With `errno`; the rest is in OpenSSL's queue.
+    case broken(Int32)
+
+    var count: Int { if case .bytes(let count) = self { count } else { 0 } }
+
+    /// - Parameter readiness: what the socket has to be ready for when it would block.
+    init(_ result: Int, _ code: Int32, awaiting readiness: Readiness) {
+        self =
+            if result > 0 { .bytes(result) } else if result == 0 { .end } else if code == EAGAIN || code == EINTR {
+                .needs(readiness)
+            } else { .broken(code) }
+    }
+
+    init(_ result: Int32, of ssl: OpaquePointer) {
+        let code = errno
+        if result > 0 {
+            self = .bytes(Int(result))
+            return
+        }
+        self =
+            switch SSL_get_error(ssl, result) {
+            case SSL_ERROR_WANT_READ: .needs(.readable)
+            case SSL_ERROR_WANT_WRITE: .needs(.writable)
+            case SSL_ERROR_ZERO_RETURN: .end
+            default: .broken(code)
+            }
+    }
+}
+
 extension SessionError {
     /// The error for a proxy that sends bytes behind its response to CONNECT, where the client speaks first.
     static func earlyBytes(of endpoint: Endpoint) -> SessionError {
         noTunnel(to: endpoint, "it sent bytes behind its response, before anything was sent to the origin")
     }
 
-    /// The error for an HTTPS proxy that makes no tunnel.
+    /// The error for a proxy that makes no tunnel.
     fileprivate static func noTunnel(to endpoint: Endpoint, _ why: String, _ remedy: String = "") -> SessionError {
         let origin = "\(endpoint.host.authorityText):\(endpoint.port)"
-        let proxy = endpoint.proxyEndpoint.map { "\($0.host.authorityText):\($0.port)" } ?? ""
+        let proxy = endpoint.proxy.map { "\($0.host.authorityText):\($0.port)" } ?? ""
         let details = "The session's proxy \(proxy) makes no tunnel to \(origin): \(why).\(remedy)"
         return SessionError(.proxyRefused, details)
     }
 }
 
-/// Opens a tunnel through an HTTPS proxy, on a connected socket: a TLS handshake under the policy for the proxy, then CONNECT
-/// (RFC 9110, section 9.3.6).
+/// Opens a tunnel through an HTTP proxy, on a connected socket: to an HTTPS proxy a TLS handshake under the policy for it, then
+/// CONNECT (RFC 9110, section 9.3.6).
 ///
-/// The response to CONNECT is taken to its last byte and no further: what comes behind it belongs to the tunnel.
+/// The head of the response to CONNECT is taken to its last byte and no further: what comes behind it belongs to the tunnel, and
+/// the body of a refusal is not read.
 final class ProxyTunnel: EventHandler {
     enum Outcome {
-        case open(ProxyLink)
+        /// With TLS to the proxy, if it is an HTTPS proxy.
+        case open(ProxyLink?)
         case failed(SessionError)
     }
 
@@ -83,13 +121,14 @@ final class ProxyTunnel: EventHandler {
     private(set) var info: ProxyConnectionInfo?
 
     private let endpoint: Endpoint
-    private let proxy: Endpoint
+    /// An HTTPS proxy; nil for one without TLS.
+    private let proxy: Endpoint?
     private let descriptor: Int32
     private let loop: EventLoop
     private let makeNote: (TrustEvaluation) -> [UInt8]
     private let didEvaluate: (ConnectionTrust) -> Void
     private let didEnd: (Outcome) -> Void
-    /// nil when there is a link, which owns it then.
+    /// TLS to the proxy in the handshake. nil when there is a link, which owns it then.
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
     private var link: ProxyLink?
@@ -103,14 +142,13 @@ final class ProxyTunnel: EventHandler {
     private static let informationalLimit = 10
 
     /// - Parameters:
-    ///   - endpoint: where the tunnel leads; it has a `proxyEndpoint`.
+    ///   - endpoint: where the tunnel leads; its `proxy` is an HTTP proxy.
     ///   - descriptor: a socket connected to the proxy, which stays the caller's.
     ///   - makeNote: makes `ProxyConnectionInfo.note`.
-    ///   - didEvaluate: gets the verdict on the proxy, accepted or not.
+    ///   - didEvaluate: gets the verdict on an HTTPS proxy, accepted or not.
     ///   - didEnd: called once, not from within `start`.
     init(
         to endpoint: Endpoint,
-        through proxy: Endpoint,
         on descriptor: Int32,
         limits: HeadLimits,
         loop: EventLoop,
@@ -119,7 +157,7 @@ final class ProxyTunnel: EventHandler {
         didEnd: @escaping (Outcome) -> Void
     ) {
         self.endpoint = endpoint
-        self.proxy = proxy
+        proxy = endpoint.proxyEndpoint
         self.descriptor = descriptor
         self.loop = loop
         self.makeNote = makeNote
@@ -132,10 +170,14 @@ final class ProxyTunnel: EventHandler {
 
     /// Begins.
     func start(_ context: TLSClientContext) throws(SessionError) {
-        handshakeStart = loop.freshNow
-        // A client certificate for the proxy is that of its pin file.
-        let made = try context.makeConnection(to: proxy, through: .socket(descriptor), offering: [.http1]) { .none }
-        (ssl, verification) = made
+        if let proxy {
+            handshakeStart = loop.freshNow
+            // A client certificate for the proxy is that of its pin file.
+            let made = try context.makeConnection(to: proxy, through: .socket(descriptor), offering: [.http1]) { .none }
+            (ssl, verification) = made
+        } else {
+            writeRequest()
+        }
         do {
             try loop.register(descriptor, .writable, self)
         } catch {
@@ -159,14 +201,13 @@ final class ProxyTunnel: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
-        if link == nil { shakeHands() }
-        if let link { exchange(link) }
+        if let ssl { shakeHands(ssl) }
+        if ssl == nil { exchange() }
     }
 
     // MARK: TLS
 
-    private func shakeHands() {
-        guard let ssl, !isOver else { return }
+    private func shakeHands(_ ssl: OpaquePointer) {
         switch HandshakeStep.next(ssl) {
         case .needs(let readiness): loop.modify(descriptor, readiness)
         case .failed(let code): handshakeDidFail(code)
@@ -188,7 +229,7 @@ final class ProxyTunnel: EventHandler {
         )
         didEvaluate(trust)
         guard !isOver else { return }
-        guard let link = ProxyLink(trust, to: proxy, at: loop.freshWallClock / 1_000_000, ssl) else {
+        guard let proxy, let link = ProxyLink(trust, to: proxy, at: loop.freshWallClock / 1_000_000, ssl) else {
             let words = "\(subject) is not trusted: the verdict on it does not hold any more."
             return end(.failed(SessionError(.proxyUntrusted, words, evaluation: trust.evaluation)))
         }
@@ -213,7 +254,7 @@ final class ProxyTunnel: EventHandler {
             )
             didEvaluate(trust)
         }
-        guard !isOver else { return }
+        guard let proxy, !isOver else { return }
         let failure = HandshakeFailure(
             endpoint: proxy,
             evaluation: trust?.evaluation,
@@ -235,97 +276,115 @@ final class ProxyTunnel: EventHandler {
         reader.reset(answering: .connect)
     }
 
-    private func exchange(_ link: ProxyLink) {
+    private func exchange() {
         while !request.isEmpty, !isOver {
-            pinproxy_clear_errors()
-            errno = 0
-            let result = request.withUnsafeBytes { SSL_write(link.ssl, $0.baseAddress, Int32($0.count)) }
-            let code = errno
-            guard result > 0 else { return wait(link, result, code) }
-            request.consume(Int(result))
+            guard let count = moved(send()) else { return }
+            request.consume(count)
             if request.isEmpty { request.release() }
         }
         while !isOver {
             let known = held.count
-            var result: Int32 = 0
-            var code: Int32 = 0
-            pinproxy_clear_errors()
-            errno = 0
-            let count = held.write(upTo: 4096) { room in
-                result = SSL_peek(link.ssl, room.baseAddress, Int32(room.count))
-                code = errno
-                return max(Int(result), 0)
+            var transfer = Transfer.end
+            let new = held.write(upTo: 4096) { room in
+                transfer = receive(room, isPeeking: true)
+                return transfer.count
             }
-            guard result > 0 else { return wait(link, result, code) }
-            consume(link, known: known, new: count)
+            guard moved(transfer) != nil else { return }
+            consume(known: known, new: new)
         }
     }
 
-    /// Takes from OpenSSL those of the bytes that belong to the response.
+    /// - Returns: nil when nothing was moved: the socket is waited for, or the tunnel has failed.
+    private func moved(_ transfer: Transfer) -> Int? {
+        switch transfer {
+        case .bytes(let count): return count
+        case .needs(let readiness): loop.modify(descriptor, readiness)
+        case .end: fail("it ended the connection without a response")
+        case .broken(let code):
+            let isAsked = verification?.isClientCertificateMissing ?? false
+            let remedy = isAsked ? HandshakeFailure.missingIdentity : ""
+            fail("it broke off the connection: \(TLSWords.drain(code))", remedy)
+        }
+        return nil
+    }
+
+    /// Takes those of the bytes that belong to the response.
     ///
     /// - Parameters:
     ///   - known: the number of bytes in `held` that were taken before.
-    ///   - new: the number of those that OpenSSL still has.
-    private func consume(_ link: ProxyLink, known: Int, new: Int) {
+    ///   - new: the number of those that were only looked at.
+    private func consume(known: Int, new: Int) {
         switch reader.next(held.bytes) {
         case .needMore(let consumed):
-            take(link, new)
+            take(new)
             held.consume(consumed)
         case .informational(let consumed):
-            take(link, consumed - known)
+            take(consumed - known)
             held.removeAll()
             informationalCount += 1
             if informationalCount > Self.informationalLimit { fail("it sends informational responses without an end") }
         case .head(let consumed):
-            take(link, consumed - known)
+            take(consumed - known)
             held.release()
-            conclude(link, reader.head.status)
+            conclude(reader.head.status)
         case .failed(let why): fail("its response is invalid (\(why.replacing("origin", with: "proxy")))")
         case .data, .end: fail("its response is invalid")
         }
     }
 
-    private func take(_ link: ProxyLink, _ count: Int) {
+    private func take(_ count: Int) {
         var left = count
         withUnsafeTemporaryAllocation(byteCount: max(count, 1), alignment: 1) { room in
             while left > 0 {
-                let result = SSL_read(link.ssl, room.baseAddress, Int32(left))
-                guard result > 0 else { return fail("its bytes could not be read") }
-                left -= Int(result)
+                let count = receive(UnsafeMutableRawBufferPointer(rebasing: room[..<left]), isPeeking: false).count
+                guard count > 0 else { return fail("its bytes could not be read") }
+                left -= count
             }
         }
     }
 
-    private func conclude(_ link: ProxyLink, _ status: Int) {
+    private func conclude(_ status: Int) {
         guard !isOver else { return }
         guard 200..<300 ~= status else {
             let remedy = status == 407 ? " It wants credentials, or others than it was given." : ""
             return fail("it responds with \(status)", remedy)
         }
         // A TLS server has nothing to say before the client does.
-        guard endpoint.scheme == .http || !hasEarlyBytes(link) else { return end(.failed(.earlyBytes(of: endpoint))) }
+        guard endpoint.scheme == .http || !hasEarlyBytes else { return end(.failed(.earlyBytes(of: endpoint))) }
         end(.open(link))
     }
 
-    /// Whether bytes have come behind the response, in the same TLS record or in another one. They stay where they are.
-    private func hasEarlyBytes(_ link: ProxyLink) -> Bool {
-        var byte: UInt8 = 0
-        pinproxy_clear_errors()
-        // Whatever else it says, the handshake with the origin will say once more.
+    /// Whether bytes have come behind the response, in one piece with it or not. They stay where they are.
+    private var hasEarlyBytes: Bool {
+        // Whatever else OpenSSL says, the handshake with the origin will say once more.
         defer { pinproxy_clear_errors() }
-        return SSL_peek(link.ssl, &byte, 1) > 0
+        var byte: UInt8 = 0
+        return withUnsafeMutableBytes(of: &byte) { receive($0, isPeeking: true).count > 0 }
     }
 
-    private func wait(_ link: ProxyLink, _ result: Int32, _ code: Int32) {
-        switch SSL_get_error(link.ssl, result) {
-        case SSL_ERROR_WANT_READ: loop.modify(descriptor, .readable)
-        case SSL_ERROR_WANT_WRITE: loop.modify(descriptor, .writable)
-        case SSL_ERROR_ZERO_RETURN: fail("it ended the connection without a response")
-        default:
-            let isAsked = verification?.isClientCertificateMissing ?? false
-            let remedy = isAsked ? HandshakeFailure.missingIdentity : ""
-            fail("it broke off the connection: \(TLSWords.drain(code))", remedy)
+    // MARK: Bytes, over TLS or the socket
+
+    private func send() -> Transfer {
+        request.withUnsafeBytes { bytes in
+            errno = 0
+            guard let link else {
+                let result = Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+                return Transfer(result, errno, awaiting: .writable)
+            }
+            pinproxy_clear_errors()
+            return Transfer(SSL_write(link.ssl, bytes.baseAddress, Int32(bytes.count)), of: link.ssl)
         }
+    }
+
+    private func receive(_ room: UnsafeMutableRawBufferPointer, isPeeking: Bool) -> Transfer {
+        errno = 0
+        guard let link else {
+            let flags = Int32(isPeeking ? MSG_PEEK | MSG_DONTWAIT : MSG_DONTWAIT)
+            return Transfer(recv(descriptor, room.baseAddress, room.count, flags), errno, awaiting: .readable)
+        }
+        pinproxy_clear_errors()
+        let (base, count) = (room.baseAddress, Int32(room.count))
+        return Transfer(isPeeking ? SSL_peek(link.ssl, base, count) : SSL_read(link.ssl, base, count), of: link.ssl)
     }
 
     // MARK: The end
@@ -340,6 +399,6 @@ final class ProxyTunnel: EventHandler {
         didEnd(outcome)
     }
 
-    private var place: String { "\(proxy.host.authorityText):\(proxy.port)" }
+    private var place: String { endpoint.proxy.map { "\($0.host.authorityText):\($0.port)" } ?? "" }
     private var subject: String { "The session's proxy \(place)" }
 }

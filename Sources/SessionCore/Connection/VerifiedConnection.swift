@@ -135,11 +135,13 @@ final class VerifiedConnection: EventHandler {
         return outer.map { SSL_has_pending($0) == 1 } ?? false
     }
 
-    /// Whether an HTTPS proxy has sent bytes behind its response to CONNECT, on a connection to an origin without TLS that has
-    /// carried nothing.
+    /// Whether a proxy has sent bytes behind its response to CONNECT, on a connection to an origin without TLS that has carried
+    /// nothing.
     var hasEarlyBytes: Bool {
-        guard link != nil, outer == nil, !isUsed else { return false }
-        return hasBufferedBytes && hasSomethingToRead()
+        guard endpoint.hasHTTPProxy, !endpoint.isForwarded, trust == nil, !isUsed else { return false }
+        if ssl != nil { return hasBufferedBytes && hasSomethingToRead() }
+        var byte: UInt8 = 0
+        return recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0
     }
 
     /// Whether the peer's end can be told from a cut.

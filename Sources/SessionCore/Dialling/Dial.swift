@@ -18,14 +18,11 @@ final class Dial {
     let endpoint: Endpoint
     /// Microseconds from the dial's start to the addresses of the name; 0 before.
     private(set) var lookupTime: Int64 = 0
-    /// Microseconds from the dial's start to the connection, through the proxy where there is one; for an HTTPS proxy, to the
-    /// connection to it; 0 before.
+    /// Microseconds from the dial's start to the connection, through a SOCKS proxy or to an HTTP proxy where there is one; 0 before.
     private(set) var connectionTime: Int64 = 0
     /// The address that was dialled last; nil while the name is looked up.
     private(set) var dialledAddress: SocketAddress?
     private(set) var easy: UnsafeMutableRawPointer?
-    /// Whether the proxy is the destination for libcurl: one that speaks TLS, or gets requests without a tunnel.
-    private let isProxyDialled: Bool
     private unowned let dialler: Dialler
     private let errorText: UnsafeMutablePointer<CChar>
     /// The fixed place to connect to, which libcurl reads until the handle is freed (CURLOPT_CONNECT_TO(3)).
@@ -45,9 +42,8 @@ final class Dial {
     /// The addresses that libcurl is given: `DNSLookup` keeps as many of both families.
     private static let addressLimit = 32
 
-    init(_ endpoint: Endpoint, isTunnelled: Bool, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
+    init(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
         self.endpoint = endpoint
-        isProxyDialled = endpoint.proxyEndpoint != nil || endpoint.isForwarded && !isTunnelled
         self.dialler = dialler
         self.completion = completion
         startedAt = dialler.loop.freshNow
@@ -103,9 +99,9 @@ final class Dial {
 
     private func makeHandle() -> UnsafeMutableRawPointer? {
         // libcurl makes no TLS: whatever is spoken later, the URL says http.
-        let (host, port) = isProxyDialled ? place : (endpoint.host, endpoint.port)
+        let (host, port) = endpoint.hasHTTPProxy ? place : (endpoint.host, endpoint.port)
         let url = Array("http://\(host.authorityText):\(port)/".utf8CString)
-        if let resolve = endpoint.resolve, !isProxyDialled {
+        if let resolve = endpoint.resolve, !endpoint.hasHTTPProxy {
             connectTo = curl_slist_append(nil, "::\(resolve.host.authorityText):\(resolve.port)")
             guard connectTo != nil else { return nil }
         }
@@ -140,7 +136,7 @@ final class Dial {
                 )
             }
         }
-        guard let proxy = endpoint.proxy, !isProxyDialled else { return make(nil, nil, nil) }
+        guard let proxy = endpoint.proxy, !endpoint.hasHTTPProxy else { return make(nil, nil, nil) }
         return ProxyStrings(proxy).lend(make)
     }
 
@@ -197,19 +193,14 @@ final class Dial {
     }
 }
 
-/// A proxy as libcurl reads it (CURLOPT_PROXY(3)).
+/// A SOCKS proxy as libcurl reads it (CURLOPT_PROXY(3)).
 private struct ProxyStrings {
     private let url: [CChar]
     private let credentials: (user: [CChar], password: [CChar])?
 
     init(_ proxy: SessionProxy) {
-        let scheme =
-            switch proxy.kind {
-            case .http, .https: "http"
-            // The proxy looks up the names.
-            case .socks5: "socks5h"
-            }
-        url = Array("\(scheme)://\(proxy.host.authorityText):\(proxy.port)".utf8CString)
+        // With the h the proxy looks up the names.
+        url = Array("socks5h://\(proxy.host.authorityText):\(proxy.port)".utf8CString)
         credentials = proxy.credentials.map { (Array($0.user.utf8CString), Array($0.password.utf8CString)) }
     }
 

@@ -33,9 +33,6 @@ struct DialFailure {
             return SessionError(.dnsFailed, "The session's proxy has no address: \(words). Check its name.")
         case CURLE_PROXY:
             return SessionError(.proxyRefused, "The session's proxy makes no way to \(place): \(words).")
-        case CURLE_RECV_ERROR where words.hasPrefix("CONNECT tunnel failed"):
-            let remedy = words.hasSuffix("407") ? " It wants credentials, or others than it was given." : ""
-            return SessionError(.proxyRefused, "The session's proxy makes no tunnel to \(place): \(words).\(remedy)")
         case CURLE_COULDNT_CONNECT where endpoint.proxy != nil:
             return SessionError(.connectFailed, "The session's proxy could not be reached: \(words).")
         default:

@@ -3,8 +3,8 @@ import CShims
 import Glibc
 import IOCore
 
-/// Makes a session's connections with libcurl: TCP with happy eyeballs, and tunnels through HTTP and SOCKS proxies. Nothing
-/// of TLS or of an origin's HTTP passes through libcurl, and it looks up no name.
+/// Makes a session's connections with libcurl: TCP with happy eyeballs, and ways through SOCKS proxies. Nothing of TLS or of HTTP
+/// passes through libcurl, and it looks up no name.
 ///
 /// The multi handle is driven by `curl_multi_socket_action` (libcurl-multi(3)): libcurl names the descriptors and the timer
 /// that it waits for, and the loop reports them. Belongs to the loop's thread.
@@ -66,15 +66,13 @@ final class Dialler {
     /// Dials an endpoint, or the proxy in front of it, at the end of this turn.
     ///
     /// - Parameters:
-    ///   - isTunnelled: whether the proxy is asked for a tunnel also where it could get requests without one.
     ///   - completion: called once, from the loop and never from within this call; not after `cancel`.
     func dial(
         _ endpoint: Endpoint,
-        isTunnelled: Bool = false,
         completion: @escaping (Dial.Outcome) -> Void
     ) -> Dial? {
         guard multi != nil else { return nil }
-        let dial = Dial(endpoint, isTunnelled: isTunnelled, dialler: self, completion)
+        let dial = Dial(endpoint, dialler: self, completion)
         dials[ObjectIdentifier(dial)] = dial
         guard let name = dial.name else { return connect(dial, []) ? dial : nil }
         switch names.answer(for: name) {

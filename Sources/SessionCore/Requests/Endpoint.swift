@@ -74,6 +74,9 @@ public final class Endpoint: Sendable {
                 && place == other.place
     }
 
+    /// Whether connections are made to an HTTP proxy, with or without TLS; those through SOCKS are libcurl's work.
+    var hasHTTPProxy: Bool { proxy.map { $0.kind != .socks5 } ?? false }
+
     /// Whether there are pins for it, held to now or not.
     package var hasPins: Bool { scheme == .https && policy.hasPins }
 

@@ -118,7 +118,7 @@ extension TransferClock.Expiry {
                         + "Check the name servers, or give the host a \"resolve\" address."
                 )
             }
-            if stage == .tunnel, let proxy = endpoint.proxyEndpoint {
+            if stage == .tunnel, let proxy = endpoint.proxy {
                 return SessionError(
                     .connectTimeout,
                     "The session's proxy \(proxy.host.authorityText):\(proxy.port) has opened no tunnel to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."

@@ -16,7 +16,7 @@ extension Bool {
     }
 }
 
-@Suite("HTTPS proxies", .onOwnThreads)
+@Suite("HTTPS and HTTP proxies", .onOwnThreads)
 struct ProxyTunnelTests {
     private static let server = try! TestPKI.shared.server(TestSession.host)
     private static let identity = try! TestPKI.shared.server("127.0.0.1")
@@ -29,7 +29,8 @@ struct ProxyTunnelTests {
         proxyPolicy: SecurityPolicy = .unpinned,
         generation: UInt64 = 1,
         timeouts: TaskTimeouts = TaskTimeouts(),
-        credentials: (user: String, password: String)? = nil
+        credentials: (user: String, password: String)? = nil,
+        kind: SessionProxy.Kind = .https
     ) throws -> Endpoint {
         Endpoint(
             scheme: scheme,
@@ -40,7 +41,7 @@ struct ProxyTunnelTests {
             anchors: TestPKI.shared.anchors,
             generation: generation,
             timeouts: timeouts,
-            proxy: SessionProxy(.https, host: try Host("127.0.0.1"), port: port, credentials: credentials),
+            proxy: SessionProxy(kind, host: try Host("127.0.0.1"), port: port, credentials: credentials),
             proxyPolicy: proxyPolicy
         )
     }
@@ -54,10 +55,11 @@ struct ProxyTunnelTests {
     private static func failure(
         _ proxy: HTTPSProxy,
         scheme: Endpoint.Scheme = .https,
-        timeouts: TaskTimeouts = TaskTimeouts()
+        timeouts: TaskTimeouts = TaskTimeouts(),
+        kind: SessionProxy.Kind = .https
     ) throws -> SessionError? {
         let session = try TestSession()
-        return try session.get(try endpoint(proxy: proxy.port, scheme: scheme, timeouts: timeouts)).error
+        return try session.get(try endpoint(proxy: proxy.port, scheme: scheme, timeouts: timeouts, kind: kind)).error
     }
 
     // MARK: What goes through
@@ -366,35 +368,41 @@ struct ProxyTunnelTests {
 
     // MARK: CONNECT
 
-    @Test("a response to CONNECT that is cut at any byte opens no tunnel", arguments: [true, false])
-    func cut(isClean: Bool) throws {
+    @Test(
+        "a response to CONNECT that is cut at any byte opens no tunnel",
+        arguments: [true, false],
+        [SessionProxy.Kind.https, .http]
+    )
+    func cut(isClean: Bool, kind: SessionProxy.Kind) throws {
         let whole = Array(HTTPSProxy.opened.utf8)
         let session = try TestSession()
         for count in 0..<whole.count {
-            let proxy = try HTTPSProxy(Self.identity) { connection in
+            let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil) { connection in
                 try connection.write(Array(whole[..<count]))
                 connection.close(isClean ? .clean : .cut)
             }
             for scheme in [Endpoint.Scheme.https, .http] {
-                let error = try session.get(try Self.endpoint(proxy: proxy.port, scheme: scheme)).error
+                let error = try session.get(try Self.endpoint(proxy: proxy.port, scheme: scheme, kind: kind)).error
                 #expect(error?.code == .proxyRefused, "\(count): \(String(describing: error))")
             }
             #expect(proxy.targets.count == 2)
         }
     }
 
-    @Test("a response to CONNECT in single bytes, behind informational ones, opens a tunnel")
-    func pieces() throws {
+    @Test("a response to CONNECT in single bytes, behind informational ones, opens a tunnel", arguments: [true, false])
+    func pieces(isTLS: Bool) throws {
         let origin = try Self.answering()
         let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n\(HTTPSProxy.opened)"
-        let proxy = try HTTPSProxy(Self.identity) { connection in
+        let proxy = try HTTPSProxy(isTLS ? Self.identity : nil) { connection in
             for byte in answer.utf8 { try connection.write([byte]) }
             let socket = try TestSocket.connect(port: origin.port)
             defer { close(socket) }
             connection.relay(with: socket)
         }
         let session = try TestSession()
-        #expect(try session.get(try Self.endpoint(proxy: proxy.port)).text == "/ 0")
+        let endpoint = try Self.endpoint(proxy: proxy.port, kind: isTLS ? .https : .http)
+        #expect(try session.get(endpoint).text == "/ 0")
+        #expect(try session.get(endpoint).transaction.isReusedConnection)
     }
 
     @Test(
@@ -411,26 +419,34 @@ struct ProxyTunnelTests {
         ]
     )
     func refusal(answer: String, words: String) throws {
-        let proxy = try HTTPSProxy(Self.identity) { connection in
-            try connection.write(answer)
-            connection.readToEnd()
-        }
-        for scheme in [Endpoint.Scheme.https, .http] {
-            let error = try #require(try Self.failure(proxy, scheme: scheme))
-            #expect(error.code == .proxyRefused && error.details.contains(words), "\(error)")
-            #expect(error.details.contains("responds with 407") == error.details.contains("credentials"), "\(error)")
+        for kind in [SessionProxy.Kind.https, .http] {
+            let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil) { connection in
+                try connection.write(answer)
+                connection.readToEnd()
+            }
+            for scheme in [Endpoint.Scheme.https, .http] {
+                let error = try #require(try Self.failure(proxy, scheme: scheme, kind: kind))
+                #expect(error.code == .proxyRefused && error.details.contains(words), "\(error)")
+                #expect(
+                    error.details.contains("responds with 407") == error.details.contains("credentials"),
+                    "\(error)"
+                )
+            }
         }
     }
 
-    @Test("what a proxy sends behind its response is not taken for the response of an origin without TLS")
-    func poison() throws {
+    @Test(
+        "what a proxy sends behind its response is not taken for the response of an origin without TLS",
+        arguments: [SessionProxy.Kind.https, .http]
+    )
+    func poison(kind: SessionProxy.Kind) throws {
         let origin = try Self.answering(.http)
         let isPoisoned = Monitor(true)
-        let proxy = try HTTPSProxy(Self.identity, to: origin.port) { _ in
+        let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil, to: origin.port) { _ in
             HTTPSProxy.opened + (isPoisoned.with { $0 } ? OriginAnswer.text("poison") : "")
         }
         let session = try TestSession()
-        let endpoint = try Self.endpoint(proxy: proxy.port, scheme: .http)
+        let endpoint = try Self.endpoint(proxy: proxy.port, scheme: .http, kind: kind)
         let refused = try session.get(endpoint)
         #expect(refused.error?.code == .proxyRefused && refused.text.isEmpty, "\(refused.text)")
         #expect(proxy.targets.count == 1 && origin.requests.isEmpty)
@@ -438,10 +454,14 @@ struct ProxyTunnelTests {
         #expect(try session.get(endpoint).text == "/ 0")
     }
 
-    @Test("bytes behind the response, before TLS with the origin, open no tunnel", arguments: [true, false])
-    func early(isOneRecord: Bool) throws {
+    @Test(
+        "bytes behind the response, before TLS with the origin, open no tunnel",
+        arguments: [true, false],
+        [SessionProxy.Kind.https, .http]
+    )
+    func early(isOneRecord: Bool, kind: SessionProxy.Kind) throws {
         let origin = try Self.answering()
-        let proxy = try HTTPSProxy(Self.identity) { connection in
+        let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil) { connection in
             let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
             if isOneRecord {
                 try connection.write(head + "hello")
@@ -450,7 +470,7 @@ struct ProxyTunnelTests {
             }
             connection.readToEnd()
         }
-        let error = try #require(try Self.failure(proxy))
+        let error = try #require(try Self.failure(proxy, kind: kind))
         #expect(error.code == .proxyRefused && error.details.contains("behind its response"), "\(error)")
         #expect(origin.connections.isEmpty)
     }

@@ -39,17 +39,6 @@ struct DialFailureTests {
         #expect(error.details == "api.example.com:443 could not be reached: Connection refused by the moon.")
     }
 
-    @Test("a proxy that wants credentials is told apart from one that refuses the tunnel")
-    func tunnel() throws {
-        let unauthorized = try failure(CURLE_RECV_ERROR, details: "CONNECT tunnel failed, response 407")
-        #expect(unauthorized.code == .proxyRefused && unauthorized.details.contains("credentials"))
-        #expect(
-            try !failure(CURLE_RECV_ERROR, details: "CONNECT tunnel failed, response 403").details.contains(
-                "credentials"
-            )
-        )
-    }
-
     @Test("an address that the rules refuse is named, with the rule and the remedy")
     func refusedAddress() throws {
         let address = SocketAddress(ipv4: 0xA9FE_A9FE, port: 80)

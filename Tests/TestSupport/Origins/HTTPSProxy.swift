@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 package import ServerTrust
 
-/// An HTTPS proxy: it takes CONNECT over TLS, and tunnels all connections to one port.
+/// An HTTPS proxy, or one without TLS: it takes CONNECT, and tunnels all connections to one port.
 package final class HTTPSProxy: Sendable {
     /// The response to a CONNECT that opens a tunnel.
     package static let opened = "HTTP/1.1 200 Connection established\r\nX-Proxy: a\r\n\r\n"
@@ -15,12 +15,12 @@ package final class HTTPSProxy: Sendable {
     private let server: ScriptedOrigin
 
     /// - Parameters:
-    ///   - identity: the proxy's certificate.
+    ///   - identity: the proxy's certificate; nil for a proxy without TLS.
     ///   - origin: the port that tunnels lead to.
     ///   - recordSize: the largest number of bytes in one TLS record to the client.
     ///   - answer: the response to the CONNECT of that connection; a tunnel is made when it begins with a 200.
     package init(
-        _ identity: TestServer,
+        _ identity: TestServer?,
         to origin: UInt16,
         successor: TestServer? = nil,
         maximum: TLSVersion = .tls13,
@@ -43,7 +43,7 @@ package final class HTTPSProxy: Sendable {
     }
 
     /// Runs the script on each connection, behind the head of its CONNECT.
-    package init(_ identity: TestServer, script: @escaping @Sendable (OriginConnection) throws -> Void) throws {
+    package init(_ identity: TestServer?, script: @escaping @Sendable (OriginConnection) throws -> Void) throws {
         let asked = asked
         server = try ScriptedOrigin(identity) { connection in
             guard let head = try Self.readHead(connection) else { return }

@@ -135,7 +135,7 @@ package final class OriginConnection {
         seen: Monitor<[UInt8]>? = nil,
         often: ((OpaquePointer) -> Void)? = nil
     ) {
-        guard let tls else { return }
+        guard let tls else { return relayPlainly(with: other, seen) }
         for socket in [descriptor, other] { _ = fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK) }
         defer { _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK) }
         // SSL_MODE_ENABLE_PARTIAL_WRITE and SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, by SSL_CTRL_MODE.
@@ -212,6 +212,25 @@ package final class OriginConnection {
             ]
             poll(&sockets, 2, often == nil ? 1000 : 5)
         }
+    }
+
+    private func relayPlainly(with other: Int32, _ seen: Monitor<[UInt8]>?) {
+        let client = descriptor
+        @Sendable func copy(from source: Int32, to target: Int32) {
+            var room = [UInt8](repeating: 0, count: 64 << 10)
+            while case let count = recv(source, &room, room.count, 0), count > 0 {
+                seen?.with { $0 += room[..<count] }
+                _ = send(target, room, count, Int32(MSG_NOSIGNAL))
+            }
+            shutdown(target, Int32(SHUT_WR))
+        }
+        let isUpOver = Gate()
+        Thread.detachNewThread {
+            copy(from: client, to: other)
+            isUpOver.open()
+        }
+        copy(from: other, to: client)
+        try? isUpOver.pass()
     }
 
     /// Ends the sending side with close_notify, or with a FIN without TLS. The client's data can still be read.

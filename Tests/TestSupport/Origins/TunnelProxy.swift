@@ -6,6 +6,8 @@ package final class TunnelProxy: Sendable {
     package let port: UInt16
     /// The head of each CONNECT; for SOCKS the name and port.
     package let asked = Monitor<[String]>([])
+    /// The greeting of each SOCKS client, with the methods that it offers.
+    package let greetings = Monitor<[[UInt8]]>([])
     /// The bytes through the tunnels, in both directions.
     package let seen = Monitor<[UInt8]>([])
     private let listener: Int32
@@ -21,13 +23,14 @@ package final class TunnelProxy: Sendable {
         let listener = listener
         let asked = asked
         let seen = seen
+        let greetings = greetings
         Thread.detachNewThread {
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { break }
                 TestSocket.setTimeouts(client)
                 Thread.detachNewThread {
-                    Self.serve(client, origin, isSOCKS, answer, asked, seen)
+                    Self.serve(client, origin, isSOCKS, answer, asked, greetings, seen)
                     close(client)
                 }
             }
@@ -43,10 +46,14 @@ package final class TunnelProxy: Sendable {
         _ isSOCKS: Bool,
         _ answer: String,
         _ asked: Monitor<[String]>,
+        _ greetings: Monitor<[[UInt8]]>,
         _ seen: Monitor<[UInt8]>
     ) {
         if isSOCKS {
-            guard let count = read(client, 2).last, !read(client, Int(count)).isEmpty else { return }
+            let start = read(client, 2)
+            let methods = read(client, Int(start.last ?? 0))
+            guard !methods.isEmpty else { return }
+            greetings.with { $0.append(start + methods) }
             write(client, [5, 0])
             guard let length = read(client, 5).last else { return }
             let name = read(client, Int(length) + 2)
