@@ -17,6 +17,7 @@ extension SessionError {
             .certificateHostMismatch:
             .serverCertificateUntrusted
         case .certificateExpired: .serverCertificateHasBadDate
+        case .clientCertificateRefused: .clientCertificateRejected
         case .tlsHandshakeFailed, .proxyUntrusted, .proxyHandshakeFailed: .secureConnectionFailed
         case .dnsFailed: .cannotFindHost
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut

@@ -26,7 +26,8 @@ public struct StubFailure: Sendable {
     var isBeforeRequest: Bool {
         switch code {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed, .proxyUntrusted,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed,
+            .clientCertificateRefused, .proxyUntrusted,
             .proxyHandshakeFailed, .proxyRefused, .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout,
             .addressDenied, .limitReached, .sessionInvalidated:
             true

@@ -16,6 +16,7 @@ package struct Problem: Error, Sendable {
         case certificateRevoked = "certificate_revoked"
         case stapleMissing = "staple_missing"
         case tlsHandshakeFailed = "tls_handshake_failed"
+        case clientCertificateRefused = "client_certificate_refused"
         case proxyUntrusted = "proxy_untrusted"
         case proxyHandshakeFailed = "proxy_handshake_failed"
         case proxyRefused = "proxy_refused"
@@ -169,7 +170,7 @@ extension Problem.Code {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted:
             "tls_certificate_error"
-        case .tlsHandshakeFailed, .proxyHandshakeFailed: "tls_protocol_error"
+        case .tlsHandshakeFailed, .clientCertificateRefused, .proxyHandshakeFailed: "tls_protocol_error"
         case .dnsFailed: "dns_error"
         case .dnsTimeout: "dns_timeout"
         case .connectFailed, .proxyRefused: "connection_refused"
@@ -204,6 +205,7 @@ extension Problem.Code {
         case .certificateRevoked: "A certificate of the server has been revoked"
         case .stapleMissing: "The server sent no valid revocation status"
         case .tlsHandshakeFailed: "The TLS handshake with the server failed"
+        case .clientCertificateRefused: "The server does not accept the client certificate, or its absence"
         case .proxyUntrusted: "The upstream proxy is not trusted"
         case .proxyHandshakeFailed: "The TLS handshake with the upstream proxy failed"
         case .proxyRefused: "The upstream proxy makes no tunnel to the server"
@@ -254,6 +256,7 @@ extension Problem.Code {
             case .certificateRevoked: .certificateRevoked
             case .stapleMissing: .stapleMissing
             case .tlsHandshakeFailed: .tlsHandshakeFailed
+            case .clientCertificateRefused: .clientCertificateRefused
             case .proxyUntrusted: .proxyUntrusted
             case .proxyHandshakeFailed: .proxyHandshakeFailed
             case .proxyRefused: .proxyRefused

@@ -70,7 +70,8 @@ extension ReportOutcome {
     init(_ error: SessionError?) {
         switch error?.code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
-            .limitReached, .tlsHandshakeFailed, .proxyHandshakeFailed, .proxyRefused, .cancelled, nil:
+            .limitReached, .tlsHandshakeFailed, .clientCertificateRefused, .proxyHandshakeFailed, .proxyRefused,
+            .cancelled, nil:
             self = .failed
         default:
             self = .refused

@@ -36,10 +36,17 @@ public final class TLSVerification: Sendable {
     /// claimed to be the host.
     package var hasSeenChain: Bool { sawChain.load(ordering: .relaxed) }
 
-    private let wasAskedForCertificate = Atomic<Bool>(false)
+    private let askedForCertificate = Atomic<Bool>(false)
+    /// Whether the server has requested a client certificate.
+    package var wasAskedForCertificate: Bool { askedForCertificate.load(ordering: .relaxed) }
+    private let suppliedIdentity = Mutex<ClientIdentity?>(nil)
+    /// The client certificate for a server that requests one.
+    package var clientIdentity: ClientIdentity? {
+        policy.configuration.clientCertificate ?? suppliedIdentity.withLock { $0 }
+    }
     /// Whether the server has requested a client certificate and the policy has none. Most such servers refuse the
     /// connection then.
-    public var isClientCertificateMissing: Bool { wasAskedForCertificate.load(ordering: .relaxed) }
+    public var isClientCertificateMissing: Bool { wasAskedForCertificate && clientIdentity == nil }
     private let identity: (@Sendable () -> HandshakeIdentity)?
 
     private init(
@@ -174,9 +181,9 @@ public final class TLSVerification: Sendable {
             guard SSL_use_cert_and_key(ssl, identity.certificates[0].pointer, identity.key, stack, 1) == 1 else {
                 throw OpenSSLError(draining: "SSL_use_cert_and_key")
             }
-        } else {
-            SSL_set_cert_cb(ssl, certificateCallback, nil)
         }
+        // On a client OpenSSL calls this only when the server requests a certificate (SSL_CTX_set_cert_cb(3)).
+        SSL_set_cert_cb(ssl, certificateCallback, nil)
         if configuration.requiresStaple, pinproxy_ssl_ask_for_staple(ssl) != 1 {
             throw OpenSSLError(draining: "SSL_set_tlsext_status_type")
         }
@@ -195,10 +202,8 @@ public final class TLSVerification: Sendable {
             let stack = identity.intermediates.pointer
             guard SSL_CTX_use_cert_and_key(context, identity.certificates[0].pointer, identity.key, stack, 1) == 1
             else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
-        } else {
-            // On a client OpenSSL calls this only when the server requests a certificate (SSL_CTX_set_cert_cb(3)).
-            SSL_CTX_set_cert_cb(context, certificateCallback, nil)
         }
+        SSL_CTX_set_cert_cb(context, certificateCallback, nil)
         if policy.configuration.requiresStaple {
             // The object lives as long as the context does.
             let record = Unmanaged.passUnretained(self).toOpaque()
@@ -214,13 +219,15 @@ public final class TLSVerification: Sendable {
     ///
     /// - Returns: whether the handshake may continue, with or without one.
     private func presentIdentity(_ ssl: OpaquePointer) -> Bool {
+        askedForCertificate.store(true, ordering: .relaxed)
+        guard policy.configuration.clientCertificate == nil else { return true }
         switch identity?() ?? .none {
         case .none:
-            wasAskedForCertificate.store(true, ordering: .relaxed)
             return true
         case .refuse:
             return false
         case .show(let identity):
+            suppliedIdentity.withLock { $0 = identity }
             let stack = identity.intermediates.pointer
             return SSL_use_cert_and_key(ssl, identity.certificates[0].pointer, identity.key, stack, 1) == 1
         }

@@ -216,7 +216,7 @@ struct DomainReader {
             key.warn("every user of this machine can read the private key", remedy: "chmod o-r \(path)")
         }
         configuration.clientCertificate = identity.element.reported { () throws(CertificateFault) in
-            try ClientIdentity(certificate: certificateBytes, privateKey: keyBytes)
+            try ClientIdentity(certificate: certificateBytes, privateKey: keyBytes, file: certificate.string())
         }
     }
 

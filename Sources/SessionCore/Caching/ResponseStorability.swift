@@ -39,7 +39,8 @@ extension SessionError {
         case .tlsHandshakeFailed where isHandshakeCut, .proxyHandshakeFailed where isHandshakeCut:
             .unreachable
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed:
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed,
+            .clientCertificateRefused:
             .untrusted
         default: .other
         }

@@ -400,7 +400,7 @@ final class ConnectionAttempt: EventHandler {
     private func handshakeDidFail(_ code: Int32) {
         measured.secureConnectionEnd = elapsed
         measured.connectEnd = measured.secureConnectionEnd
-        let words = TLSWords.drain(code)
+        let fault = TLSFault(draining: code)
         let trust = verification?.lastTrust
         if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
         guard !isOver else { return }
@@ -411,7 +411,8 @@ final class ConnectionAttempt: EventHandler {
                 evaluation: trust?.evaluation,
                 isChainSeen: verification?.hasSeenChain ?? false,
                 isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
-                words: words
+                refusal: ClientCertificateRefusal(fault.alert, verification),
+                words: fault.words
             ).error
         var info: ConnectionInfo?
         if let peer {

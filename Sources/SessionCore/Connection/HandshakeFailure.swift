@@ -9,11 +9,14 @@ struct HandshakeFailure {
     /// Whether a server has shown a chain.
     let isChainSeen: Bool
     let isClientCertificateMissing: Bool
+    /// The server wants no client without a certificate, or not with this one.
+    var refusal: ClientCertificateRefusal?
     /// OpenSSL's words, or the system's.
     let words: String
 
     var error: SessionError {
         if let evaluation, evaluation.verdict == .fail { return Self.error(evaluation) }
+        if let refusal { return refusal.error(of: place) }
         return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(words).\(remedy)")
     }
 
@@ -72,6 +75,7 @@ struct HandshakeFailure {
 
     /// The remedy for a handshake that failed for another reason than the server's certificate: a sentence, or nothing.
     private var remedy: String {
+        if let refusal { return " That is, \(refusal.words)" }
         if isClientCertificateMissing { return Self.missingIdentity }
         // OpenSSL's words for bytes that are no TLS record (SSL_R_WRONG_VERSION_NUMBER and the like).
         let noTLS = ["wrong version number", "packet length too long", "record layer failure", "http request"]

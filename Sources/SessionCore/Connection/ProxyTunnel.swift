@@ -240,7 +240,7 @@ final class ProxyTunnel: EventHandler {
 
     private func handshakeDidFail(_ code: Int32) {
         handshakeEnd = loop.freshNow
-        let words = TLSWords.drain(code)
+        let fault = TLSFault(draining: code)
         let trust = verification?.lastTrust
         if let trust {
             // An accepted chain proves nothing without the proxy's proof of its key, which would have come next.
@@ -260,7 +260,8 @@ final class ProxyTunnel: EventHandler {
             evaluation: trust?.evaluation,
             isChainSeen: verification?.hasSeenChain ?? false,
             isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
-            words: words
+            refusal: ClientCertificateRefusal(fault.alert, verification),
+            words: fault.words
         )
         end(.failed(failure.proxyError))
     }
@@ -301,9 +302,11 @@ final class ProxyTunnel: EventHandler {
         case .needs(let readiness): loop.modify(descriptor, readiness)
         case .end: fail("it ended the connection without a response")
         case .broken(let code):
+            let fault = TLSFault(draining: code)
+            let refusal = ClientCertificateRefusal(fault.alert, verification).map { " That is, \($0.words)" }
             let isAsked = verification?.isClientCertificateMissing ?? false
-            let remedy = isAsked ? HandshakeFailure.missingIdentity : ""
-            fail("it broke off the connection: \(TLSWords.drain(code))", remedy)
+            let remedy = refusal ?? (isAsked ? HandshakeFailure.missingIdentity : "")
+            fail("it broke off the connection: \(fault.words)", remedy)
         }
         return nil
     }

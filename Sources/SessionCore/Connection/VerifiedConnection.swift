@@ -47,6 +47,9 @@ final class VerifiedConnection: EventHandler {
     unowned(unsafe) var user: ConnectionUser?
     /// Whether the connection has carried a request.
     var isUsed = false
+    /// The server has ended the connection because of the client's certificate. Where nothing else has come from it, it has
+    /// processed no request.
+    private(set) var certificateRefusal: ClientCertificateRefusal?
 
     /// The verdict is one on `endpoint`, under its policy, anchors and generation.
     private let isVerdictOnEndpoint: Bool
@@ -197,8 +200,17 @@ final class VerifiedConnection: EventHandler {
         case SSL_ERROR_ZERO_RETURN:
             return .end
         default:
-            return .broken(TLSWords.drain(code))
+            return .broken(words(ssl, code))
         }
+    }
+
+    private func words(_ ssl: OpaquePointer, _ code: Int32) -> String {
+        let fault = TLSFault(draining: code)
+        // The alert may also be one of a proxy, which this `SSL` has not received.
+        if trust != nil, SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 {
+            certificateRefusal = certificateRefusal ?? ClientCertificateRefusal(fault.alert, TLSVerification.of(ssl))
+        }
+        return fault.words
     }
 
     /// Writes as much as the socket takes; of TLS at most one record.
@@ -238,7 +250,7 @@ final class VerifiedConnection: EventHandler {
             writingAwaitsBytes = true
             return .wouldBlock
         default:
-            return .broken(TLSWords.drain(code))
+            return .broken(words(ssl, code))
         }
     }
 
@@ -273,16 +285,26 @@ final class VerifiedConnection: EventHandler {
     private static func words(_ code: Int32) -> String { String(cString: strerror(code)) }
 }
 
-/// OpenSSL's words for an error.
-enum TLSWords {
+/// OpenSSL's reason for the failure of a call, or the system's.
+struct TLSFault {
+    let words: String
+    /// The number of the alert that the peer has sent (RFC 8446, section 6); nil when that is not the reason.
+    let alert: UInt8?
+
     /// Empties the error queue.
     ///
     /// - Parameter code: `errno` behind the call that failed; 0 for the end of the connection.
-    static func drain(_ code: Int32) -> String {
+    init(draining code: Int32) {
         let error = ERR_get_error()
         pinproxy_clear_errors()
-        // For SSL_R_UNEXPECTED_EOF_WHILE_READING these are "unexpected eof while reading".
-        if let reason = ERR_reason_error_string(error) { return String(cString: reason) }
-        return code == 0 ? "the connection ended without close_notify" : String(cString: strerror(code))
+        // ERR_GET_LIB and ERR_GET_REASON, which for an alert is its number above SSL_AD_REASON_OFFSET.
+        let (library, reason) = (error >> 23 & 0xFF, error & 0x7F_FFFF)
+        alert = library == UInt(ERR_LIB_SSL) && 1000...1255 ~= reason ? UInt8(reason - 1000) : nil
+        if let text = ERR_reason_error_string(error) {
+            // For SSL_R_UNEXPECTED_EOF_WHILE_READING these are "unexpected eof while reading".
+            words = String(cString: text)
+        } else {
+            words = code == 0 ? "the connection ended without close_notify" : String(cString: strerror(code))
+        }
     }
 }

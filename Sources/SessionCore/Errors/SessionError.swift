@@ -24,9 +24,11 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         case certificateRevoked = "certificate_revoked"
         /// The server sent no OCSP response that proves its certificate valid.
         case stapleMissing = "staple_missing"
-        /// The handshake failed for another reason than the server's certificate: no common version, no TLS on that
-        /// port, no client certificate.
+        /// The handshake failed for another reason than the certificates: no common version, no TLS on that port.
         case tlsHandshakeFailed = "tls_handshake_failed"
+        /// The server wants a client certificate and got none, or does not accept the one that it got. It has not processed the
+        /// request.
+        case clientCertificateRefused = "client_certificate_refused"
         /// The security policy has rejected the certificate of an HTTPS proxy, which has received no CONNECT and no credentials.
         case proxyUntrusted = "proxy_untrusted"
         /// The handshake with an HTTPS proxy failed for another reason than its certificate.

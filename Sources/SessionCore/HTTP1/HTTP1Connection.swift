@@ -308,6 +308,9 @@ final class HTTP1Connection: PooledConnection {
         reason: String
     ) -> SessionError {
         let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        if !hasBegunResponse, !request.isOnReusedConnection, let refusal = connection.certificateRefusal {
+            return refusal.error(of: place)
+        }
         if hasBegunResponse { return SessionError(.responseTruncated, "\(reason) (\(place): \(why))") }
         guard request.isOnReusedConnection, let method = request.task?.request.method else {
             return SessionError(.responseTruncated, "\(place) closed the connection without a response: \(why).")

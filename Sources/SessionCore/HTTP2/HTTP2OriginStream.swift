@@ -181,6 +181,9 @@ final class HTTP2OriginStream: HTTP2Stream {
                 SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2 (\(code.name)).")
             )
         }
+        if connection.lastProgress == 0, let refusal = connection.connection.certificateRefusal {
+            return request.fail(refusal.error(of: place))
+        }
         let why = connection.loss ?? "it reset the stream (\(code.name))"
         let cause: ExchangeEnding.Cause =
             switch code {

@@ -373,6 +373,9 @@ public final class LoopStreamTask {
     }
 
     private func breakOff(_ why: String) {
+        if bytesReceived == 0, let refusal = connection?.certificateRefusal {
+            return task.finish(refusal.error(of: "\(endpoint.host.authorityText):\(endpoint.port)"))
+        }
         task.finish(SessionError(.responseTruncated, "\(endpoint.host) broke off the connection: \(why)."))
     }
 }

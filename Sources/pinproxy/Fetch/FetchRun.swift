@@ -215,7 +215,8 @@ extension SessionError {
         case .dnsFailed: .noHost
         case .connectFailed, .proxyRefused, .notStored: .unavailable
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut
-        case .tlsHandshakeFailed, .proxyHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge:
+        case .tlsHandshakeFailed, .clientCertificateRefused, .proxyHandshakeFailed, .responseInvalid,
+            .responseTruncated, .responseTooLarge:
             .protocolError
         case .requestInvalid: .usage
         case .fileFailed: .cannotCreate
