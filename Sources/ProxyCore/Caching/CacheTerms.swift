@@ -71,12 +71,14 @@ final class CacheTerms {
     ///   - digest: as it is now.
     ///   - user: nil without authentication.
     ///   - givesCredentials: whether the configuration adds credentials to the request.
+    ///   - bypasses: whether the response is for this client alone: it is not stored, and no stored one is used.
     func transaction(
         in cache: ResponseCache,
         for request: borrowing SessionRequest,
         under digest: PolicyDigest,
         user: [UInt8]?,
         givesCredentials: Bool,
+        bypasses: Bool,
         loop: EventLoop
     ) -> CacheTransaction {
         var cached = CacheRequest(
@@ -87,6 +89,7 @@ final class CacheTerms {
         )
         let tally = tally(in: cache)
         rules.apply(to: &cached, target: request.target.span, tally: tally)
+        if bypasses { cached.bypasses = true }
         return CacheTransaction(
             cache,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),

@@ -1,6 +1,7 @@
 import HTTPCore
 import IOCore
 import ServerTrust
+import SessionCore
 
 /// A client's connection below HTTP: its socket, the socket's readiness, and TLS.
 ///
@@ -36,6 +37,8 @@ final class ClientTransport: EventHandler {
     /// The credentials that `clientName` was authenticated with; nil for a certificate, which the handshake has
     /// verified.
     private var clientCredentials: ClientCredentials?
+    /// The owner of the connections to origins that this client authenticates, and its user; nil for most clients.
+    private var owner: (connections: ConnectionOwner, user: [UInt8]?)?
     /// The host and port that every request on this connection must be for: set when TLS inside a CONNECT is
     /// intercepted.
     private(set) var intercepted: InterceptedAuthority?
@@ -129,6 +132,24 @@ final class ClientTransport: EventHandler {
         }
         startTLS(context, early: &early, pending: &pending) { $0.serveHTTP() }
     }
+
+    /// The owner of the connections that the client has authenticated, or is about to authenticate.
+    ///
+    /// - Parameters:
+    ///   - user: the user of the request. Another one than before gets nothing of the former's.
+    ///   - isNew: makes one if there is none.
+    func connectionOwner(for user: [UInt8]?, isNew: Bool) -> ConnectionOwner? {
+        if let owner, owner.user == user { return owner.connections }
+        guard isNew else { return nil }
+        owner?.connections.end()
+        let made = ConnectionOwner()
+        if isClosed { made.end() }
+        owner = (made, user)
+        return made
+    }
+
+    /// Whether the client has authenticated connections, or may have.
+    var ownsConnections: Bool { owner != nil }
 
     private func serveHTTP() {
         let connection = ClientConnection(self)
@@ -444,6 +465,7 @@ final class ClientTransport: EventHandler {
         guard !isClosed else { return }
         isClosed = true
         user = .none
+        owner?.connections.end()
         step?.drop()
         if step == nil, let tls, tls.isHoldingBack { socket.resetOnClose() }
         worker.loop.unregister(socket.descriptor)

@@ -302,6 +302,14 @@ final class Exchange {
         origin.send(consume request, on: route, to: hooks ?? writer)
     }
 
+    /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
+    ///
+    /// - Parameter isNew: the client is about to.
+    func connectionOwner(isNew: Bool) -> ConnectionOwner? {
+        guard isNew || stream.transport.ownsConnections else { return nil }
+        return stream.transport.connectionOwner(for: user, isNew: isNew)
+    }
+
     /// Sends a new task the part of the body that is here.
     func sendWaitingBody(to task: LoopTask) {
         if let hooks, hooks.hasKeptBody {

@@ -75,6 +75,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             under: digest,
             user: exchange.user,
             givesCredentials: route.hooks?.givesCredentials == true || changes?.givesCredentials == true,
+            bypasses: request.fields.authenticatesConnection
+                || exchange.connectionOwner(isNew: false)?.owns(request.endpoint) == true,
             loop: worker.loop
         )
         let cache = CacheStage(transaction, consume request, delegate: self, loop: worker.loop)
@@ -85,8 +87,10 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
+        let owner = exchange.connectionOwner(isNew: request.fields.authenticatesConnection)
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
+        if let owner { task.owner = owner }
         unsent = nil
         exchange.sendWaitingBody(to: task)
         task.resume()
@@ -187,6 +191,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }
+        if head.fields.offersConnectionAuthentication, let owner = exchange?.connectionOwner(isNew: true) {
+            task?.giveConnection(to: owner)
+        }
         return next.receive(head)
     }
 

@@ -33,10 +33,15 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
         self.task = task
         self.session = session
         refreshFields = nil
+        var cached = CacheRequest(method: request.method, fields: request.fields, policy: policy.requestPolicy)
+        // What comes over a connection that is authenticated is for this session alone.
+        cached.bypasses =
+            cache.responses.options.isShared
+            && (request.fields.authenticatesConnection || session.connections.hasAuthenticated)
         transaction = CacheTransaction(
             cache.responses,
             url: request.url,
-            CacheRequest(method: request.method, fields: request.fields, policy: policy.requestPolicy),
+            cached,
             digest: digest,
             loop: session.loop
         )

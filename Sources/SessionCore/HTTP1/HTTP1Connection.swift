@@ -10,6 +10,8 @@ final class HTTP1Connection: PooledConnection {
     private unowned(unsafe) var request: OriginRequest?
     /// Its identity, which is compared without a retain.
     private var requestIdentity: ObjectIdentifier?
+    /// The client that the connection belongs to; nil for most.
+    var lane: OwnedLane?
     private let connections: OriginConnections
     private let loop: EventLoop
     private var writer = HTTP1RequestWriter()
@@ -359,6 +361,9 @@ final class HTTP1Connection: PooledConnection {
         if !isSilent { connections.discard(self) }
     }
 
+    /// Its owner is gone.
+    func discardIdle() { connections.discard(self) }
+
     override func discard() {
         if entry.pool.remove(self) { close() }
     }
@@ -367,6 +372,7 @@ final class HTTP1Connection: PooledConnection {
     func close() {
         if let laterTimer { loop.remove(laterTimer) }
         laterTimer = nil
+        if let lane = lane.take() { lane.connectionDidClose() }
         connection.close(isWhole: writer.isComplete && output.isEmpty && (reader.isComplete || !connection.isUsed))
     }
 }

@@ -157,6 +157,15 @@ package struct HostPool<Request: PoolRequest> {
         return idle.lastIndex(where: request.canUse).map { idle.remove(at: $0) }
     }
 
+    /// A request takes this connection, before all that wait.
+    ///
+    /// - Returns: whether it was idle.
+    package mutating func claim(_ connection: Connection) -> Bool {
+        guard remove(connection) else { return false }
+        activeCount += 1
+        return true
+    }
+
     /// A request waits no longer.
     package mutating func withdraw(_ request: Request) {
         queue.withdraw(request)

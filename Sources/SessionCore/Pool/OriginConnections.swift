@@ -12,6 +12,8 @@ final class OriginConnections: EndOfTurnHandler {
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
     /// What carries all requests instead of connections; nil but in a program's tests.
     let stub: StubTransport?
+    /// A task without an owner has authenticated a connection, which belongs to the session since.
+    var hasAuthenticated = false
     /// No request begins any more.
     private(set) var isHandingBack = false
 
@@ -100,6 +102,15 @@ final class OriginConnections: EndOfTurnHandler {
         let decision = entry.pool.enter(request)
         carryOut(decision, for: request, entry)
         if case .wait = decision { serve(entry) }
+    }
+
+    /// Gives a request the connection that its client owns, or makes it; one that finds another request there waits.
+    func enter(_ request: OriginRequest, _ lane: OwnedLane) {
+        guard lane.enter(request) else { return request.didQueue() }
+        guard let connection = lane.connection, lane.entry.pool.claim(connection) else {
+            return enter(request, lane.entry)
+        }
+        use(connection, for: request, lane.entry)
     }
 
     private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: HostEntry)

@@ -55,6 +55,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     var slot = 0
     /// The host's pool in which the request has a place, or waits for one.
     private(set) var entry: HostEntry?
+    /// The client's own way to the host; nil for most requests.
+    private var lane: OwnedLane?
     private let connections: OriginConnections
     private let loop: EventLoop
     private var phase = Phase.idle
@@ -134,7 +136,36 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         if let stub = connections.stub { return begin(with: stub, task) }
         let entry = connections.entry(for: endpoint)
         self.entry = entry
+        if let lane = ownLane(of: task, entry) {
+            self.lane = lane
+            return connections.enter(self, lane)
+        }
         connections.enter(self, entry)
+    }
+
+    /// The connection that the task's client has authenticated, or is about to.
+    private func ownLane(of task: LoopTask, _ entry: HostEntry) -> OwnedLane? {
+        // A stream has a connection of its own in any case.
+        guard task.owner != nil || task.request.fields.contains(.authorization), task.stream == nil else {
+            return nil
+        }
+        let lane = task.owner?.lane(entry, to: task.request.endpoint)
+        guard lane != nil || task.request.fields.authenticatesConnection else { return nil }
+        // A connection of HTTP/2 carries requests of others.
+        isHTTP1Required = true
+        if task.owner == nil { connections.hasAuthenticated = true }
+        return lane ?? task.owner?.openLane(entry, to: task.request.endpoint)
+    }
+
+    /// The response has begun an authentication of the connection: from now on it is the client's own.
+    func giveConnection(to owner: ConnectionOwner) {
+        guard lane == nil, let entry, let endpoint, case .exchanging(let connection) = phase,
+            owner.lane(entry, to: endpoint) == nil
+        else { return }
+        let lane = owner.openLane(entry, to: endpoint)
+        _ = lane.enter(self)
+        lane.adopt(connection)
+        self.lane = lane
     }
 
     /// Gives the request to an origin in memory.
@@ -207,7 +238,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     func canUse(_ connection: HTTP1Connection) -> Bool {
-        guard let endpoint, connection.connection.endpoint.isSamePlace(as: endpoint) else { return false }
+        guard connection.lane === lane, let endpoint, connection.connection.endpoint.isSamePlace(as: endpoint) else {
+            return false
+        }
         return !isExclusive && !isShareable
     }
 
@@ -393,7 +426,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             let error = SessionError.earlyBytes(of: connection.endpoint)
             return attemptDidFail(attempt, ConnectionFailure(error: error, info: info, times: connection.times))
         }
-        use(HTTP1Connection(connection, entry: entry, connections: connections))
+        let made = HTTP1Connection(connection, entry: entry, connections: connections)
+        lane?.adopt(made)
+        use(made)
         // libcurl and OpenSSL are not on the stack any more, so that the request can begin at once.
         begin()
     }
@@ -596,7 +631,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Rule 57: a request is sent again at most once, and only one that the origin has not processed, or that may be processed
     /// twice.
     private func mayBeSentAgain(_ task: LoopTask, _ ending: ExchangeEnding) -> Bool {
-        guard task.mayBeRepeated, !ending.hasBegunResponse else { return false }
+        // On a connection that the client has authenticated it was another's request than on the next.
+        let isAuthenticated = lane != nil || connections.hasAuthenticated
+        guard task.mayBeRepeated, !ending.hasBegunResponse, !isAuthenticated else { return false }
         return switch ending.cause {
         case .notProcessed: !isBodyTaken || isReplayable
         case .http11Required: !isBodyTaken
@@ -637,6 +674,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         loop.disarm(timer)
         if case .stubbed(let exchange) = ended { return exchange.detach() }
         guard let entry = entry.take() else { return }
+        let lane = lane.take()
         switch consume ended {
         case .idle, .entering, .stubbed: break
         case .queued:
@@ -651,7 +689,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             attempt.cancel()
             connections.leave(entry, keeping: nil)
         case .ready(let connection), .exchanging(let connection):
-            if connection.detach() {
+            if connection.detach(), lane?.isOver != true {
                 connections.leave(entry, keeping: connection)
             } else {
                 connection.close()
@@ -661,6 +699,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         info = nil
         connectionTimes = nil
         replay.release()
+        if let lane, let next = lane.leave(self) { connections.enter(next, lane) }
     }
 
     // MARK: Time

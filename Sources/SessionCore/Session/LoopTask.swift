@@ -27,6 +27,9 @@ public final class LoopTask {
     private var originRequest: OriginRequest?
     /// In its place, where the session's cache has a part.
     private var cached: CachedExchange?
+    /// The client that a connection belongs to which its requests authenticate; to set before `resume`. nil: it belongs to the
+    /// session, as all others.
+    package var owner: ConnectionOwner?
     /// The response is a stored one.
     package var isAnsweredByCache = false
     /// The stream of a task that only makes a connection, from the task's start to its end.
@@ -121,6 +124,10 @@ public final class LoopTask {
         guard machine.cancel() == .cancel else { return }
         finish(SessionError(.cancelled, "The task was cancelled."))
     }
+
+    /// The response has begun an authentication of the connection that carries the task (`HeaderFields.offersConnectionAuthentication`):
+    /// from now on it carries the owner's requests alone.
+    package func giveConnection(to owner: ConnectionOwner) { originRequest?.giveConnection(to: owner) }
 
     // MARK: Request body
 

@@ -335,4 +335,15 @@ struct HostPoolTests {
         #expect(enter(&pool, sharer(1)) == "wait" && served(&pool).isEmpty && pool.activeCount == 1)
         #expect(leave(&pool) == ["make 1"])
     }
+
+    @Test("a connection that a request claims is no other's, whoever waits; one that is gone cannot be claimed")
+    func claimed() {
+        var pool = Pool(limit: 1)
+        let connection = Connection()
+        _ = pool.enter(Request(0))
+        pool.leave(keeping: connection)
+        #expect(pool.claim(connection) && pool.activeCount == 1 && pool.idleCount == 0)
+        #expect(Self.words(pool.enter(Request(1))) == "wait")
+        #expect(!pool.claim(connection) && pool.activeCount == 1)
+    }
 }
