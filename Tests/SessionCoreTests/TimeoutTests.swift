@@ -105,21 +105,36 @@ struct TimeoutTests {
 
     @Test(
         "a head that never ends, however its bytes drip",
-        arguments: ["HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nX: y\r\n"]
+        arguments: ["HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nX: y\r\n"]
     )
     func drippingHead(beginning: String) throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write(beginning)
             // Ends when the client has gone.
-            let isInterim = beginning.hasSuffix("\r\n\r\n")
             while true {
                 usleep(10_000)
-                try connection.write(isInterim ? beginning : beginning.hasSuffix("\n") ? "X: y\r\n" : "y")
+                try connection.write(beginning.hasSuffix("\n") ? "X: y\r\n" : "y")
             }
         }
         let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
         try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
+    }
+
+    @Test("informational heads that drip: each begins firstByte anew, and the total ends them")
+    func drippingHeads() throws {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
+            _ = try connection.readRequest()
+            while true {
+                try connection.write("HTTP/1.1 103 Early Hints\r\n\r\n")
+                usleep(20_000)
+            }
+        }
+        let timeouts = Self.timeouts {
+            $0.firstByte = .seconds(60)
+            $0.total = .milliseconds(200)
+        }
+        try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.total")
     }
 
     @Test("a request body that is not taken, while informational heads drip")
@@ -127,7 +142,7 @@ struct TimeoutTests {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while true {
                 try connection.write("HTTP/1.1 103 Early Hints\r\n\r\n")
-                usleep(10_000)
+                usleep(20_000)
             }
         }
         let timeouts = Self.timeouts { $0.stall = .milliseconds(100) }
@@ -148,11 +163,14 @@ struct TimeoutTests {
             guard let request = try script.nextRequest() else { return }
             while true {
                 try script.head(103, stream: request.stream)
-                usleep(10_000)
+                usleep(20_000)
             }
         }
         let session = try TestSession()
-        let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
+        let timeouts = Self.timeouts {
+            $0.firstByte = .seconds(60)
+            $0.total = .milliseconds(200)
+        }
         let delegate = try session.get(
             TestSession.endpoint(port: origin.port, httpVersion: .http2, timeouts: timeouts)
         )

@@ -68,6 +68,20 @@ struct TransferClockTests {
         #expect(expiry(clock, at: 3 * second)?.phase == phase)
     }
 
+    @Test("an informational head begins the wait for the final one anew, and no other")
+    func informational() {
+        let second = Self.second
+        var clock = TransferClock(timeouts(total: .seconds(50)), taskStart: 0, now: 0)
+        clock.enter(.waiting, at: second)
+        clock.originIsAlive(at: 2 * second)
+        #expect(clock.deadline == 4 * second)
+        clock.originIsAlive(at: 49 * second)
+        #expect(expiry(clock, at: 50 * second)?.isTotal == true)
+        clock.enter(.sending, at: 10 * second)
+        clock.originIsAlive(at: 12 * second)
+        #expect(clock.deadline == 13 * second)
+    }
+
     @Test("while the task is suspended no phase has a limit, the total has, and afterwards a phase begins anew")
     func suspension() {
         let second = Self.second

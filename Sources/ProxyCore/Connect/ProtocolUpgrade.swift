@@ -12,6 +12,7 @@ final class ProtocolUpgrade: Relay {
     private var response: HTTP1ResponseReader
     /// Unprocessed bytes of the response.
     private var pending = ByteBuffer()
+    private var informational: InformationalBudget
 
     /// - Parameter request: the head in the form for the origin.
     init(
@@ -24,6 +25,7 @@ final class ProtocolUpgrade: Relay {
         self.offer = offer
         self.request = request
         response = HTTP1ResponseReader(limits: exchange.responseHeadLimits)
+        informational = InformationalBudget(headBytes: exchange.responseHeadLimits.headBytes)
         response.reset(answering: exchange.head.method, mayUpgrade: true)
         super.init(exchange, clientStream, to: endpoint)
     }
@@ -76,7 +78,7 @@ final class ProtocolUpgrade: Relay {
             case .informational(let consumed):
                 position += consumed
                 task.noteResponseHead(response.head.byteCount)
-                exchange.relayDidReceiveInformational(response.head)
+                didReceiveInformational()
             case .head(let consumed):
                 position += consumed
                 task.noteResponseHead(response.head.byteCount)
@@ -92,6 +94,17 @@ final class ProtocolUpgrade: Relay {
             }
         }
         return flow
+    }
+
+    private func didReceiveInformational() {
+        let head = response.head
+        // It shows that the origin works on the request.
+        arm(after: endpoint.timeouts.firstByte)
+        switch informational.receive(status: head.status, byteCount: head.byteCount, at: worker.loop.now) {
+        case .relay: exchange.relayDidReceiveInformational(head)
+        case .drop: break
+        case .excessive(let why): fail(SessionError(.responseInvalid, why))
+        }
     }
 
     /// The final head has arrived.

@@ -114,9 +114,10 @@ final class ClientWriter: ResponseStage {
 
     // MARK: Informational responses
 
-    /// Passes a 1xx head on.
+    /// Passes a 1xx head on, unless the client has no room: it is dropped then, because no client depends on one, and it
+    /// must not wait for a client that does not read.
     func receiveInformational(_ head: borrowing ResponseHead) {
-        guard let exchange else { return }
+        guard let exchange, stream.hasRoom else { return }
         stream.writeInformational(head, to: exchange.head)
         stream.flushLater()
     }

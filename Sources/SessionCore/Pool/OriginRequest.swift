@@ -101,6 +101,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var requestContentBytes = 0
     private var responseHeadBytes = 0
     private var responseBodyBytes = 0
+    private var informational: InformationalBudget
 
     /// A body of up to so many bytes is kept for a repetition.
     private static let replayLimit = 64 << 10
@@ -108,6 +109,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     init(_ connections: OriginConnections) {
         self.connections = connections
         loop = connections.loop
+        informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
         super.init()
         timer.whenDue { [unowned self] in timerDidFire() }
     }
@@ -209,6 +211,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         requestContentBytes = 0
         responseHeadBytes = 0
         responseBodyBytes = 0
+        informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
     }
 
     var endpoint: Endpoint? { task?.request.endpoint }
@@ -556,7 +559,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard let task else { return }
         noteResponseStart()
         responseHeadBytes += head.byteCount
-        task.delegate.task(task, didReceiveInformational: head)
+        clock.originIsAlive(at: loop.now)
+        switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
+        case .relay: task.delegate.task(task, didReceiveInformational: head)
+        case .drop: break
+        case .excessive(let why): fail(SessionError(.responseInvalid, why))
+        }
     }
 
     func didReceiveHead(_ head: borrowing ResponseHead) {

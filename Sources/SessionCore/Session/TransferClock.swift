@@ -61,6 +61,12 @@ struct TransferClock {
         }
     }
 
+    /// An informational head has come: the wait for the final one begins anew, because servers send 102 (Processing) for as
+    /// long as they work. An upload may have stalled nevertheless.
+    mutating func originIsAlive(at now: UInt64) {
+        if case .waiting = phase { lastActivity = now }
+    }
+
     mutating func suspend() { isSuspended = true }
 
     /// The phase's time begins anew.
