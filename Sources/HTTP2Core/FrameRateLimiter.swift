@@ -18,6 +18,14 @@ package struct FrameRateLimiter: Sendable {
         filledAt = now
     }
 
+    /// The budget for decoded fields of one connection, in bytes (`HTTP2SessionDelegate.session(_:mayDecode:)`): a burst of
+    /// many large heads, and then so much in a second that it costs a twentieth of a loop.
+    ///
+    /// - Parameter headBytes: the limit for one head.
+    package static func decoding(headBytes: Int, now: UInt64) -> FrameRateLimiter {
+        FrameRateLimiter(burst: max(16 << 20, 2 * headBytes), rate: 32 << 20, now: now)
+    }
+
     /// Consumes tokens; false when there are not enough.
     package mutating func consume(_ count: Double = 1, at now: UInt64) -> Bool {
         if now > filledAt {

@@ -31,14 +31,18 @@ final class HTTP2Callbacks: @unchecked Sendable {
             user in
             let session = HTTP2Callbacks.session(user)
             guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
-            session.note(field: nameCount + count)
-            guard let stream = session.stream(frame!.pointee.hd.stream_id), !stream.isMalformed else { return 0 }
+            guard session.note(field: nameCount + count) else { return HTTP2Callbacks.fatal }
+            // Then nghttp2 decodes the rest of the block, but does not look at the fields, and calls for none of them.
+            guard let stream = session.stream(frame!.pointee.hd.stream_id), !stream.isMalformed else {
+                return HTTP2Callbacks.malformed
+            }
             let isWell = stream.didReceiveField(
                 name: HTTP2Callbacks.span(name, nameCount),
                 value: HTTP2Callbacks.span(value, count)
             )
-            if !isWell { HTTP2Callbacks.refuse(stream, session) }
-            return 0
+            guard !isWell else { return 0 }
+            HTTP2Callbacks.refuse(stream, session)
+            return HTTP2Callbacks.malformed
         }
         // Without this nghttp2 would drop the field and continue.
         nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
@@ -92,14 +96,15 @@ final class HTTP2Callbacks: @unchecked Sendable {
             let stream = session.delegate.sessionDidBeginStream(session)
         else {
             session.didResetStream(identifier)
-            session.burden(HTTP2Burden.frame)
+            session.burden(HTTP2Burden.frame + Double(frame.pointee.hd.length) / HTTP2Burden.excessBytes)
             nghttp2_submit_rst_stream(
                 session.session,
                 UInt8(NGHTTP2_FLAG_NONE.rawValue),
                 identifier,
                 HTTP2ErrorCode.refusedStream.rawValue
             )
-            return 0
+            // Its fields are decoded, because the compression state needs them, and not looked at.
+            return malformed
         }
         session.open(stream, identifier)
         nghttp2_session_set_stream_user_data(
@@ -117,6 +122,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         case NGHTTP2_HEADERS.rawValue:
             guard let stream = session.stream(head.stream_id), !stream.isMalformed else { return 0 }
             let ends = head.flags & endStream != 0
+            session.noteEndOfSection()
             if session.hasOmittedFields { stream.didOmitField() }
             if !stream.didReceiveHead(endsStream: ends) {
                 refuse(stream, session)
@@ -169,6 +175,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         let session = HTTP2Callbacks.session(user)
         guard !session.isAbandoned, let pointer = source?.pointee.ptr else { return Int(fatal) }
         let stream = Unmanaged<HTTP2Stream>.fromOpaque(pointer).takeUnretainedValue()
+        guard !stream.isReleased else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
         let count = min(room, stream.output.count)
         let isLast = stream.outputEnds && count == stream.output.count
         if count == 0, !isLast {
@@ -198,6 +205,8 @@ final class HTTP2Callbacks: @unchecked Sendable {
         guard !session.isAbandoned else { return fatal }
         guard session.output.count < session.outputLimit else { return NGHTTP2_ERR_WOULDBLOCK.rawValue }
         let stream = Unmanaged<HTTP2Stream>.fromOpaque(source).takeUnretainedValue()
+        // The stream's memory was released while its frame waited for room: it is being reset.
+        guard count <= stream.output.count else { return malformed }
         session.output.append(UnsafeRawBufferPointer(start: head, count: 9))
         if count > 0 {
             session.output.append(stream.output.bytes.extracting(0..<count))
@@ -211,7 +220,9 @@ final class HTTP2Callbacks: @unchecked Sendable {
     private static func willSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {
         let head = frame.pointee.hd
         // A part of the head may have gone out from here on.
-        if UInt32(head.type) == NGHTTP2_HEADERS.rawValue { session.stream(head.stream_id)?.isHeadSent = true }
+        guard UInt32(head.type) == NGHTTP2_HEADERS.rawValue, let stream = session.stream(head.stream_id) else { return }
+        stream.isHeadSent = true
+        stream.queuedHeadBytes = 0
     }
 
     private static func didSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {

@@ -22,6 +22,9 @@ package struct HTTP2FieldBlock: ~Copyable {
 
     package init() {}
 
+    /// The bytes of names and values.
+    var byteCount: Int { bytes.count }
+
     package mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         entries.removeAll(keepingCapacity: true)

@@ -19,6 +19,14 @@ struct HTTP2Input {
     /// Whether reading has stopped, because the end of the connection was announced.
     var isOver = false
     var ledger = StreamLedger()
+    /// The bytes of fields, as `sectionBytes` counts them, that may be decoded before the delegate is asked for more.
+    var decodingAllowance = 0
+    var hasDecodedTooMuch = false
+
+    /// So much is asked for at once.
+    static let decodingStep = 64 << 10
+    /// A section up to this size is not counted when its stream has taken it.
+    static let smallSection = 8 << 10
 
     init(_ role: HTTP2Session.Role) {
         payloadLeft = role == .server ? ClientPreface.text.utf8CodeUnitCount : 0

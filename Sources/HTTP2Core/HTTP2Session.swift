@@ -256,6 +256,7 @@ public final class HTTP2Session {
         guard !stream.isClosed, !isAbandoned else { return }
         block.removeAll()
         fill(&block)
+        stream.queuedHeadBytes += block.byteCount
         _ = block.withFields { fields, count in
             nghttp2_submit_headers(
                 session,
@@ -283,6 +284,7 @@ public final class HTTP2Session {
         guard !stream.isClosed, !isAbandoned else { return }
         block.removeAll()
         fill(&block)
+        stream.queuedHeadBytes += block.byteCount
         var provider = Self.provider(of: stream)
         let result = block.withFields { fields, count in
             withUnsafeMutablePointer(to: &provider) {
@@ -331,6 +333,22 @@ public final class HTTP2Session {
         guard !stream.isClosed, !isAbandoned else { return }
         nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.identifier, code.rawValue)
         hasOutput()
+    }
+
+    /// Resets a stream, and releases its output at once: a peer that takes no bytes does not take the reset, either.
+    package func giveUp(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+        guard !stream.isClosed, !isAbandoned else { return }
+        stream.isReleased = true
+        stream.isMalformed = true
+        stream.output.release()
+        reset(stream, code)
+    }
+
+    /// The number of body bytes that the peer takes of a stream now.
+    package func sendWindow(of stream: HTTP2Stream) -> Int {
+        guard !stream.isClosed, !isAbandoned else { return 0 }
+        let window = nghttp2_session_get_stream_remote_window_size(session, stream.identifier)
+        return Int(max(0, min(window, nghttp2_session_get_remote_window_size(session))))
     }
 
     /// Returns flow-control credit for consumed bytes of a stream's body.
@@ -437,7 +455,8 @@ extension HTTP2Session {
     private func feed(_ bytes: borrowing Span<UInt8>) -> Bool {
         let count = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
         if count < 0, !isAbandoned {
-            addLastWords(count == Int(NGHTTP2_ERR_FLOODED.rawValue) ? .enhanceYourCalm : .protocolError)
+            let isFlooded = count == Int(NGHTTP2_ERR_FLOODED.rawValue) || input.hasDecodedTooMuch || input.isOver
+            addLastWords(isFlooded ? .enhanceYourCalm : .protocolError)
         }
         return count >= 0 && !isAbandoned
     }
@@ -472,7 +491,7 @@ extension HTTP2Session {
                 )
             }
         case .continuation:
-            if isAmidBlock { continueBlock(head) }
+            if isAmidBlock || role == .client { continueBlock(head) }
         case .windowUpdate: delegate.sessionDidReceiveWindowUpdate(self)
         case .data, .headers: break
         case .priority, .resetStream, .settings, .pushPromise, .ping, .goAway, nil: burden(HTTP2Burden.frame)
@@ -514,6 +533,8 @@ extension HTTP2Session {
         input.hasOmitted = false
         if !head.endsFieldBlock, role == .server { input.filter = FieldBlockFilter() }
         hold(head)
+        // A server's head for a stream that is over is decoded for the compression state alone.
+        if role == .client, stream(head.stream) == nil { burden(HTTP2Burden.frame) }
     }
 
     private func continueBlock(_ head: FrameHead) {
@@ -533,12 +554,36 @@ extension HTTP2Session {
     }
 
     /// Called for each field of a section: fields beyond the limit are useless work.
-    func note(field bytes: Int) {
+    ///
+    /// - Returns: false when the peer has had more decoded than it may: the connection ends.
+    func note(field bytes: Int) -> Bool {
         let before = input.sectionBytes
         input.sectionBytes += bytes + 32
-        guard input.sectionBytes > fieldSectionLimit else { return }
+        input.decodingAllowance -= bytes + 32
+        guard input.decodingAllowance >= 0 || drawDecodingAllowance() else { return false }
+        guard input.sectionBytes > fieldSectionLimit else { return true }
         burden(HTTP2Burden.excessField + (before <= fieldSectionLimit ? HTTP2Burden.frame : 0))
+        return !input.isOver
     }
+
+    private func drawDecodingAllowance() -> Bool {
+        let count = HTTP2Input.decodingStep - input.decodingAllowance
+        guard delegate.session(self, mayDecode: count) else {
+            input.hasDecodedTooMuch = true
+            return false
+        }
+        input.decodingAllowance += count
+        return true
+    }
+
+    /// A section is complete, and its stream takes it. Small ones are paid for by the work of their message; only large ones,
+    /// which references of a few bytes can make, and useless ones count.
+    func noteEndOfSection() {
+        if input.sectionBytes <= HTTP2Input.smallSection { input.decodingAllowance += input.sectionBytes }
+    }
+
+    /// Whether the connection has ended because the peer had more fields decoded than it may.
+    package var hasDecodedTooMuch: Bool { input.hasDecodedTooMuch }
 
     /// The largest accepted frame: no other size is announced.
     private static let frameLimit = 1 << 14

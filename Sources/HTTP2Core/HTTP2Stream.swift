@@ -33,6 +33,10 @@ open class HTTP2Stream {
     var wasResetByPeer = false
     /// The head has been put on the connection, or is about to be.
     package internal(set) var isHeadSent = false
+    /// Bytes of heads that were submitted and have not been put on the connection.
+    package internal(set) var queuedHeadBytes = 0
+    /// Whether it is being reset, and its memory was released.
+    var isReleased = false
     /// Whether it is being reset, so that nothing more is delivered.
     var isMalformed = false
 
@@ -89,6 +93,13 @@ open class HTTP2SessionDelegate {
     ///   - session: the session, which may be terminated.
     ///   - weight: the weight of the frame; a PING has 1.
     open func session(_ session: HTTP2Session, didBearBurden weight: Double) {}
+
+    /// Asks whether the peer may have fields decoded: a reference of one byte stands for kilobytes (RFC 7541, section 7.3),
+    /// so that neither the bytes of a connection nor the limit of a section bounds this work.
+    ///
+    /// - Parameter bytes: the size of the fields, by RFC 9113, section 6.5.2.
+    /// - Returns: false to end the connection.
+    open func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool { true }
 
     /// Notifies that the peer gives flow-control credit.
     open func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {}

@@ -9,6 +9,9 @@ final class Peer: HTTP2SessionDelegate {
     private(set) var goAways: [HTTP2ErrorCode] = []
     private(set) var pongs = 0
     private(set) var burden = 0.0
+    /// What the peer has had decoded, by the steps in which it is asked for, and how much it may.
+    private(set) var decoded = 0
+    var decodingLeft = Int.max
     var refusesStreams = false
     var setUp: (Recorder) -> Void = { _ in }
 
@@ -26,6 +29,13 @@ final class Peer: HTTP2SessionDelegate {
     }
 
     override func session(_ session: HTTP2Session, didBearBurden weight: Double) { burden += weight }
+
+    override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
+        guard bytes <= decodingLeft else { return false }
+        decoded += bytes
+        decodingLeft -= bytes
+        return true
+    }
 
     override func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {
         goAways.append(code)
@@ -54,6 +64,7 @@ extension HTTP2Session {
 /// A stream that records its events.
 final class Recorder: HTTP2Stream {
     private(set) var heads: [[String]] = []
+    private(set) var fieldCount = 0
     private(set) var body: [UInt8] = []
     private(set) var ended = false
     private(set) var lacksField = false
@@ -66,6 +77,7 @@ final class Recorder: HTTP2Stream {
     private var fields: [String] = []
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+        fieldCount += 1
         fields.append("\(String(copying: name)): \(String(copying: value))")
         return !refusesFields
     }

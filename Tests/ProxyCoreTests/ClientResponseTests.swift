@@ -31,7 +31,7 @@ struct ClientResponseTests {
         worker = Worker(
             loop: loop,
             generation: try Generation(snapshot, loop: loop, workers: 1, descriptors: shares),
-            server: ServerState(descriptors: shares),
+            server: ServerState(descriptors: shares, heldBytes: 1 << 30),
             monitor: try PinMonitor(snapshot: snapshot),
             passwords: PasswordVerifier(),
             log: nil,

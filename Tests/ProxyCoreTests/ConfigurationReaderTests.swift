@@ -76,6 +76,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.limits.connections == 10_000)
         #expect(configuration.limits.connectionsPerHost == 256)
         #expect(configuration.limits.requestBodyBytes == nil)
+        #expect((64 << 20...1 << 30).contains(configuration.limits.heldBytes))
         let timeouts = configuration.defaults.timeouts
         #expect(timeouts.connect.count == 10_000)
         #expect(timeouts.head.count == 10_000)
@@ -115,7 +116,7 @@ struct ConfigurationReaderTests {
                           "allowHosts": ["*.test", "*.example.com", "192.0.2.1", "2001:db8::1"],
                           "connectPorts": [443] },
               "limits": { "headBytes": "32KB", "headFields": 50, "connections": 5, "connectionsPerHost": 6, "requestBodyBytes": "1MB",
-                          "responseHeadBytes": "16MB", "responseHeadFields": 10000 },
+                          "responseHeadBytes": "16MB", "responseHeadFields": 10000, "heldBytes": "48MB" },
               "defaults": { "connect": "deny", "redirects": { "policy": "return" }, "rewriteUpgraded": false,
                             "timeouts": { "connect": "1s", "head": "2s", "firstByte": "3s", "stall": "4s",
                                           "idle": "5s", "total": "6s", "drain": "7s", "queue": "12s", "body": "13s" },
@@ -162,6 +163,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.limits.connections == 5)
         #expect(configuration.limits.connectionsPerHost == 6)
         #expect(configuration.limits.requestBodyBytes == 1_048_576)
+        #expect(configuration.limits.heldBytes == 48 << 20)
         let common = configuration.defaults.timeouts
         #expect(
             [common.connect, common.head, common.firstByte, common.stall, common.idle, common.total, common.drain]

@@ -135,6 +135,7 @@ struct ConfigurationSnapshotTests {
         let limits = [
             "headBytes 64KB", "headFields 100", "responseHeadBytes 256KB", "responseHeadFields 500",
             "connections 10000", "connectionsPerHost 256", "requestBodyBytes none", "redirectBodyBytes 10MB",
+            "heldBytes \(ByteCount.describe(LimitsConfiguration.usualHeldBytes))",
         ].joined(separator: ", ")
         let expected = """
             listeners

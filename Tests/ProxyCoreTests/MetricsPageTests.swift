@@ -34,6 +34,7 @@ struct MetricsPageTests {
             workers: 2,
             work: WorkerCounters().reading,
             connections: 5,
+            heldBytes: 262_144,
             status: ServerStatus(snapshot, loadedAt: 1_800_000_000).current,
             verdicts: usage.verdicts,
             lostReports: [:],

@@ -34,12 +34,15 @@ package struct RequestSection: Sendable {
             fault = fault ?? .headTooLarge
             return true
         }
+        guard fault == nil else { return true }
         if name.count > 0, name[0] == ASCII.colon { return appendPseudo(name, value) }
         seesFields = true
         let id = FieldName(name)
         guard SectionField.isWellFormed(id, name: name, value: value) else { return false }
-        if id == .underscoredContentLength || id == .underscoredTransferEncoding { fault = .underscoredFraming }
-        guard fault == nil else { return true }
+        if id == .underscoredContentLength || id == .underscoredTransferEncoding {
+            fault = .underscoredFraming
+            return true
+        }
         if id == .cookie {
             // HTTP/2 splits Cookie for compression; elsewhere it is one field (RFC 9113, section 8.2.3).
             cookie = cookie.map { $0 + [ASCII.semicolon, ASCII.space] } ?? []

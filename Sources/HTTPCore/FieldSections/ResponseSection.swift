@@ -9,7 +9,8 @@ package struct ResponseSection: Sendable {
     private var status: Int?
     private var seesFields = false
     private var isBegun = false
-    private var fault: ResponseFault?
+    /// Why the response will be refused; nothing of it is used any more.
+    package private(set) var fault: ResponseFault?
 
     package init(limits: HeadLimits = HeadLimits()) { self.limits = limits }
 
@@ -25,6 +26,8 @@ package struct ResponseSection: Sendable {
         }
         size += SectionField.size(name: name, value: value)
         if size > limits.headBytes { fault = fault ?? .headTooLarge }
+        // A reference of one byte stands for a field of kilobytes: behind a fault they are counted, and not looked at.
+        guard fault == nil else { return true }
         if name.count > 0, name[0] == ASCII.colon {
             guard name.equals(":status"), status == nil, !seesFields, value.count == 3,
                 let number = DecimalNumber.parse(value), number >= 100, number <= 599
@@ -39,7 +42,6 @@ package struct ResponseSection: Sendable {
         guard SectionField.isWellFormed(id, name: name, value: value), id != .underscoredContentLength,
             id != .underscoredTransferEncoding
         else { return false }
-        guard fault == nil else { return true }
         guard head.fields.count < limits.fieldCount else {
             fault = .tooManyFields
             return true

@@ -37,6 +37,7 @@ struct AdminSource: Sendable {
             workers: workers.count,
             work: work,
             connections: state.connections,
+            heldBytes: state.heldBytes.used,
             status: status.current,
             verdicts: monitor.verdicts,
             lostReports: monitor.lostReports,

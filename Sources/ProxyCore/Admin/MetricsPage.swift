@@ -15,6 +15,8 @@ struct MetricsPage {
     var work: WorkerCounters.Reading
     /// The number of open client connections.
     var connections: Int
+    /// What clients and origins make the process hold.
+    var heldBytes: Int
     var status: ServerStatus.Values
     var verdicts: [PinUsage.Verdicts]
     var lostReports: [ReportLoss: Int]
@@ -85,6 +87,18 @@ struct MetricsPage {
             .counter,
             "Client connections that were one too many for limits.connections.",
             work.refusedConnections
+        )
+        page.add(
+            "pinproxy_held_bytes",
+            .gauge,
+            "Bytes of heads and bodies that clients and origins make it hold.",
+            heldBytes
+        )
+        page.add(
+            "pinproxy_held_bytes_limit",
+            .gauge,
+            "The limit for them: limits.heldBytes.",
+            status.snapshot.configuration.limits.heldBytes
         )
     }
 

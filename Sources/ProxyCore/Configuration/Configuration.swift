@@ -1,3 +1,4 @@
+import IOCore
 package import SessionCore
 
 /// The contents of `config.json`, with all defaults filled in, all paths absolute, and all names in normal form
@@ -146,6 +147,11 @@ package struct LimitsConfiguration: Hashable, Sendable {
     package var requestBodyBytes: Int?
     /// The limit of request body bytes that are kept for a redirect.
     package var redirectBodyBytes = 10 << 20
+    /// Bytes of heads and bodies that clients and origins make the process hold, over all connections.
+    package var heldBytes = LimitsConfiguration.usualHeldBytes
+
+    /// A quarter of the memory that the process may use, in whole megabytes, from 64 MB to 1 GB.
+    package static let usualHeldBytes = max(64 << 20, min(1 << 30, (SystemMemory.available / 4) & ~0xF_FFFF))
 
     package init() {}
 }

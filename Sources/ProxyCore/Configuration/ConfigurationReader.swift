@@ -184,6 +184,7 @@ struct ConfigurationReader {
         if let count = object.int("connectionsPerHost", in: 1...65_535) { limits.connectionsPerHost = count }
         limits.requestBodyBytes = object["requestBodyBytes"]?.size()
         if let bytes = object["redirectBodyBytes"]?.size(in: (1 << 10)...(1 << 40)) { limits.redirectBodyBytes = bytes }
+        if let bytes = object["heldBytes"]?.size(in: (16 << 20)...(1 << 40)) { limits.heldBytes = bytes }
         configuration.limits = limits
         object.finish()
     }

@@ -45,6 +45,7 @@ extension EffectivePolicy {
             "responseHeadFields \(limits.responseHeadFields)", "connections \(limits.connections)",
             "connectionsPerHost \(limits.connectionsPerHost)", "requestBodyBytes \(body)",
             "redirectBodyBytes \(ByteCount.describe(limits.redirectBodyBytes))",
+            "heldBytes \(ByteCount.describe(limits.heldBytes))",
         ].joined(separator: ", ")
     }
 

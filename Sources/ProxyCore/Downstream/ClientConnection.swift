@@ -25,6 +25,8 @@ final class ClientConnection: ExchangeStream {
     private var flushedSinceMark = 0
     /// Bytes of the current read that follow the head.
     private var bytesBehindHead = 0
+    /// The bytes that the connection is known to hold.
+    private var accounted = 0
 
     private enum Phase {
         /// Between requests, or inside a head.
@@ -231,7 +233,15 @@ final class ClientConnection: ExchangeStream {
 
     // MARK: Output
 
-    override var hasRoom: Bool { output.count < Self.highWater }
+    override var hasRoom: Bool { output.count < Self.highWater && (output.isEmpty || worker.mayHold(output.count)) }
+
+    /// Accounts for what the connection makes the process hold: input that waits for the end of a response, and output.
+    private func account() {
+        let held = output.count + input.count
+        guard held != accounted else { return }
+        worker.held.change(by: held - accounted)
+        accounted = held
+    }
 
     override func writeHead(
         _ head: borrowing ResponseHead,
@@ -259,7 +269,7 @@ final class ClientConnection: ExchangeStream {
         guard phase == .exchange else { return }
         if transport.isWriteBlocked {
             output.append(bytes)
-            return
+            return account()
         }
         didWrite(transport.write(from: &output, followedBy: bytes))
     }
@@ -269,7 +279,7 @@ final class ClientConnection: ExchangeStream {
         if transport.isWriteBlocked {
             output.append(bytes)
             output.append(more)
-            return
+            return account()
         }
         didWrite(transport.write(from: &output, followedBy: bytes, more))
     }
@@ -287,6 +297,7 @@ final class ClientConnection: ExchangeStream {
 
     /// Writes the waiting output; notifies the exchange when there is room again.
     func flush() {
+        defer { account() }
         guard phase != .closed, !transport.isWriteBlocked else { return }
         while !output.isEmpty {
             switch transport.write(from: &output) {
@@ -391,6 +402,7 @@ final class ClientConnection: ExchangeStream {
         worker.loop.remove(timer)
         exchange = nil
         relay.adopt(input: &input, output: &output)
+        account()
         transport.handOver(to: .relay(relay))
         worker.pumpLater(transport)
     }
@@ -409,6 +421,7 @@ final class ClientConnection: ExchangeStream {
         }
         output.release()
         input.release()
+        account()
         transport.close()
     }
 

@@ -99,6 +99,12 @@ final class ClientTransport: EventHandler {
         clientCredentials = credentials
     }
 
+    /// Appends the requests that can be closed when memory is short, if this connection has more than its part of it.
+    func appendIdle(since limit: UInt64, to idle: inout [any MemoryHolder]) {
+        guard case .http2(let connection) = user, !worker.mayHold(connection.heldBytes) else { return }
+        connection.appendIdleStreams(since: limit, to: &idle)
+    }
+
     /// Whether `clientName` is still valid under these credentials, which a reload may have replaced.
     func isStillKnown(under credentials: ClientCredentials) -> Bool {
         guard let former = clientCredentials, former !== credentials else { return true }

@@ -92,6 +92,8 @@ final class ClientWriter: ResponseStage {
         return (count, .pause)
     }
 
+    override var pieceSize: Int { stream?.pieceSize ?? .max }
+
     override func receive(trailers: borrowing HeaderFields) {
         if response.hasBegun { response.addTrailers(trailers) }
     }

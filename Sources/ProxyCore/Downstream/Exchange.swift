@@ -75,9 +75,13 @@ final class Exchange {
         hooks = nil
         relay = nil
         credentials = nil
+        // Most heads leave their memory to the next one.
+        if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
         writer.detach()
     }
+
+    private static let keptHeadBytes = 8 << 10
 
     // MARK: From the client
 

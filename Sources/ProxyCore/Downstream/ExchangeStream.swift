@@ -19,6 +19,9 @@ class ExchangeStream {
     /// Whether there is room for more output; false when the origin should be paused.
     var hasRoom: Bool { preconditionFailure("a subclass overrides this") }
 
+    /// The largest piece of a stored body that the client takes now. Any is taken that comes; this one leaves least behind.
+    var pieceSize: Int { .max }
+
     /// Writes the head of the origin's response, which `ClientResponse.begin` has begun.
     func writeHead(
         _ head: borrowing ResponseHead,

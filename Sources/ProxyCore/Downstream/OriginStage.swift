@@ -249,6 +249,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if current != nil { next?.receive(trailers: trailers) }
     }
 
+    func stagePieceSize(_ stage: CacheStage) -> Int { next?.pieceSize ?? .max }
+
     func stagePatience(_ stage: CacheStage) -> TimeSpan? {
         let timeouts = stage.request.timeouts ?? stage.request.endpoint.timeouts
         guard let total = timeouts.total else { return timeouts.stall }

@@ -27,6 +27,9 @@ class ResponseStage {
         (data.count, receive(data))
     }
 
+    /// The largest piece of a stored body that is wanted now.
+    var pieceSize: Int { .max }
+
     /// Receives the trailer section.
     func receive(trailers: borrowing HeaderFields) { preconditionFailure("a subclass overrides this") }
 

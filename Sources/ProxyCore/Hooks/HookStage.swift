@@ -196,6 +196,8 @@ final class HookStage: ResponseStage {
         return writer.receive(data)
     }
 
+    override var pieceSize: Int { writer.pieceSize }
+
     override func receive(trailers: borrowing HeaderFields) { writer.receive(trailers: trailers) }
 
     override func receiveEnd(_ error: SessionError?) {

@@ -72,7 +72,7 @@ package final class ProxyServer {
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
         let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
-        state = ServerState(descriptors: shares)
+        state = ServerState(descriptors: shares, heldBytes: configuration.limits.heldBytes)
         DescriptorReserve.start(at: shares.firstReserved)
         cache = CacheHolder(ResponseCache.make(self.snapshot.configuration))
         status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)

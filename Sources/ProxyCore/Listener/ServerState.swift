@@ -9,9 +9,12 @@ final class ServerState: Sendable {
     let files = FileThread()
     /// The descriptors that connections may use.
     let descriptors: DescriptorShares
+    /// The bytes that clients and origins may make the process hold.
+    let heldBytes: HeldBytesBudget
 
-    init(descriptors: DescriptorShares) {
+    init(descriptors: DescriptorShares, heldBytes: Int) {
         self.descriptors = descriptors
+        self.heldBytes = HeldBytesBudget(limit: heldBytes)
     }
 
     /// Counts a new connection, unless the limit or the number of descriptors is reached.

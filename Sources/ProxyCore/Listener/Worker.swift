@@ -40,6 +40,11 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private static let patience = TimeSpan.milliseconds(100)
     /// All workers of the proxy, without this one. Set before the first of them runs.
     private var others: [Worker] = []
+    /// What clients and origins of this loop make the process hold.
+    let held: HeldBytes
+    /// The requests that are being closed because too much is held, the one last that has been idle longest.
+    private var toGiveUp: [any MemoryHolder] = []
+    private var lookedForIdleAt: UInt64 = 0
     let authenticator: ClientAuthenticator
     /// The thread for the steps of clients' TLS handshakes that take milliseconds. It starts with the first of them.
     let signatures = WorkThread(name: "tls", nice: 5)
@@ -74,9 +79,11 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         self.cache = cache
         self.generation = generation
         self.server = server
+        held = HeldBytes(server.heldBytes)
         authenticator = ClientAuthenticator(loop: loop, verifier: passwords)
         observer = HandshakeObserver(loop: loop, monitor: monitor, counters: counters)
         observer.observe(generation.manager)
+        generation.manager.count(in: held)
         self.pseudonym = pseudonym
         viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
         viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
@@ -205,6 +212,40 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         SystemMemory.release()
     }
 
+    // MARK: Memory that peers hold
+
+    /// Whether a connection that holds so much may hold more.
+    func mayHold(_ bytes: Int) -> Bool { held.budget.mayHoldMore(bytes, of: server.connections) }
+
+    /// Requests in which nothing has moved for so long are closed when memory is short.
+    private static let idleTimeOfHolders: UInt64 = 1_000_000_000
+    private static let looksForIdleEvery: UInt64 = 100_000_000
+    private static let givenUpPerTurn = 100
+
+    /// Something was refused because too much is held: closes the requests that have been idle longest, a few a turn.
+    func relieve() {
+        guard toGiveUp.isEmpty, loop.now &- lookedForIdleAt >= Self.looksForIdleEvery else { return }
+        lookedForIdleAt = loop.now
+        let limit = loop.now &- min(loop.now, Self.idleTimeOfHolders)
+        for connection in connections { connection.appendIdle(since: limit, to: &toGiveUp) }
+        guard !toGiveUp.isEmpty else { return }
+        toGiveUp.sort { $0.movedAt > $1.movedAt }
+        loop.submit { [self] in giveUpSome() }
+    }
+
+    private func giveUpSome() {
+        var left = Self.givenUpPerTurn
+        while left > 0, held.budget.isShort, let holder = toGiveUp.popLast() {
+            holder.giveUpIdle()
+            left -= 1
+        }
+        guard held.budget.isShort, !toGiveUp.isEmpty else {
+            toGiveUp = []
+            return
+        }
+        loop.submit { [self] in giveUpSome() }
+    }
+
     // MARK: Work put off to the end of the turn
 
     func flushLater(_ connection: ClientTransport) {
@@ -295,6 +336,8 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         let former = generation
         generation = next
         observer.observe(next.manager)
+        next.manager.count(in: held)
+        server.heldBytes.setLimit(next.snapshot.configuration.limits.heldBytes)
         for listener in listeners { listener.adopt(next) }
         let settings = next.snapshot.configuration.log
         logBuffer?.flush()

@@ -612,7 +612,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func sendPiece() {
-        let count = min(Self.pieceSize, unsent.count)
+        let count = max(1, min(Self.pieceSize, delegate?.stagePieceSize(self) ?? Self.pieceSize, unsent.count))
         switch body {
         case .memory(let bytes):
             let end = unsent.lowerBound + count
@@ -795,6 +795,9 @@ package protocol CacheStageDelegate: LoopTaskDelegate {
     /// response would have had to be validated.
     func stageMustNotAsk(_ stage: CacheStage)
 
+    /// The largest piece of a stored body that its receiver wants now.
+    func stagePieceSize(_ stage: CacheStage) -> Int
+
     /// The longest time that a stored response waits for a receiver without room; nil for any time.
     func stagePatience(_ stage: CacheStage) -> TimeSpan?
 
@@ -818,6 +821,7 @@ extension CacheStageDelegate {
     }
     package func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {}
     package func stageMustNotAsk(_ stage: CacheStage) {}
+    package func stagePieceSize(_ stage: CacheStage) -> Int { .max }
     package func stagePatience(_ stage: CacheStage) -> TimeSpan? { nil }
     package func stageDidComplete(_ stage: CacheStage, error: SessionError?) {}
 }

@@ -42,6 +42,11 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// nghttp2 is on the stack.
     private var isReceiving = false
     private var laterTimer: LoopTimer?
+    /// The budget for frames that bring no response forward.
+    private var burden: FrameRateLimiter
+    /// The budget for decoded fields.
+    private var decoding: FrameRateLimiter
+    private var isOverburdened = false
 
     /// At most this many requests are under way at once, whatever the server allows.
     static let streamLimit = 100
@@ -65,6 +70,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         self.session = session
         self.connections = connections
         loop = connections.loop
+        // Servers reset streams of which they need no more, and send small pieces and pings, as they like.
+        burden = FrameRateLimiter(burst: 4000, rate: 1000, now: loop.now)
+        decoding = .decoding(headBytes: connections.headLimits.headBytes, now: loop.now)
         let endpoint = connection.endpoint
         authority = Array("\(endpoint.host.authorityText)\(endpoint.port == 443 ? "" : ":\(endpoint.port)")".utf8)
         super.init(connection, entry)
@@ -132,6 +140,12 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     /// Something of a response has come.
     func didProgress() { lastProgress = loop.now }
+
+    /// Counts what a stream holds.
+    func heldDidChange(by delta: Int) { connections.held?.change(by: delta) }
+
+    /// Whether a response may hold so many bytes.
+    func mayHold(_ bytes: Int) -> Bool { connections.mayHold(bytes) }
 
     /// Bytes of a response were taken, also of one that is over.
     func consume(_ stream: HTTP2Stream, _ count: Int) { session.consume(stream, count) }
@@ -250,7 +264,11 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             guard isWell else {
                 // The server gets nghttp2's GOAWAY, which says what is wrong.
                 _ = write()
-                return lose("it sent what is no HTTP/2, or a field of more than 64 KB", isViolation: true)
+                let why =
+                    session.hasDecodedTooMuch
+                    ? "its heads and trailers are larger than a connection may send in a second"
+                    : isOverburdened ? Self.overburdened : "it sent what is no HTTP/2, or a field of more than 64 KB"
+                return lose(why, isViolation: true)
             }
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
@@ -301,7 +319,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         }
         if session.isOver, output.isEmpty {
             // nghttp2 ends the session itself when the server breaks the rules, unless the server has announced the end.
-            return session.isGoingAway ? didEnd() : lose("it sent frames that HTTP/2 does not allow", isViolation: true)
+            let why = isOverburdened ? Self.overburdened : "it sent frames that HTTP/2 does not allow"
+            return session.isGoingAway ? didEnd() : lose(why, isViolation: true)
         }
         setInterest()
     }
@@ -330,6 +349,16 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     }
 
     // MARK: The session
+
+    private static let overburdened = "it sends frames without end that bring no response forward"
+
+    fileprivate func didBearBurden(_ weight: Double) {
+        guard !isOverburdened, !burden.consume(weight, at: loop.now) else { return }
+        isOverburdened = true
+        session.terminate(.enhanceYourCalm)
+    }
+
+    fileprivate func mayDecode(_ bytes: Int) -> Bool { decoding.consume(Double(bytes), at: loop.now) }
 
     fileprivate func didReceiveGoAway(_ code: HTTP2ErrorCode, lastStream: Int32) {
         flushLater()
@@ -363,6 +392,12 @@ private final class SessionEvents: HTTP2SessionDelegate {
 
     override func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {
         connection?.didReceiveGoAway(code, lastStream: lastStream)
+    }
+
+    override func session(_ session: HTTP2Session, didBearBurden weight: Double) { connection?.didBearBurden(weight) }
+
+    override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
+        connection?.mayDecode(bytes) ?? false
     }
 
     override func sessionDidReceiveSettings(_ session: HTTP2Session) { connection?.didReceiveSettings() }

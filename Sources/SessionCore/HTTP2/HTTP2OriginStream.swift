@@ -17,6 +17,8 @@ final class HTTP2OriginStream: HTTP2Stream {
     private var isWhole = false
     /// Bytes of the response that came while the task took nothing.
     private var held = ByteBuffer()
+    /// The bytes that this stream is known to hold.
+    private var accounted = 0
 
     /// The task is asked for more of the body when less than this waits.
     private static let lowWater = 32 << 10
@@ -110,9 +112,19 @@ final class HTTP2OriginStream: HTTP2Stream {
     // MARK: Response
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
-        guard request != nil else { return true }
-        return hasHead
-            ? trailers.append(name: name, value: value) : section.append(name: name, value: value, into: &head)
+        // The rest of a section that nobody takes is not looked at.
+        guard let request else { return false }
+        if hasHead { return trailers.append(name: name, value: value) }
+        let isWell = section.append(name: name, value: value, into: &head)
+        guard isWell, let fault = section.fault else { return isWell }
+        connection.didProgress()
+        hasBegunResponse = true
+        fail(request, fault)
+        return false
+    }
+
+    private func fail(_ request: OriginRequest, _ fault: ResponseFault) {
+        request.fail(SessionError(.responseInvalid, "\(fault.message) (rule \(fault.rule))"))
     }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
@@ -124,13 +136,23 @@ final class HTTP2OriginStream: HTTP2Stream {
         }
         hasBegunResponse = true
         if let fault = section.conclude(answering: task.request.method, into: &head) {
-            request.fail(SessionError(.responseInvalid, "\(fault.message) (rule \(fault.rule))"))
+            fail(request, fault)
         } else if head.isInterim {
             request.didReceiveInformational(head)
         } else if head.status == 101 {
             request.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
         } else {
             hasHead = true
+            account()
+            guard connection.mayHold(accounted) else {
+                request.fail(
+                    SessionError(
+                        .limitReached,
+                        "The process holds as many bytes as limits.heldBytes allows, and the head of the response has too large a part in them. Try again, or raise the limit."
+                    )
+                )
+                return true
+            }
             head.isWholeMessage = endsStream
             request.didReceiveHead(head)
         }
@@ -141,7 +163,10 @@ final class HTTP2OriginStream: HTTP2Stream {
         guard let request, let task = request.task else { return connection.consume(self, bytes.count) }
         connection.didProgress()
         request.didMoveBytes()
-        if task.isReceivePaused || !held.isEmpty { return held.append(bytes) }
+        if task.isReceivePaused || !held.isEmpty {
+            held.append(bytes)
+            return account()
+        }
         request.didReceiveBody(bytes)
         // Credit for bytes that were taken: a task that pauses has the window to fill, and no more.
         connection.consume(self, bytes.count)
@@ -152,10 +177,18 @@ final class HTTP2OriginStream: HTTP2Stream {
         if !held.isEmpty {
             var piece = ByteBuffer()
             swap(&piece, &held)
+            account()
             request.didReceiveBody(piece.bytes)
             connection.consume(self, piece.count)
         }
         if isWhole, held.isEmpty { self.request?.didReceiveEnd(trailers: trailers.fields) }
+    }
+
+    private func account() {
+        let now = (hasHead ? head.byteCount : 0) + held.count
+        guard now != accounted else { return }
+        connection.heldDidChange(by: now - accounted)
+        accounted = now
     }
 
     override func didReceiveEnd() {
@@ -209,6 +242,8 @@ final class HTTP2OriginStream: HTTP2Stream {
         request = nil
         connection.consume(self, held.count)
         held.release()
+        connection.heldDidChange(by: -accounted)
+        accounted = 0
         if !hasEnded || !peerHasEnded { session?.reset(self, .cancel) }
         connection.exchangeDidEnd()
     }

@@ -10,6 +10,8 @@ final class OriginConnections: EndOfTurnHandler {
     let headLimits: HeadLimits
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
+    /// The account of what origins make this process hold; nil where nothing is counted.
+    var held: HeldBytes?
     /// What carries all requests instead of connections; nil but in a program's tests.
     let stub: StubTransport?
     /// A task without an owner has authenticated a connection, which belongs to the session since.
@@ -68,6 +70,9 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     // MARK: Requests
+
+    /// Whether a response may hold so many bytes, beside those of the other requests.
+    func mayHold(_ bytes: Int) -> Bool { held?.budget.mayHoldMore(bytes, of: active.count) ?? true }
 
     /// Sends a task's request, or has it wait for a connection.
     ///

@@ -68,6 +68,9 @@ public final class LoopSession {
     // The tasks hold the session, so that there is none.
     deinit { connections.close() }
 
+    /// Counts what origins make this process hold in that account.
+    package func count(in account: HeldBytes) { connections.held = account }
+
     /// The limits of the heads of responses.
     package var responseHeadLimits: HeadLimits { connections.headLimits }
 

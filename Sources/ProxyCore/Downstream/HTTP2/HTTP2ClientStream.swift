@@ -4,7 +4,7 @@ import IOCore
 import SessionCore
 
 /// A client's stream: makes a request of the received frames, and gives flow-control credit as the body is sent on.
-final class HTTP2ClientStream: HTTP2Stream {
+final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     private let connection: HTTP2Connection
     private var exchange: Exchange?
     private var exchangeStream: HTTP2ExchangeStream!
@@ -22,6 +22,9 @@ final class HTTP2ClientStream: HTTP2Stream {
     /// The body bytes at the last check of the client's pace, and the time of that check.
     private var bodyMark = 0
     private var markedAt: UInt64 = 0
+    /// The bytes that the stream is known to hold, and when that changed last, in nanoseconds of the loop's clock.
+    private var accounted = 0
+    private(set) var movedAt: UInt64 = 0
     /// This proxy has reset the stream for a reason of its own.
     private var isGivenUp = false
 
@@ -56,6 +59,8 @@ final class HTTP2ClientStream: HTTP2Stream {
         if hasHead { return endsStream && !isFieldMissing }
         hasHead = true
         connection.headIsOver()
+        defer { account() }
+        account()
         guard let exchange else { return true }
         if let fault = exchange.concludeHead(
             &section,
@@ -63,6 +68,14 @@ final class HTTP2ClientStream: HTTP2Stream {
             endsStream: endsStream
         ) {
             exchange.refuse(Problem(fault), keepAlive: true)
+        } else if accounted > Self.muchMemory, !connection.mayHoldMore {
+            exchange.refuse(
+                Problem(
+                    .limitReached,
+                    "The process holds as many bytes as limits.heldBytes allows, and this connection has more than its part. Send fewer and smaller requests at once."
+                ),
+                keepAlive: true
+            )
         } else {
             exchange.didReceiveHead()
             if bodyIsAwaited {
@@ -71,6 +84,43 @@ final class HTTP2ClientStream: HTTP2Stream {
             }
         }
         return true
+    }
+
+    // MARK: Memory
+
+    /// Streams that hold less are not closed for others.
+    private static let muchMemory = 16 << 10
+
+    var holdsMuch: Bool { accounted > Self.muchMemory }
+
+    /// Accounts for what the stream makes the process hold: its head, once as it came and once as it goes on; body bytes
+    /// without credit; and what waits for the client.
+    func account() {
+        let head = 2 * (exchange?.head.byteCount ?? 0)
+        let held = isClosed ? 0 : head + uncredited + exchangeStream.output.count + output.count + queuedHeadBytes
+        guard held != accounted else { return }
+        connection.heldDidChange(by: held - accounted)
+        accounted = held
+        movedAt = connection.worker.loop.now
+    }
+
+    /// Closes the stream, which holds much and on which nothing moves.
+    func giveUpIdle() {
+        guard !isClosed else { return }
+        if let exchange, exchange.isUnderWay {
+            exchange.fail(
+                Problem(
+                    .limitReached,
+                    "The process holds as many bytes as limits.heldBytes allows, and nothing has moved in this request for longest. Try again, or raise the limit."
+                )
+            )
+        }
+        // A response that had begun, or is complete and not taken.
+        guard !isClosed, output.count + queuedHeadBytes > 4 << 10 else { return account() }
+        isGivenUp = true
+        exchangeStream.output.release()
+        session?.giveUp(self, .enhanceYourCalm)
+        account()
     }
 
     // MARK: Pace
@@ -105,6 +155,7 @@ final class HTTP2ClientStream: HTTP2Stream {
             if exchange.acceptsBody { _ = exchange.feedBody(bytes) } else { early.append(bytes) }
         }
         giveCredit()
+        account()
     }
 
     override func didReceiveEnd() {
@@ -134,11 +185,13 @@ final class HTTP2ClientStream: HTTP2Stream {
         guard count > 0, let session else { return }
         uncredited -= count
         session.consume(self, count)
+        account()
     }
 
     // MARK: The response
 
     override func hasRoom() {
+        account()
         if output.count < connection.shareOfOutput / 4 { exchange?.outputHasRoom() }
     }
 
@@ -147,6 +200,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         guard exchange === finished else { return }
         exchange = nil
         giveCredit()
+        account()
         connection.worker.returnExchange(finished)
         connection.exchangeIsOver()
     }
@@ -172,6 +226,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         uncredited = 0
         connection.streamClosed(isBroken: (code != .noError || isUnderWay) && !isGivenUp)
         exchangeStream.isClosed = true
+        account()
     }
 }
 
@@ -189,7 +244,21 @@ final class HTTP2ExchangeStream: ExchangeStream {
         super.init(connection.transport)
     }
 
-    override var hasRoom: Bool { isClosed || output.count + stream.output.count < connection.shareOfOutput }
+    override var hasRoom: Bool { isClosed || waitingBytes < limit }
+
+    override var pieceSize: Int { isClosed ? .max : max(Self.leastOutput, limit - waitingBytes) }
+
+    private var waitingBytes: Int { output.count + stream.output.count + stream.queuedHeadBytes }
+
+    /// So much may wait for a client that takes nothing.
+    private static let leastOutput = 16 << 10
+
+    /// The limit of what waits: as much as the client takes now, within the stream's share.
+    private var limit: Int {
+        let share = connection.shareOfOutput
+        guard share > Self.leastOutput, worker.mayHold(connection.heldBytes) else { return Self.leastOutput }
+        return min(share, max(Self.leastOutput, stream.session?.sendWindow(of: stream) ?? 0))
+    }
 
     override func writeHead(
         _ head: borrowing ResponseHead,
@@ -227,6 +296,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         guard !isClosed else { return }
         moveBody()
         stream.output.append(bytes)
+        stream.account()
         stream.session?.resume(stream)
     }
 
@@ -240,6 +310,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         isFlushPlanned = false
         guard !isClosed else { return }
         moveBody()
+        stream.account()
         if stream.output.count > 0 { stream.session?.resume(stream) }
     }
 

@@ -30,10 +30,14 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private var burden: FrameRateLimiter
     /// The budget for streams that the client resets, or causes to be reset.
     private var breaks: FrameRateLimiter
+    /// The budget for decoded fields.
+    private var decoding: FrameRateLimiter
     /// WINDOW_UPDATE frames and requests of the client. The number of the former is limited by the number of the latter
     /// and by the bytes sent.
     private var windowUpdates = 0
     private var requests = 0
+    /// What the client's streams make the process hold.
+    private(set) var heldBytes = 0
 
     private enum Phase {
         case open
@@ -51,6 +55,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private static let outputLimit = 64 << 10
     /// The limit of bytes read in one turn, so that other connections are served.
     private static let turnLimit = 256 << 10
+    /// The limit of what one connection makes the process hold. Heads of which each field is one byte on the wire, and
+    /// responses that the client does not take, reach it; requests that come and go do not.
+    private static let heldLimit = 8 << 20
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
     /// The time in which requests arrive that were sent before the client knew about the end.
@@ -63,6 +70,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         let now = worker.loop.now
         burden = FrameRateLimiter(burst: 1000, rate: 200, now: now)
         breaks = FrameRateLimiter(burst: 200, rate: 100, now: now)
+        decoding = .decoding(headBytes: worker.generation.headLimits.headBytes, now: now)
         super.init()
         let settings = HTTP2Settings(
             streamWindow: 64 << 10,
@@ -186,13 +194,34 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     var shareOfOutput: Int { max(16 << 10, min(128 << 10, (2 << 20) / max(1, session.streams.count))) }
 
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
-        guard phase == .open || phase == .announced else { return nil }
+        guard phase == .open || phase == .announced, mayHoldMore else { return nil }
         requests += 1
         if streamsInHead == 0 { worker.loop.arm(headTimer, after: worker.generation.headTime) }
         streamsInHead += 1
         busyStreams += 1
         if phase == .open { worker.loop.disarm(timer) }
         return HTTP2ClientStream(on: self)
+    }
+
+    /// Whether another stream may begin. Without room the worker makes some.
+    var mayHoldMore: Bool {
+        guard heldBytes < Self.heldLimit else { return false }
+        if worker.mayHold(heldBytes) { return true }
+        worker.relieve()
+        return false
+    }
+
+    func heldDidChange(by delta: Int) {
+        heldBytes += delta
+        worker.held.change(by: delta)
+    }
+
+    /// Appends the streams that hold something worth closing them for, and on which nothing has moved since then.
+    func appendIdleStreams(since limit: UInt64, to idle: inout [any MemoryHolder]) {
+        for stream in session.streams {
+            guard let stream = stream as? HTTP2ClientStream, stream.holdsMuch, stream.movedAt < limit else { continue }
+            idle.append(stream)
+        }
     }
 
     /// A stream's head is complete, or will never be.
@@ -236,6 +265,10 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     override func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {
         windowUpdates += 1
         if windowUpdates > 10_000 + 4 * requests + session.bodyBytesSent >> 9 { terminate(.enhanceYourCalm) }
+    }
+
+    override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
+        decoding.consume(Double(bytes), at: worker.loop.now)
     }
 
     override func session(_ session: HTTP2Session, didBearBurden weight: Double) {

@@ -1,0 +1,96 @@
+import HTTPCore
+import IOCore
+import Testing
+
+@testable import HTTP2Core
+
+/// Frames with field blocks as an attacker writes them.
+private enum Block {
+    static func frame(type: UInt8, flags: UInt8, stream: Int, _ payload: [UInt8]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        FrameHead(length: payload.count, type: type, flags: flags, stream: Int32(stream)).write(to: &bytes)
+        return bytes + payload
+    }
+
+    static func length(_ value: Int) -> [UInt8] {
+        var rest = value - 127
+        guard rest >= 0 else { return [UInt8(value)] }
+        var bytes: [UInt8] = [127]
+        while rest >= 128 {
+            bytes.append(UInt8(rest & 127 | 128))
+            rest >>= 7
+        }
+        return bytes + [UInt8(rest)]
+    }
+
+    /// GET / of h.example, then a field of 4,000 bytes that becomes the newest entry of the dynamic table.
+    static let request =
+        [0x82, 0x86, 0x84, 0x01] + length(9) + Array("h.example".utf8)
+    static let entry = [0x40] + length(3) + Array("x-k".utf8) + length(4000) + [UInt8](repeating: 118, count: 4000)
+
+    /// References to that entry.
+    static func references(_ count: Int) -> [UInt8] { [UInt8](repeating: 0xBE, count: count) }
+}
+
+@Suite("What a peer may have decoded")
+struct DecodingBudgetTests {
+    private static let preface =
+        Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + Block.frame(type: 4, flags: 0, stream: 0, [])
+
+    private func server(_ settings: HTTP2Settings = HTTP2Settings()) -> Peer {
+        let server = Peer(.server, settings)
+        #expect(server.give(Self.preface))
+        return server
+    }
+
+    @Test("references cost the budget what they stand for, and without budget the connection ends: ENHANCE_YOUR_CALM")
+    func references() {
+        let server = server()
+        server.decodingLeft = 1 << 20
+        let head = Block.request + Block.entry
+        #expect(server.give(Block.frame(type: 1, flags: 5, stream: 1, head + Block.references(10))))
+        #expect(server.opened.first?.heads.first?.count == 15)
+        #expect(server.decoded >= 44_000 && server.decoded < 120_000)
+        // 12,000 references of a byte are 48 MB.
+        #expect(!server.give(Block.frame(type: 1, flags: 5, stream: 3, Block.request + Block.references(12_000))))
+        #expect(server.decoded <= 1 << 20)
+        // GOAWAY, and its code: ENHANCE_YOUR_CALM.
+        let last = Array(server.session.takeOutput().suffix(17))
+        #expect(last.count == 17 && last[3] == 7 && last[16] == 11)
+        #expect(server.session.hasDecodedTooMuch)
+    }
+
+    @Test("small heads never use the budget up")
+    func small() {
+        let server = server()
+        server.decodingLeft = 256 << 10
+        for number in 0..<20_000 {
+            let isWell = server.give(Block.frame(type: 1, flags: 5, stream: 2 * number + 1, Block.request))
+            guard isWell, let stream = server.opened.last else {
+                Issue.record("request \(number) ends the connection")
+                return
+            }
+            server.session.respond(stream, endsStream: true) { $0.add(status: 204) }
+            _ = server.take()
+        }
+        #expect(server.opened.count == 20_000)
+    }
+
+    @Test("behind a malformed field no further one is delivered, and none of a stream that is refused")
+    func malformed() {
+        for isRefused in [false, true] {
+            let server = server()
+            server.refusesStreams = isRefused
+            server.setUp = { $0.refusesFields = true }
+            let block = Block.request + Block.entry + Block.references(10_000)
+            #expect(server.give(Block.frame(type: 1, flags: 5, stream: 1, block)))
+            #expect(server.opened.first?.fieldCount == (isRefused ? nil : 1))
+            #expect(server.decoded <= 65 << 10)
+            // The compression state is kept: the next head may refer to the entry.
+            server.refusesStreams = false
+            server.setUp = { _ in }
+            #expect(server.give(Block.frame(type: 1, flags: 5, stream: 3, Block.request + Block.references(1))))
+            #expect(server.opened.last?.heads.first?.last?.hasPrefix("x-k: vvv") == true)
+        }
+    }
+}

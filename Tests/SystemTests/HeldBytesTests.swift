@@ -1,0 +1,94 @@
+import Glibc
+import HTTP2Core
+import TestSupport
+import Testing
+
+@Suite("What clients of HTTP/2 make the process hold")
+struct HeldBytesTests {
+    private static func held(_ proxy: ProxyUnderTest) throws -> Int {
+        let page = try proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: proxy.listening.count - 1)
+        let name = "pinproxy_held_bytes "
+        let line = page.text.split(separator: "\n").first { $0.hasPrefix(name) }
+        return try #require(line.flatMap { Int($0.dropFirst(name.count)) })
+    }
+
+    private static func limit(_ settings: inout ProxySettings) {
+        HTTP2ClientTests.takeHTTP2(&settings)
+        settings.members["workers"] = 1
+        settings.members["admin"] = ["address": "127.0.0.1:0"]
+        settings.members["limits"] = ["heldBytes": "16MB"]
+    }
+
+    /// A head of 58 KB, which is a few hundred bytes on the wire: a value is sent once, and referred to afterwards.
+    private static let largeHead = Array(repeating: ("x-k", String(repeating: "v", count: 2900)), count: 20)
+
+    @Test("heads by references: above the limit they are refused, small requests are served, idle ones make room")
+    func heads() throws {
+        let stage = try Stage(Self.limit) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/silent" { return connection.readToEnd() }
+                try connection.answer(request.target)
+            }
+        }
+        var peers: [HTTP2Peer] = []
+        var streams: [PeerStream] = []
+        for _ in 0..<4 {
+            let peer = try HTTP2Peer(stage.proxy.connect())
+            for _ in 0..<90 {
+                streams.append(
+                    try peer.request("GET", "/silent", authority: Stage.host, fields: Self.largeHead)
+                )
+            }
+            peers.append(peer)
+        }
+        // 360 heads of twice 58 KB were 42 MB.
+        for peer in peers {
+            try peer.wait { peer.session.streams.count < 90 }
+            #expect(peer.goAways.isEmpty)
+        }
+        #expect(try Self.held(stage.proxy) < 16 << 20)
+        // HTTP/1.1, and a client of HTTP/2 that holds little.
+        #expect(try stage.get("/one").text == "/one")
+        let small = try HTTP2Peer(stage.proxy.connect())
+        #expect(try small.finish(small.request("GET", "/two", authority: Stage.host)).text == "/two")
+        // One that needs more than its part gets it as soon as others have been idle long enough.
+        let large = try HTTP2Peer(stage.proxy.connect())
+        var answer = try large.finish(large.request("GET", "/three", authority: Stage.host, fields: Self.largeHead))
+        let more = try (0..<60).map { _ in
+            try large.request("GET", "/silent", authority: Stage.host, fields: Self.largeHead)
+        }
+        var tries = 0
+        repeat {
+            // Requests that are refused faster than this end the connection.
+            usleep(20_000)
+            answer = try large.finish(large.request("GET", "/three", authority: Stage.host, fields: Self.largeHead))
+            tries += 1
+        } while answer.text != "/three" && tries < 1500
+        #expect(answer.text == "/three", "\(answer.statuses) \(String(describing: answer.closed))")
+        #expect(more.count == 60)
+        let refused = try stage.proxy.waitForTaskLines(4).contains { $0.string("error") == "limit_reached" }
+        #expect(refused)
+        _ = streams
+    }
+
+    @Test("of stored bodies for clients with a window of 0 wait 16 KB each")
+    func windows() throws {
+        let body = String(repeating: "stored ", count: 100_000)
+        let stage = try Stage({ settings in
+            Self.limit(&settings)
+            settings.members["cache"] = [:] as [String: Any]
+            settings.members["limits"] = ["heldBytes": "1GB"]
+        }) { _ in OriginAnswer.text(body, fields: ["Cache-Control: max-age=3600", "Content-Type: text/plain"]) }
+        #expect(try stage.get("/stored").text == body)
+        let before = try Self.held(stage.proxy)
+        let peers = try (0..<4).map { _ in try HTTP2Peer(stage.proxy.connect(), window: 0) }
+        var streams: [[PeerStream]] = []
+        for peer in peers {
+            streams.append(try (0..<50).map { _ in try peer.request("GET", "/stored", authority: Stage.host) })
+        }
+        for (peer, streams) in zip(peers, streams) { try peer.wait { streams.allSatisfy { $0.status == 200 } } }
+        // 200 streams, and what the worker has drawn ahead.
+        let held = try Self.held(stage.proxy) - before
+        #expect(held < 200 * (24 << 10) + 1 << 20, "\(held >> 10) KB")
+    }
+}
