@@ -93,10 +93,10 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
 
     var holdsMuch: Bool { accounted > Self.muchMemory }
 
-    /// Accounts for what the stream makes the process hold: its head, once as it came and once as it goes on; body bytes
-    /// without credit; and what waits for the client.
+    /// Accounts for what the stream makes the process hold: its head, as it came and as it goes on, with the room that their
+    /// memory has grown by (measured); body bytes without credit; and what waits for the client.
     func account() {
-        let head = 2 * (exchange?.head.byteCount ?? 0)
+        let head = 3 * (exchange?.head.byteCount ?? 0)
         let held = isClosed ? 0 : head + uncredited + exchangeStream.output.count + output.count + queuedHeadBytes
         guard held != accounted else { return }
         connection.heldDidChange(by: held - accounted)
