@@ -68,6 +68,19 @@ struct HTTPDateTests {
         #expect(parse(text) == nil)
     }
 
+    @Test(
+        "a time outside of the years with four digits is written as the nearest one inside",
+        arguments: [
+            (Int.min, "0000-01-01T00:00:00Z"), (-62_167_219_201, "0000-01-01T00:00:00Z"),
+            (-62_167_219_200, "0000-01-01T00:00:00Z"), (253_402_300_799, "9999-12-31T23:59:59Z"),
+            (253_402_300_800, "9999-12-31T23:59:59Z"), (Int.max, "9999-12-31T23:59:59Z"),
+        ]
+    )
+    func bounds(seconds: Int, text: String) {
+        #expect(Timestamp.text(unixSeconds: Int64(seconds)) == text)
+        #expect(String(decoding: HTTPDate.format(unixSeconds: seconds), as: UTF8.self).hasSuffix(" GMT"))
+    }
+
     @Test("the cached date changes with the second")
     func cachedDate() {
         var date = CachedDate()

@@ -24,7 +24,12 @@ struct CivilTime {
         self.second = second
     }
 
-    init(unixSeconds: Int) {
+    /// The seconds of the years that have four digits, as the forms of dates need them.
+    private static let writable = -62_167_219_200...253_402_300_799
+
+    /// - Parameter time: seconds since 1970; outside of the years 0 to 9999 the nearest second of these.
+    init(unixSeconds time: Int) {
+        let unixSeconds = min(max(time, Self.writable.lowerBound), Self.writable.upperBound)
         let days = Self.floorDivide(unixSeconds, Self.secondsInDay)
         let rest = unixSeconds - days * Self.secondsInDay
         hour = rest / 3600

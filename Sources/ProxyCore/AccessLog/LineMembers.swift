@@ -22,7 +22,10 @@ struct LineMembers {
         }
     }
 
-    func number(_ name: String) -> Double? { text(name).flatMap { Double($0) } }
+    /// A number within ±10^12, the nearest one for others: sums and products of a few of them are whole numbers.
+    func number(_ name: String) -> Double? {
+        text(name).flatMap { Double($0) }.flatMap { $0.isNaN ? nil : min(max($0, -1e12), 1e12) }
+    }
 
     func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
 
