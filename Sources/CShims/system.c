@@ -64,6 +64,12 @@ uint64_t pinproxy_monotonic(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t pinproxy_thread_processor_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 int64_t pinproxy_realtime(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -40,6 +40,7 @@ struct AdminRequestTests {
         case .policy: "policy"
         case .configuration: "config"
         case .reloads: "reloads"
+        case .workers: "workers"
         case .reload(let dropsPins): dropsPins ? "reload, dropping pins" : "reload"
         case .drain: "drain"
         case .cache(.figures): "cache"
@@ -72,7 +73,8 @@ struct AdminRequestTests {
             ("GET /tasks?limit=x", "400"), ("GET /tasks?limit=%6", "400"), ("GET /tasks/stream", "stream now"),
             ("GET /tasks/stream?from=7", "stream 7"), ("GET /tasks/stream?from=-1", "400"),
             ("GET /tasks.har", "archive 100"), ("GET /tasks.har?limit=2", "archive 2"), ("GET /policy", "policy"),
-            ("GET /config", "config"), ("GET /reloads", "reloads"), ("GET /index.html", "404"), ("GET /tasks/", "404"),
+            ("GET /config", "config"), ("GET /reloads", "reloads"), ("GET /workers", "workers"),
+            ("GET /index.html", "404"), ("GET /tasks/", "404"),
             ("GET /Live", "404"), ("GET /live/", "404"), ("GET //live", "404"),
             ("GET /metric", "404"),
             ("GET /%6Cive", "404"), ("GET /x/../live", "404"), ("GET /cache", "cache"), ("HEAD /cache?a", "cache"),

@@ -33,6 +33,7 @@ struct MetricsPageTests {
             build: ProgramBuild(version: "1.2.3", openSSL: "OpenSSL 3.0"),
             workers: 2,
             work: WorkerCounters().reading,
+            turns: TurnFigures(),
             connections: 5,
             heldBytes: 262_144,
             status: ServerStatus(snapshot, loadedAt: 1_800_000_000).current,
@@ -131,6 +132,26 @@ struct MetricsPageTests {
             }
         }
         #expect(seen.contains("process_open_fds") && series.contains("pinproxy_tasks_total{status=\"2xx\"}"))
+    }
+
+    @Test("turns of the loops are a histogram of seconds on the processor")
+    func turns() throws {
+        let text = try page(Self.domain("a.example")) { page in
+            page.turns.counts[0] = 900
+            page.turns.counts[3] = 2
+            page.turns.counts[TurnRecord.bounds.count] = 1
+            page.turns.processorTime = 34_500_000
+        }
+        let lines = text.split(separator: "\n").filter { $0.hasPrefix("pinproxy_loop_turn_seconds_") }
+        #expect(lines.first == "pinproxy_loop_turn_seconds_bucket{le=\"0.001\"} 900")
+        #expect(lines.contains("pinproxy_loop_turn_seconds_bucket{le=\"0.01\"} 902"))
+        #expect(
+            lines.suffix(4) == [
+                "pinproxy_loop_turn_seconds_bucket{le=\"10\"} 902",
+                "pinproxy_loop_turn_seconds_bucket{le=\"+Inf\"} 903",
+                "pinproxy_loop_turn_seconds_sum 34.5", "pinproxy_loop_turn_seconds_count 903",
+            ]
+        )
     }
 
     @Test("verdicts are told by pinned domain, from the start on those that an alarm asks for")

@@ -164,8 +164,10 @@ struct AdminDocumentTests {
         _ = try Patience.poll(for: "three tasks") {
             try Self.get("/tasks", from: stage.proxy).text.split(separator: "\n").count > 3 ? true : nil
         }
-        for path in ["/", "/metrics", "/tasks", "/tasks.har", "/policy", "/config", "/reloads", "/tasks/stream?from=0"]
-        {
+        for path in [
+            "/", "/metrics", "/tasks", "/tasks.har", "/policy", "/config", "/reloads", "/workers",
+            "/tasks/stream?from=0",
+        ] {
             let text: String
             if path.hasPrefix("/tasks/stream") {
                 let client = try stage.proxy.connect(to: 1)

@@ -34,6 +34,8 @@ int pinproxy_epoll_wait(int epoll, struct pinproxy_event *events, int capacity, 
 int pinproxy_eventfd(void);
 // Nanoseconds of CLOCK_MONOTONIC.
 uint64_t pinproxy_monotonic(void);
+// Nanoseconds of the calling thread on a processor (CLOCK_THREAD_CPUTIME_ID).
+uint64_t pinproxy_thread_processor_time(void);
 // Microseconds since 1970 (CLOCK_REALTIME).
 int64_t pinproxy_realtime(void);
 

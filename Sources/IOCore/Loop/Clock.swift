@@ -6,6 +6,9 @@ package enum Clock {
     @inline(__always)
     package static var monotonic: UInt64 { pinproxy_monotonic() }
 
+    /// Nanoseconds that the calling thread was on a processor. A system call, unlike the others.
+    package static var processorTimeOfThread: UInt64 { pinproxy_thread_processor_time() }
+
     /// Microseconds since 1970, for dates.
     @inline(__always)
     package static var realtime: Int64 { pinproxy_realtime() }

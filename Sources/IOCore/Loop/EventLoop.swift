@@ -40,6 +40,14 @@ package final class EventLoop: @unchecked Sendable {
     /// Microseconds since 1970, taken together with `now`.
     package private(set) var wallClock: Int64
 
+    /// The kinds of work of this turn so far.
+    private var work: TurnWork = []
+    /// Is called at the end of a turn that was measured, with the loop on the stack.
+    package var didMeasureTurn: ((LongTurn) -> Void)?
+    /// How long the turns have taken; for any thread.
+    package let turns = TurnRecord()
+    private var meter = TurnMeter(processor: 0)
+
     private var calibratedAt: UInt64 = 0
     private var calibratedWall: Int64 = 0
     /// The source of the loop's time.
@@ -113,6 +121,8 @@ package final class EventLoop: @unchecked Sendable {
     /// Serves events until `stop`.
     package func run() {
         thread = pthread_self()
+        // Until here the time was another thread's, or not a loop's.
+        meter = TurnMeter(processor: Clock.processorTimeOfThread)
         run { false }
         thread = nil
         // What the last turn put off references objects that often reference the loop.
@@ -171,7 +181,7 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Runs deferred work, waits, then runs the handlers, the due timers, and the work that these have deferred.
     private func round(unless isFulfilled: () throws -> Bool, waitingAtMost limit: TimeSpan?) rethrows -> Round {
-        runEndOfTurn()
+        if !endOfTurn.isEmpty { finishLastTurn() }
         if try isFulfilled() { return .fulfilled }
         let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
         updateTime()
@@ -186,11 +196,44 @@ package final class EventLoop: @unchecked Sendable {
         }
         var hasWorked = count > 0
         while let timer = timers.popDue(now) {
+            noteWork(.timer)
             timer.fire()
             hasWorked = true
         }
         runEndOfTurn()
+        measureTurn(since: now)
         return hasWorked ? .worked : .idle
+    }
+
+    /// Notes the kind of the work that begins, for the event about a turn that takes too long: one store.
+    @inline(__always)
+    package func noteWork(_ kind: TurnWork) { work.formUnion(kind) }
+
+    /// Does the deferred work that the last turn had no time for: a turn of its own.
+    private func finishLastTurn() {
+        let start = freshNow
+        runDeferred()
+        measureTurn(since: start)
+    }
+
+    /// Measures the turn that ends now. Almost always it is a short one, which costs a look at the monotonic clock.
+    @inline(__always)
+    private func measureTurn(since start: UInt64) {
+        guard clock == .system else { return }
+        let end = Clock.monotonic
+        let span = end &- start
+        if span < TurnMeter.precision { turns.noteShort() }
+        if meter.mustRead(after: span) { readProcessor(after: span, at: end) }
+        work = []
+    }
+
+    private func readProcessor(after span: UInt64, at end: UInt64) {
+        let (time, sum) = meter.read(Clock.processorTimeOfThread, after: span)
+        turns.noteProcessor(nanoseconds: sum)
+        guard span >= TurnMeter.precision else { return }
+        let turn = LongTurn(microseconds: Int(clamping: time / 1000), work: work)
+        turns.note(turn, at: end)
+        didMeasureTurn?(turn)
     }
 
     /// Advances a manual clock; the timers that are due then fire in the next turn.
@@ -255,6 +298,7 @@ package final class EventLoop: @unchecked Sendable {
     private func runSubmitted() {
         var drained: UInt64 = 0
         _ = pinproxy_receive(wakeUp, &drained, 8)
+        noteWork(.message)
         let queue = lock.withLock {
             defer { submitted = [] }
             return submitted

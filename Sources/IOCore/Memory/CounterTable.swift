@@ -39,6 +39,12 @@ package final class CounterTable: @unchecked Sendable {
         counter.pointee.store(counter.pointee.load(ordering: .relaxed) &+ number, ordering: .relaxed)
     }
 
+    /// Replaces a counter's value; for the writing thread only.
+    package func set(_ number: Int, at index: Int) {
+        precondition(index >= 0 && index < count, "no such counter")
+        (counters + index).pointee.store(number, ordering: .relaxed)
+    }
+
     /// Reads a counter; for any thread.
     package func value(at index: Int) -> Int {
         precondition(index >= 0 && index < count, "no such counter")

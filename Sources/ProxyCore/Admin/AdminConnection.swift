@@ -162,6 +162,7 @@ final class AdminConnection: EventHandler {
             return beginStream(from: first)
         case .policy: write(source.policy, contentType: Self.json)
         case .configuration: write(source.configuration, contentType: Self.json)
+        case .workers: write(source.turnFigures.document, contentType: Self.json)
         case .reloads: write(source.reloads, contentType: Self.json)
         case .reload(let dropsPins): return reload(dropsPins: dropsPins)
         case .drain: return drain()

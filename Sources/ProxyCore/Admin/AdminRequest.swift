@@ -18,6 +18,8 @@ enum AdminRequest {
     case archive(limit: Int)
     case policy
     case configuration
+    /// The longest turns of the workers' loops.
+    case workers
     /// The results of the last loads.
     case reloads
     case reload(dropsPins: Bool)
@@ -122,6 +124,7 @@ enum AdminRequest {
         }
         if path.equals("/policy") { return .policy }
         if path.equals("/config") { return .configuration }
+        if path.equals("/workers") { return .workers }
         if path.equals("/reloads") { return .reloads }
         if path.equals("/reload") { return .reload(dropsPins: try parameters(of: head).flag("dropPins")) }
         if path.equals("/drain") { return .drain }
@@ -131,8 +134,8 @@ enum AdminRequest {
         throw Problem(
             .requestInvalid,
             status: 404,
-            "The admin listener has /, /live, /ready, /metrics, /tasks, /tasks/stream, /tasks.har, /policy, /config, /reloads, "
-                + "/cache and /cache/entries, POST /reload and POST /drain, and nothing else."
+            "The admin listener has /, /live, /ready, /metrics, /tasks, /tasks/stream, /tasks.har, /policy, /config, /workers, "
+                + "/reloads, /cache and /cache/entries, POST /reload and POST /drain, and nothing else."
         )
     }
 

@@ -7,6 +7,8 @@ import SessionCore
 struct AdminSource: Sendable {
     let build: ProgramBuild
     let workers: [WorkerCounters]
+    /// How long the turns of the workers' loops have taken.
+    let turns: [TurnRecord]
     let watchdog: LoopWatchdog
     let state: ServerState
     let status: ServerStatus
@@ -36,6 +38,7 @@ struct AdminSource: Sendable {
             build: build,
             workers: workers.count,
             work: work,
+            turns: turnFigures,
             connections: state.connections,
             heldBytes: state.heldBytes.used,
             status: status.current,
@@ -47,6 +50,8 @@ struct AdminSource: Sendable {
             startTime: startTime
         )
     }
+
+    var turnFigures: TurnFigures { TurnFigures(turns, at: Clock.monotonic) }
 
     /// The latest lines of the task log. The first call starts their recording where no log is written.
     func wantedTasks() -> RecentTasks {

@@ -13,6 +13,7 @@ struct MetricsPage {
     var workers: Int
     /// The sums of all workers.
     var work: WorkerCounters.Reading
+    var turns: TurnFigures
     /// The number of open client connections.
     var connections: Int
     /// What clients and origins make the process hold.
@@ -44,6 +45,12 @@ struct MetricsPage {
         page.begin("pinproxy_build_info", .gauge, "The program's version and that of its OpenSSL; always 1.")
         page.sample(1, ("version", build.version), ("openssl", build.openSSL))
         page.add("pinproxy_workers", .gauge, "Event loops that serve clients.", workers)
+        page.begin(
+            "pinproxy_loop_turn_seconds",
+            .histogram,
+            "Turns of the workers' loops by their time on the processor; the sum is that of their threads."
+        )
+        page.histogram(bounds: TurnRecord.bounds, counts: turns.counts, sum: turns.processorTime)
         page.begin("pinproxy_draining", .gauge, "1 when it is about to end, and takes nothing new.")
         page.sample(status.isDraining)
     }

@@ -125,6 +125,7 @@ class Relay: LoopStreamTaskDelegate {
 
     /// Reads while there is input and the origin takes it.
     final func pump() {
+        worker.loop.noteWork(.relay)
         if !input.isEmpty, wantsInput {
             var waiting = ByteBuffer()
             swap(&waiting, &input)

@@ -74,6 +74,7 @@ final class ClientConnection: ExchangeStream {
 
     /// Reads while there is input and the connection can use it.
     func pump() {
+        worker.loop.noteWork(.request)
         if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
         while transport.isReadable, wantsInput, input.isEmpty {
             worker.scratch.removeAll()

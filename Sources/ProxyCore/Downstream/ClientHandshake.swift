@@ -24,6 +24,7 @@ final class ClientHandshake {
     /// Continues the handshake as far as the received bytes allow.
     func resume() {
         guard !isOver else { return }
+        transport.worker.loop.noteWork(.handshake)
         conclude(transport.shakeHands { [self] outcome in if !isOver { conclude(outcome) } })
     }
 

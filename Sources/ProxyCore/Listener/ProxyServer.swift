@@ -170,8 +170,11 @@ package final class ProxyServer {
     private func startWorkers(_ configuration: Configuration) throws {
         let count = Self.workerCount(configuration, clock)
         let pseudonym = ViaField.makePseudonym()
-        for _ in 0..<count {
+        for index in 0..<count {
             let loop = try EventLoop(clock: clock)
+            loop.didMeasureTurn = { [monitor] turn in
+                if turn.microseconds >= LongTurnNotices.bound { monitor.report(turn, ofWorker: index) }
+            }
             let worker = Worker(
                 loop: loop,
                 generation: try Generation(snapshot, loop: loop, workers: count, descriptors: state.descriptors),
@@ -204,6 +207,7 @@ package final class ProxyServer {
         let source = AdminSource(
             build: build,
             workers: workers.map(\.counters),
+            turns: workers.map(\.loop.turns),
             watchdog: watchdog,
             state: state,
             status: status,

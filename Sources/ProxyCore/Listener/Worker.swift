@@ -332,6 +332,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     /// theirs.
     func adopt(_ next: Generation, log: LogWriter?, cache: ResponseCache?) {
         guard !isStopped else { return }
+        loop.noteWork(.policy)
         self.cache = cache
         let former = generation
         generation = next

@@ -73,6 +73,7 @@ final class WorkerListener: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
+        worker.loop.noteWork(.accept)
         acceptWaiting(atMost: Self.acceptsATurn)
     }
 

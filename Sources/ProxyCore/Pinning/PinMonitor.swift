@@ -5,7 +5,7 @@ import SessionCore
 import Synchronization
 
 /// Everything about pins apart from single requests: reports to collectors and to a file, warnings, and the usage of
-/// pins. It has a thread of its own, so that it delays no request.
+/// pins. It has a thread of its own, so that it delays no request; the workers' warnings about themselves go there, too.
 ///
 /// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` and `lost` are
 /// touched behind `shownLock`; `thread` belongs to the owner, which alone calls `stop`; everything else is touched by
@@ -58,6 +58,7 @@ package final class PinMonitor: @unchecked Sendable {
     private var sender: ReportSender
     private var usage = PinUsage()
     private var notices = PinNotices()
+    private var turnNotices = LongTurnNotices()
     private var nextDaily: Int64
     private var timer: LoopTimer!
     private var stopAt: Int64?
@@ -124,6 +125,13 @@ package final class PinMonitor: @unchecked Sendable {
             guard let report = PinValidationReport(trust, port: port, at: time) else { return }
             sender.add(report, to: trust.policy.configuration.reportUris, now: now)
             work()
+        }
+    }
+
+    /// Warns of a turn of a worker's loop that was too long.
+    func report(_ turn: LongTurn, ofWorker index: Int) {
+        loop.submit { [self] in
+            if let line = turnNotices.note(turn, ofWorker: index, now: now) { warn(line) }
         }
     }
 

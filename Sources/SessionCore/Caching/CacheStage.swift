@@ -132,6 +132,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
 
     private func take(_ step: consuming CacheTransaction.Step) {
         guard mayContinue() else { return }
+        loop.noteWork(.cache)
         switch step {
         case .forward(let fields): ask(fields)
         case .respond(let response): serve(response)
@@ -587,6 +588,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     /// Sends as much as there is room for, and ends the response after the last byte.
     private func send() {
         guard case .serving = phase, !isSending, !isAwaitingPiece else { return }
+        loop.noteWork(.cache)
         isSending = true
         let rest = max(0, unsent.count - Self.turnSize)
         while case .serving = phase, !isPaused, !isHeld, !isAwaitingPiece, !unsent.isEmpty {

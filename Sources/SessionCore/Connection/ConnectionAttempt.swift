@@ -336,6 +336,7 @@ final class ConnectionAttempt: EventHandler {
 
     private func proceed() {
         guard let ssl, !isOver else { return }
+        loop.noteWork(.handshake)
         isInHandshake = true
         let step = HandshakeStep.next(ssl)
         isInHandshake = false

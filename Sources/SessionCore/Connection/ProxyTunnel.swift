@@ -201,6 +201,7 @@ final class ProxyTunnel: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
+        loop.noteWork(ssl == nil ? .dial : .handshake)
         if let ssl { shakeHands(ssl) }
         if ssl == nil { exchange() }
     }

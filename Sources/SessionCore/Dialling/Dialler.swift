@@ -278,6 +278,7 @@ private final class DialSocket: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
+        dialler.loop.noteWork(.dial)
         var mask: Int32 = 0
         if readiness.contains(.readable) || readiness.contains(.peerClosed) { mask |= CURL_CSELECT_IN }
         if readiness.contains(.writable) { mask |= CURL_CSELECT_OUT }

@@ -121,6 +121,7 @@ final class DNSLookup: NameLookup {
         case .end(let answer, let lifetime):
             hasEnded = true
             loop.atEndOfTurn { [self] in
+                loop.noteWork(.name)
                 close()
                 finish(answer, lifetime: lifetime)
             }
@@ -238,6 +239,7 @@ private final class NameSocket: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
+        lookup.loop.noteWork(.name)
         let isWritable = readiness.contains(.writable)
         // c-ares reads a socket's error.
         let isReadable = !isWritable || readiness != .writable

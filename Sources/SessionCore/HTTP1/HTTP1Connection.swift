@@ -174,6 +174,7 @@ final class HTTP1Connection: PooledConnection {
 
     /// Reads what has come, up to a turn's share.
     private func receive(_ request: OriginRequest) {
+        loop.noteWork(.response)
         var left = Self.turnLimit
         while isCurrent(request), request.takesResponse {
             guard left > 0 else { return readLater() }

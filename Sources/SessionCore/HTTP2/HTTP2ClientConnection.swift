@@ -245,6 +245,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     }
 
     private func receive() {
+        loop.noteWork(.frames)
         var left = Self.turnLimit
         while state != .closed {
             guard left > 0 else { return readLater() }

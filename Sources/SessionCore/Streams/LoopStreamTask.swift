@@ -240,6 +240,7 @@ public final class LoopStreamTask {
     }
 
     private func doWork() {
+        loop.noteWork(.relay)
         guard connection != nil else { return }
         flush()
         receive()

@@ -97,6 +97,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     // MARK: Input
 
     func pump() {
+        worker.loop.noteWork(.frames)
         var left = Self.turnLimit
         while transport.isReadable, phase != .closed {
             guard left > 0 else {
