@@ -13,6 +13,8 @@
 # make fault-load   three times 20,000 requests, a fifth of the exchanges faulty on either side, each time with a new proxy
 # make reload-load  200 reloads under a load of every kind, half of them of broken files; no request may notice
 # make verify-load  100,000 exchanges of every kind, with reloads and successors: every byte is compared
+# make hostile      peers that mean ill, each against a proxy with other clients on it (HOSTILE=curves for one, SHORT=1 for the
+#                   short form, STRICT=1 on an idle machine: the wait of the others counts, too)
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-cache  what the cache costs a request, the sockets aside
 # make bench-cache-memory  the memory of a process beside what its cache may have, with mimalloc and without
@@ -41,7 +43,7 @@ BENCH_PROGRAMS := policy-benchmark download-benchmark cache-benchmark cache-simu
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-stream bench-peers bench-flat bench-workers fault-load instructions reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-stream bench-peers bench-flat bench-workers fault-load hostile instructions reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -83,6 +85,12 @@ reload-load:
 verify-load:
 	$(BENCH_BUILD)
 	/usr/bin/python3 $(BENCH_FOLDER)verify_load.py $(BENCH_ARGS)
+
+hostile:
+	$(BENCH_BUILD)
+	@.ci/install-packages nginx:nginx openssl:openssl prlimit:util-linux ip:iproute2
+	$(BENCH_PYTHON) $(BENCH_FOLDER)Hostile/run.py $(if $(HOSTILE),--only $(HOSTILE)) $(if $(SHORT),--short) \
+	    $(if $(STRICT),--strict) $(BENCH_ARGS)
 
 slowhttptest:
 	$(BENCH_BUILD)
