@@ -4,20 +4,21 @@
 #
 # Included by the Makefile at the top.
 
-FUZZ_TARGETS := pin-file configuration certificate private-key staple json request-head response-head response chunks http2 http2-client pool names session client-hello proxy
+FUZZ_TARGETS := pin-file configuration certificate private-key staple json request-head response-head response chunks http2 http2-client pool names session client-hello handshake admin proxy
 FUZZ_TARGET ?= $(FUZZ_TARGETS)
 FUZZ_SECONDS ?= 60
 FUZZ_FOLDER ?= .build/fuzz/work
 # An input that takes longer, or more memory in all, is a finding. More of libFuzzer's own: FUZZ_ARGS=-jobs=2
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -max_len=16384
 # Leaks are looked for after each input; where OpenSSL keeps memory for its own later use, at the end alone.
-FUZZ_LEAKS_AT_END := certificate private-key staple proxy
+FUZZ_LEAKS_AT_END := certificate private-key staple handshake admin proxy
 FUZZ_ARGS ?=
 # Swift's own account of a crash would come out beside AddressSanitizer's, of the wrong place.
 FUZZ_ENVIRONMENT := SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=quarantine_size_mb=64
-# In a folder of its own, so that the ordinary build stays as it is. lld: gold cannot read what the sanitizers write.
+# In a folder of its own, so that the ordinary build stays as it is. The documents of the admin listener are inside of their module,
+# which -enable-testing opens. lld: gold cannot read what the sanitizers write.
 FUZZ_BUILD := PINPROXY_EXTRA_TARGET=fuzzer $(SWIFT) build -c release --product fuzzer --scratch-path .build/fuzz \
-    -Xswiftc -sanitize=fuzzer,address -Xswiftc -use-ld=lld
+    -Xswiftc -enable-testing -Xswiftc -sanitize=fuzzer,address -Xswiftc -use-ld=lld
 FUZZER := .build/fuzz/release/fuzzer
 
 .PHONY: fuzz fuzz-build fuzz-corpus

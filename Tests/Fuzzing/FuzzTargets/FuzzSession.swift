@@ -37,6 +37,10 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case session
     /// A TLS client's first message, as a tunnel parses it.
     case clientHello = "client-hello"
+    /// A peer's part of a TLS handshake, with a server and with a client.
+    case handshake
+    /// The admin listener's documents of what peers have sent.
+    case admin
     /// A whole proxy between scripted clients and origins.
     case proxy
 }
@@ -49,6 +53,8 @@ package final class FuzzSession {
     private let pki: FuzzPKI
     private let readDocuments: DocumentProperties
     private let readCertificates: CertificateProperties
+    private let shakeHands: HandshakeProperties?
+    private let show: AdminProperties?
     private let drive: ProxyProperties?
 
     /// - Parameter isAlone: whether nothing else runs in the process, so that descriptors that are left open can be
@@ -58,6 +64,8 @@ package final class FuzzSession {
         pki = try FuzzPKI()
         readDocuments = DocumentProperties(folder: pki.folder.path)
         readCertificates = try CertificateProperties(pki)
+        shakeHands = target == .handshake ? try HandshakeProperties(pki) : nil
+        show = target == .admin ? try AdminProperties(pki) : nil
         drive = target == .proxy ? try ProxyProperties(isAlone: isAlone) : nil
     }
 
@@ -91,6 +99,8 @@ package final class FuzzSession {
             try SpellingProperties.spellings(bytes)
         case .session: try SessionProperties.all(bytes)
         case .clientHello: try ClientHelloProperties.hellos(bytes)
+        case .handshake: try shakeHands?.flight(bytes)
+        case .admin: try show?.documents(bytes)
         case .proxy: try drive?.run(bytes)
         }
     }
@@ -103,6 +113,7 @@ package final class FuzzSession {
             case .certificate: try pki.certificateSeeds()
             case .privateKey: try pki.privateKeySeeds()
             case .staple: try pki.stapleSeeds()
+            case .handshake: shakeHands?.seeds(pki) ?? []
             default: []
             }
         }
