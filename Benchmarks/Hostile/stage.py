@@ -70,7 +70,7 @@ class Stage:
         self.is_over = threading.Event()
         self.broken = ""
         """what is wrong with the peer itself"""
-        self.seconds = 1.0 if is_short else 8.0
+        self.seconds = 1.5 if is_short else 8.0
         self.deadline = float("inf")
         self._sockets: list[socket.socket] = []
         self._lock = threading.Lock()
