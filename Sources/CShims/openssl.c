@@ -5,6 +5,8 @@
 #include <openssl/rsa.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 int pinproxy_ssl_ctx_set_min_version(SSL_CTX *context, int version) {
@@ -182,4 +184,73 @@ void pinproxy_clear_errors(void) {
 
 void pinproxy_openssl_free(void *pointer) {
     OPENSSL_free(pointer);
+}
+
+/* The words of CertificateMessage.Fault, in OpenSSL's queue of errors. */
+static ERR_STRING_DATA certificate_faults[] = {
+    {0, "certificates"},
+    {0, "the certificates that it sent cannot be read"},
+    {0, "it sent more than 16 certificates"},
+    {0, "it sent more than 64 KB of certificates"},
+    {0, "it sent a certificate whose elliptic curve is given by an equation instead of a name"},
+    {0, "it sent a certificate with an RSA key of more than 8192 bits"},
+    {0, "it sent a certificate with an RSA exponent above 2^32"},
+    {0, "it sent a certificate with a DSA or Diffie-Hellman key"},
+    {0, NULL},
+};
+static int certificate_library;
+static pthread_once_t certificate_once = PTHREAD_ONCE_INIT;
+static int guard_index = -1;
+
+static void load_certificate_faults(void) {
+    certificate_library = ERR_get_next_error_library();
+    for (int reason = 1; certificate_faults[reason].string != NULL; reason++)
+        certificate_faults[reason].error = ERR_PACK(certificate_library, 0, reason);
+    certificate_faults[0].error = ERR_PACK(certificate_library, 0, 0);
+    ERR_load_strings(certificate_library, certificate_faults);
+    guard_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+/* OpenSSL calls it with each message that it has read, and decodes the message afterwards (SSL_CTX_set_msg_callback(3)). It
+   takes no for an answer from the message alone: one that is refused is overwritten so that no part of it can be decoded. */
+static void see_message(int is_written, int version, int type, const void *bytes, size_t count, SSL *ssl, void *argument) {
+    (void)argument;
+    const unsigned char *message = bytes;
+    if (is_written || type != SSL3_RT_HANDSHAKE || count < 4 || message[0] != SSL3_MT_CERTIFICATE) return;
+    pinproxy_certificate_check check;
+    void *stored = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), guard_index);
+    memcpy(&check, &stored, sizeof check);
+    int fault = check == NULL ? 1 : check(message + 4, count - 4, version);
+    if (fault == 0) return;
+    ERR_new();
+    ERR_set_debug(__FILE__, __LINE__, __func__);
+    ERR_set_error(certificate_library, fault, NULL);
+    /* The first length is larger than the message. */
+    memset((unsigned char *)(uintptr_t)bytes + 4, 0xFF, count - 4);
+}
+
+void pinproxy_ssl_ctx_guard_certificates(SSL_CTX *context, size_t limit, pinproxy_certificate_check check) {
+    pthread_once(&certificate_once, load_certificate_faults);
+    void *stored = NULL;
+    memcpy(&stored, &check, sizeof check);
+    SSL_CTX_set_ex_data(context, guard_index, stored);
+    SSL_CTX_set_max_cert_list(context, (long)limit);
+    SSL_CTX_set_msg_callback(context, see_message);
+#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
+    /* A compressed message (RFC 8879) would not be seen. */
+    SSL_CTX_set_options(context, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
+#endif
+}
+
+void pinproxy_ssl_end_guard(SSL *ssl) { SSL_set_msg_callback(ssl, NULL); }
+
+int pinproxy_ssl_ctx_set_groups(SSL_CTX *context) {
+    /* A client sends shares for the marked ones. Releases before 3.5 know neither the marks nor the first one. */
+    static const char *const lists[] = {"?*X25519MLKEM768 / ?*X25519 / ?P-256 / ?P-384:?P-521", "X25519:P-256:P-384:P-521"};
+    ERR_set_mark();
+    int result = 0;
+    for (int index = 0; index < 2 && result != 1; index++) result = SSL_CTX_set1_groups_list(context, lists[index]) == 1;
+    if (result == 1) ERR_pop_to_mark();
+    else ERR_clear_last_mark();
+    return result;
 }

@@ -61,6 +61,20 @@ int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor);
 // not touch the outer connection when `ssl` is freed: BIO_f_ssl sends a close_notify, even before a reset. 1 on success.
 int pinproxy_ssl_adopt_outer(SSL *ssl, SSL *outer);
 
+// Judges the body of a peer's Certificate message before it is decoded: 0 accepts, else a number of CertificateMessage.Fault.
+typedef int (*pinproxy_certificate_check)(const unsigned char *body, size_t count, int version);
+
+// Has `check` see each Certificate message of the context's connections (the message callback's values are macros). A message
+// that is refused, or is longer than `limit` bytes, ends the handshake; the words of the fault are the first in the error queue.
+void pinproxy_ssl_ctx_guard_certificates(SSL_CTX *context, size_t limit, pinproxy_certificate_check check);
+
+// Ends that for a connection whose handshake is complete: no further certificate is taken, and each record would call back.
+void pinproxy_ssl_end_guard(SSL *ssl);
+
+// The groups for key exchange, the same on both sides (SSL_CTX_set1_groups_list is a macro): X25519MLKEM768 where OpenSSL has
+// it, X25519, P-256, P-384, P-521. None of a finite field: one share of ffdhe8192 costs 150 ms. 1 on success.
+int pinproxy_ssl_ctx_set_groups(SSL_CTX *context);
+
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 

@@ -15,6 +15,8 @@ public struct Readiness: OptionSet, Sendable {
     package static let peerClosed = Readiness(rawValue: PINPROXY_EVENT_PEER_CLOSED)
     /// Edge-triggered: only changes are reported.
     package static let edge = Readiness(rawValue: UInt32(bitPattern: Int32.min))
+    /// After one event nothing more is reported, not even the end, until `modify`.
+    package static let oneShot = Readiness(rawValue: 1 << 30)
     /// Only one of the loops that wait for a listener is woken.
     package static let exclusive = Readiness(rawValue: 1 << 28)
 }

@@ -260,6 +260,9 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether nothing is planned: no timer is armed, and no work is deferred to the end of the turn.
     package var hasNothingPlanned: Bool { endOfTurn.isEmpty && !timers.holdsArmed }
 
+    /// Whether a test moves the clock. Such a loop makes all work itself, so that it takes the same course each time.
+    package var isByHand: Bool { clock == .byHand }
+
     /// The number of registered descriptors.
     package var registeredCount: Int { registrations.count { $0.handler != nil } }
 
@@ -371,12 +374,12 @@ package final class EventLoop: @unchecked Sendable {
         registrations[slot] = Registration(handler: handler, number: number, interest: interest)
     }
 
-    /// Changes the interest; an unchanged one costs no system call.
+    /// Changes the interest; an unchanged one costs no system call, unless it is for one event.
     package func modify(_ descriptor: Int32, _ interest: Readiness) {
         assert(isCurrent)
         let slot = Int(descriptor)
         guard slot < registrations.count, registrations[slot].handler != nil,
-            registrations[slot].interest != interest
+            registrations[slot].interest != interest || interest.contains(.oneShot)
         else { return }
         registrations[slot].interest = interest
         _ = pinproxy_epoll_control(

@@ -48,6 +48,10 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
     /// The IPv4 address as a number, first octet uppermost.
     package var ipv4: UInt32 { UInt32(truncatingIfNeeded: upper >> 32) }
 
+    /// A number by which clients are told apart where they share threads: the IPv4 address, or the network of an IPv6 one
+    /// (64 bits, which one client may have all to itself).
+    package var party: UInt64 { upper ^ UInt64(family.rawValue) }
+
     /// Makes an address from the result of a system call; nil for other address families.
     package init?(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
         switch Int32(address.pointee.sa_family) {

@@ -193,23 +193,25 @@ final class ClientTransport: EventHandler {
     func shakeHands(later: @escaping (TransferCount) -> Void) -> TransferCount {
         guard let tls else { return .end }
         guard step == nil else { return .wouldBlock }
-        guard tls.session.signsSlowly else { return note(tls.shakeHands(over: socket), of: tls) }
         if let outcome = tls.awaitInput(from: socket) { return note(outcome, of: tls) }
         guard mayFinishHandshake else { return .end }
-        return sign(tls, later)
+        // The last step takes microseconds. A loop whose clock is moved by hand makes each of them itself.
+        if tls.session.awaitsFinished || worker.loop.isByHand { return note(tls.shakeHands(over: socket), of: tls) }
+        return makeStep(tls, later)
     }
 
-    /// Makes a step of the handshake on the worker's thread for signatures: it may take milliseconds, which other clients would wait.
+    /// Makes a step of the handshake on a thread for handshakes: whatever the client finds to compute delays no other one.
     /// Until its end, nothing here touches the session.
-    private func sign(_ tls: TLSLayer, _ later: @escaping (TransferCount) -> Void) -> TransferCount {
+    private func makeStep(_ tls: TLSLayer, _ later: @escaping (TransferCount) -> Void) -> TransferCount {
         let step = HandshakeStep(tls.session) { [self] progress in
             self.step = nil
             hasMadeStep = true
             guard !isClosed else { return }
             if let outcome = tls.endStep(progress, over: socket) { return later(note(outcome, of: tls)) }
-            if case .end = sign(tls, later) { later(.end) }
+            if case .end = makeStep(tls, later) { later(.end) }
         }
-        guard worker.signatures.submit({ [loop = worker.loop] in step.make(on: loop) }) else { return .end }
+        let isTaken = worker.handshakes.submit(for: address.party) { [loop = worker.loop] in step.make(on: loop) }
+        guard isTaken else { return .end }
         self.step = step
         return .wouldBlock
     }

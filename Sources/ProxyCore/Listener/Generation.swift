@@ -27,11 +27,13 @@ final class Generation: @unchecked Sendable {
     ///   - loop: the worker's loop; the session is used on its thread only.
     ///   - workers: the number of workers, which share the limits of the process.
     ///   - descriptors: the descriptors that connections may use.
+    ///   - handshakes: the threads for the TLS handshakes with origins.
     init(
         _ snapshot: PolicySnapshot,
         loop: EventLoop,
         workers: Int,
-        descriptors: DescriptorShares
+        descriptors: DescriptorShares,
+        handshakes: FairThreads = .handshakes
     ) throws(SessionError) {
         self.snapshot = snapshot
         router = Router(snapshot: snapshot, workers: workers)
@@ -43,6 +45,7 @@ final class Generation: @unchecked Sendable {
         session.responseHeadBytes = configuration.limits.responseHeadBytes
         session.responseHeadFields = configuration.limits.responseHeadFields
         session.connectionNote = PinningText.make
+        session.handshakes = handshakes
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,

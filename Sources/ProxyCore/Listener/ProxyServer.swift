@@ -177,7 +177,13 @@ package final class ProxyServer {
             }
             let worker = Worker(
                 loop: loop,
-                generation: try Generation(snapshot, loop: loop, workers: count, descriptors: state.descriptors),
+                generation: try Generation(
+                    snapshot,
+                    loop: loop,
+                    workers: count,
+                    descriptors: state.descriptors,
+                    handshakes: state.handshakes
+                ),
                 server: state,
                 monitor: monitor,
                 passwords: passwords,
@@ -337,8 +343,15 @@ package final class ProxyServer {
         for worker in workers {
             do throws(SessionError) {
                 let loop = worker.loop
-                let shares = state.descriptors
-                made.append(try Generation(snapshot, loop: loop, workers: workers.count, descriptors: shares))
+                made.append(
+                    try Generation(
+                        snapshot,
+                        loop: loop,
+                        workers: workers.count,
+                        descriptors: state.descriptors,
+                        handshakes: state.handshakes
+                    )
+                )
             } catch {
                 // The generations are released on their workers' threads.
                 for (worker, generation) in zip(workers, made) { worker.loop.submit { generation.retire() } }
@@ -415,7 +428,7 @@ package final class ProxyServer {
         if clock == .byHand { for worker in workers { worker.loop.run() } }
         state.files.stop()
         passwords.stop()
-        for worker in workers { worker.signatures.stop() }
+        state.handshakes.stop()
         monitor.stop()
         admin?.stop()
         cache.current?.store.close()

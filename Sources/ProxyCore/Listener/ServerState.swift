@@ -7,6 +7,8 @@ final class ServerState: Sendable {
     private let count = Atomic<Int>(0)
     private let drains = Atomic<Int>(0)
     let files = FileThread()
+    /// The threads for the TLS handshakes with clients and origins.
+    let handshakes = FairThreads(forHandshakes: ())
     /// The descriptors that connections may use.
     let descriptors: DescriptorShares
     /// The bytes that clients and origins may make the process hold.

@@ -46,8 +46,8 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private var toGiveUp: [any MemoryHolder] = []
     private var lookedForIdleAt: UInt64 = 0
     let authenticator: ClientAuthenticator
-    /// The thread for the steps of clients' TLS handshakes that take milliseconds. It starts with the first of them.
-    let signatures = WorkThread(name: "tls", nice: 5)
+    /// The threads for the steps of clients' TLS handshakes.
+    var handshakes: FairThreads { server.handshakes }
     private let server: ServerState
     private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?

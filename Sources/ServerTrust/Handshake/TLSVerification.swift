@@ -135,12 +135,22 @@ public final class TLSVerification: Sendable {
     package static func prepare(_ sslContext: OpaquePointer) throws(OpenSSLError) {
         SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
         SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, nil)
-        SSL_CTX_set_security_level(sslContext, 2)
-        pinproxy_ssl_ctx_full_handshakes_only(sslContext)
+        try boundHandshakes(of: sslContext)
         guard pinproxy_ssl_ctx_set_min_version(sslContext, TLS1_2_VERSION) == 1,
             // It runs for the connections alone that ask for a staple.
             pinproxy_ssl_ctx_on_status(sslContext, statusCallback, nil) == 1
         else { throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version") }
+    }
+
+    /// Sets what is the same for every policy: the security level, and what bounds the cost of a handshake before the verdict.
+    private static func boundHandshakes(of sslContext: OpaquePointer) throws(OpenSSLError) {
+        SSL_CTX_set_security_level(sslContext, 2)
+        pinproxy_ssl_ctx_full_handshakes_only(sslContext)
+        CertificateMessage.guardHandshakes(of: sslContext)
+        // A server chooses the modulus of DHE, and one of 10,000 bits costs a second.
+        guard pinproxy_ssl_ctx_set_groups(sslContext) == 1,
+            SSL_CTX_set_cipher_list(sslContext, "DEFAULT:!kDHE:!kDHEPSK") == 1
+        else { throw OpenSSLError(draining: "SSL_CTX_set1_groups_list") }
     }
 
     /// Puts a policy in charge of one connection of a context that `prepare` has prepared, before its handshake.
@@ -191,9 +201,8 @@ public final class TLSVerification: Sendable {
     }
 
     private func configure(_ context: OpaquePointer) throws(OpenSSLError) {
-        SSL_CTX_set_security_level(context, 2)
+        try TLSVerification.boundHandshakes(of: context)
         SSL_CTX_set1_cert_store(context, anchors.store)
-        pinproxy_ssl_ctx_full_handshakes_only(context)
         let version = policy.configuration.minTLSVersion == .tls13 ? TLS1_3_VERSION : TLS1_2_VERSION
         guard pinproxy_ssl_ctx_set_min_version(context, version) == 1 else {
             throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version")
@@ -217,19 +226,21 @@ public final class TLSVerification: Sendable {
 
     /// Handles the server's request for a client certificate.
     ///
-    /// - Returns: whether the handshake may continue, with or without one.
-    private func presentIdentity(_ ssl: OpaquePointer) -> Bool {
+    /// - Returns: 1 if the handshake may continue, with or without one, 0 if not, -1 if it has to wait for the decision.
+    private func presentIdentity(_ ssl: OpaquePointer) -> Int32 {
         askedForCertificate.store(true, ordering: .relaxed)
-        guard policy.configuration.clientCertificate == nil else { return true }
+        guard policy.configuration.clientCertificate == nil else { return 1 }
         switch identity?() ?? .none {
         case .none:
-            return true
+            return 1
         case .refuse:
-            return false
+            return 0
+        case .undecided:
+            return -1
         case .show(let identity):
             suppliedIdentity.withLock { $0 = identity }
             let stack = identity.intermediates.pointer
-            return SSL_use_cert_and_key(ssl, identity.certificates[0].pointer, identity.key, stack, 1) == 1
+            return SSL_use_cert_and_key(ssl, identity.certificates[0].pointer, identity.key, stack, 1) == 1 ? 1 : 0
         }
     }
 
@@ -367,8 +378,8 @@ public final class TLSVerification: Sendable {
         return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateStaple(ssl)
     }
 
-    fileprivate static func presentCertificate(_ ssl: OpaquePointer) -> Bool {
-        of(ssl)?.presentIdentity(ssl) ?? true
+    fileprivate static func presentCertificate(_ ssl: OpaquePointer) -> Int32 {
+        of(ssl)?.presentIdentity(ssl) ?? 1
     }
 }
 
@@ -388,7 +399,7 @@ private func statusCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPoi
 /// OpenSSL calls it when the server asks for a client certificate (SSL_CTX_set_cert_cb(3)).
 private func certificateCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
     guard let ssl else { return 0 }
-    return TLSVerification.presentCertificate(ssl) ? 1 : 0
+    return TLSVerification.presentCertificate(ssl)
 }
 
 /// Runs when the owner is freed, for owners without a record too.
@@ -423,6 +434,9 @@ package enum HandshakeIdentity: Sendable {
     case show(ClientIdentity)
     /// End the handshake.
     case refuse
+    /// Stop the handshake until there is a decision: SSL_get_error(3) says SSL_ERROR_WANT_X509_LOOKUP, and the next call asks
+    /// again.
+    case undecided
 }
 
 /// The result of an evaluation that still lacks the staple.

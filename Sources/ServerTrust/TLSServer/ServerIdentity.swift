@@ -26,13 +26,6 @@ package final class ServerIdentity: Sendable {
         self.init([identity.certificate] + intermediates, PrivateKey(retaining: identity.key.pointer))
     }
 
-    /// Whether a signature takes milliseconds: RSA, of which one with 4,096 bits takes 6 ms, and one with 2,048 bits 1 ms. Other
-    /// keys take less than a thread's change.
-    package var signsSlowly: Bool {
-        let kind = EVP_PKEY_get_base_id(key.pointer)
-        return kind == EVP_PKEY_RSA || kind == EVP_PKEY_RSA_PSS
-    }
-
     private init(_ certificates: [Certificate], _ key: PrivateKey) {
         self.certificates = certificates
         self.key = key

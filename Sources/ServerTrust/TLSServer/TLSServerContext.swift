@@ -26,15 +26,14 @@ package final class TLSServerContext: @unchecked Sendable {
     }
 
     let pointer: OpaquePointer
-    /// `ServerIdentity.signsSlowly`.
-    let signsSlowly: Bool
+    let asksForCertificate: Bool
     private let protocols: UnsafeMutableBufferPointer<UInt8>
     private let hostName: [UInt8]?
 
     package init(_ identity: ServerIdentity, _ settings: Settings = Settings()) throws(OpenSSLError) {
         guard let context = SSL_CTX_new(TLS_server_method()) else { throw OpenSSLError(draining: "SSL_CTX_new") }
         pointer = context
-        signsSlowly = identity.signsSlowly
+        asksForCertificate = !settings.clientAuthorities.isEmpty
         // OpenSSL keeps a pointer to them, which is valid as long as the context.
         let names = settings.applicationProtocols.flatMap { [UInt8(clamping: $0.utf8.count)] + Array($0.utf8) }
         protocols = .allocate(capacity: names.count)
@@ -59,9 +58,11 @@ package final class TLSServerContext: @unchecked Sendable {
     private func configure(_ identity: ServerIdentity) throws(OpenSSLError) {
         SSL_CTX_set_security_level(pointer, 2)
         pinproxy_ssl_ctx_full_handshakes_only(pointer)
+        CertificateMessage.guardHandshakes(of: pointer)
         // TLS 1.3 has other tickets, which the option for TLS 1.2 does not disable.
         guard SSL_CTX_set_num_tickets(pointer, 0) == 1,
             pinproxy_ssl_ctx_set_min_version(pointer, TLS1_2_VERSION) == 1,
+            pinproxy_ssl_ctx_set_groups(pointer) == 1,
             SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1
         else { throw OpenSSLError(draining: "SSL_CTX_set_cipher_list") }
         // The buffer of a partial write may have moved by the next call; an idle session holds no buffers; only the

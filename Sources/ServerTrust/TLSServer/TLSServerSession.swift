@@ -49,14 +49,19 @@ package final class TLSServerSession {
 
     // MARK: - Bytes
 
-    /// Whether a step of the handshake may take milliseconds, so that it does not belong on a loop.
-    package var signsSlowly: Bool { context.signsSlowly }
+    /// Whether only the client's Finished is missing, which costs a digest (RFC 8446, section 4.4.4). The steps before it have
+    /// signatures, key exchange and certificates, and so do not belong on a loop.
+    package var awaitsFinished: Bool {
+        !context.asksForCertificate && SSL_version(pointer) == TLS1_3_VERSION && SSL_get_state(pointer) == TLS_ST_EARLY_DATA
+    }
 
     /// Continues the handshake: `.bytes(0)` when it is complete.
     package func handshake() -> Progress {
         pinproxy_clear_errors()
         let result = SSL_do_handshake(pointer)
-        return result == 1 ? .bytes(0) : progress(result)
+        guard result == 1 else { return progress(result) }
+        pinproxy_ssl_end_guard(pointer)
+        return .bytes(0)
     }
 
     /// Whether the handshake is complete, and with it the client's authentication.

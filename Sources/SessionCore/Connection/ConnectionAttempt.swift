@@ -99,7 +99,7 @@ struct ConnectionFailure {
 class ConnectionAttemptOwner {
     func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {}
     func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {}
-    /// Asked within the handshake when the server wants a client certificate and the policy names none.
+    /// Asked in the middle of the handshake when the server wants a client certificate and the policy names none.
     func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision { .none }
     /// Asked once for a server that the policy has accepted.
     ///
@@ -113,7 +113,7 @@ class ConnectionAttemptOwner {
 
 /// Makes one verified connection: dials, has an HTTP proxy open a tunnel, then makes the TLS handshake under the endpoint's
 /// security policy.
-final class ConnectionAttempt: EventHandler {
+final class ConnectionAttempt {
     let endpoint: Endpoint
     /// When the attempt began, in nanoseconds of the loop's clock.
     let startedAt: UInt64
@@ -139,14 +139,15 @@ final class ConnectionAttempt: EventHandler {
     private var descriptor: Int32 = -1
     private var link: ProxyLink?
     private var proxyInfo: ProxyConnectionInfo?
+    /// TLS to the origin, which has it until then.
+    private var handshake: TLSClientHandshake?
+    /// TLS to the origin after its handshake.
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
     private var peer: SocketAddress?
     /// The owner's reason to end the handshake, given when it was asked for a client certificate.
     private var identityFailure: SessionError?
     private var isOver = false
-    /// OpenSSL is on the stack: the `SSL` must stay until it returns.
-    private var isInHandshake = false
 
     /// - Parameters:
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
@@ -316,43 +317,46 @@ final class ConnectionAttempt: EventHandler {
 
     private func startHandshake() {
         measured.secureConnectionStart = elapsed
-        let identity = IdentityRequest(self)
+        let decision = HandshakeDecision()
         do {
             let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
-            let made = try context.makeConnection(to: endpoint, through: transport, offering: protocols) {
-                identity.answer
+            let (ssl, verification) = try context.makeConnection(to: endpoint, through: transport, offering: protocols) {
+                decision.identity
             }
-            (ssl, verification) = made
-            try loop.register(descriptor, .writable, self)
+            self.verification = verification
+            let handshake = TLSClientHandshake(
+                ssl,
+                on: descriptor,
+                loop: loop,
+                threads: context.threads,
+                party: endpoint.party,
+                decision: decision,
+                decide: { [unowned self] in identityAnswer() },
+                didEnd: { [unowned self] in handshakeDidEnd(ssl, $0) }
+            )
+            self.handshake = handshake
+            try handshake.start()
         } catch let error as SessionError {
-            return fail(ConnectionFailure(error: error))
+            fail(ConnectionFailure(error: error))
         } catch {
-            return fail(ConnectionFailure(error: SessionError(.internal, "The socket cannot be waited for: \(error).")))
+            fail(ConnectionFailure(error: SessionError(.internal, "The socket cannot be waited for: \(error).")))
         }
-        proceed()
     }
 
-    override func ready(_ readiness: Readiness) { proceed() }
-
-    private func proceed() {
-        guard let ssl, !isOver else { return }
-        loop.noteWork(.handshake)
-        isInHandshake = true
-        let step = HandshakeStep.next(ssl)
-        isInHandshake = false
-        // A hook that was asked for a client certificate may have ended the task, and this attempt with it.
-        guard !isOver else { return closeSocket() }
-        switch step {
-        case .complete: conclude(ssl)
-        case .needs(let readiness): loop.modify(descriptor, readiness)
-        case .failed(let code): handshakeDidFail(code)
+    private func handshakeDidEnd(_ ssl: OpaquePointer, _ outcome: TLSClientHandshake.Outcome) {
+        handshake = nil
+        switch outcome {
+        case .complete:
+            self.ssl = ssl
+            conclude(ssl)
+        case .failed(let fault):
+            handshakeDidFail(fault)
         }
     }
 
     private func conclude(_ ssl: OpaquePointer) {
         measured.secureConnectionEnd = elapsed
         measured.connectEnd = measured.secureConnectionEnd
-        loop.unregister(descriptor)
         guard let trust = TLSVerification.evaluation(of: ssl), let peer else {
             return fail(
                 ConnectionFailure(
@@ -398,10 +402,9 @@ final class ConnectionAttempt: EventHandler {
         )
     }
 
-    private func handshakeDidFail(_ code: Int32) {
+    private func handshakeDidFail(_ fault: TLSFault) {
         measured.secureConnectionEnd = elapsed
         measured.connectEnd = measured.secureConnectionEnd
-        let fault = TLSFault(draining: code)
         let trust = verification?.lastTrust
         if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
         guard !isOver else { return }
@@ -436,7 +439,7 @@ final class ConnectionAttempt: EventHandler {
         makeNote?(evaluation, loop.freshWallClock / 1_000_000) ?? []
     }
 
-    fileprivate func identityAnswer() -> HandshakeIdentity {
+    private func identityAnswer() -> HandshakeIdentity {
         guard !isOver, let owner else { return .refuse }
         switch owner.attemptNeedsClientIdentity(self) {
         case .none: return .none
@@ -470,32 +473,20 @@ final class ConnectionAttempt: EventHandler {
     }
 
     private func closeSocket() {
-        guard descriptor >= 0, !isInHandshake else { return }
+        guard descriptor >= 0 else { return }
         noteTunnel()
-        tunnel?.cancel()
+        var isOwner = tunnel?.cancel() ?? true
         tunnel = nil
-        loop.unregister(descriptor, of: self)
-        if let ssl {
-            // An alert that says why went out with the failed handshake; a connection that was given up says nothing.
-            SSL_free(ssl)
-        }
+        if let handshake { isOwner = handshake.abandon(link) }
+        handshake = nil
+        // An alert that says why went out with the failed handshake; a connection that was given up says nothing.
+        if let ssl { SSL_free(ssl) }
         ssl = nil
         // Behind the origin's `SSL`, which goes through it.
         link = nil
-        close(descriptor)
+        if isOwner { close(descriptor) }
         descriptor = -1
     }
 
     private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
-}
-
-/// Asks the owner of an attempt for a client certificate, as long as the attempt is there.
-///
-/// `@unchecked Sendable`: OpenSSL calls it on the attempt's loop alone.
-private final class IdentityRequest: @unchecked Sendable {
-    private weak var attempt: ConnectionAttempt?
-
-    init(_ attempt: ConnectionAttempt) { self.attempt = attempt }
-
-    var answer: HandshakeIdentity { attempt?.identityAnswer() ?? .refuse }
 }

@@ -31,27 +31,6 @@ final class ProxyLink {
     }
 }
 
-/// One step of a client's handshake on a non-blocking socket.
-enum HandshakeStep {
-    case complete
-    case needs(Readiness)
-    /// With `errno`; the rest is in OpenSSL's queue.
-    case failed(Int32)
-
-    static func next(_ ssl: OpaquePointer) -> HandshakeStep {
-        pinproxy_clear_errors()
-        errno = 0
-        let result = SSL_do_handshake(ssl)
-        let code = errno
-        guard result != 1 else { return .complete }
-        switch SSL_get_error(ssl, result) {
-        case SSL_ERROR_WANT_READ: return .needs(.readable)
-        case SSL_ERROR_WANT_WRITE: return .needs(.writable)
-        default: return .failed(code)
-        }
-    }
-}
-
 /// The result of one call on TLS or on a socket.
 private enum Transfer {
     case bytes(Int)
@@ -128,7 +107,8 @@ final class ProxyTunnel: EventHandler {
     private let makeNote: (TrustEvaluation) -> [UInt8]
     private let didEvaluate: (ConnectionTrust) -> Void
     private let didEnd: (Outcome) -> Void
-    /// TLS to the proxy in the handshake. nil when there is a link, which owns it then.
+    private var handshake: TLSClientHandshake?
+    /// TLS to the proxy after its handshake. nil when there is a link, which owns it then.
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
     private var link: ProxyLink?
@@ -166,53 +146,79 @@ final class ProxyTunnel: EventHandler {
         reader = HTTP1ResponseReader(limits: limits)
     }
 
-    deinit { cancel() }
+    deinit { _ = cancel() }
 
     /// Begins.
     func start(_ context: TLSClientContext) throws(SessionError) {
-        if let proxy {
-            handshakeStart = loop.freshNow
-            // A client certificate for the proxy is that of its pin file.
-            let made = try context.makeConnection(to: proxy, through: .socket(descriptor), offering: [.http1]) { .none }
-            (ssl, verification) = made
-        } else {
-            writeRequest()
-        }
         do {
-            try loop.register(descriptor, .writable, self)
+            if let proxy {
+                try shakeHands(with: proxy, context)
+            } else {
+                writeRequest()
+                try loop.register(descriptor, .writable, self)
+            }
+        } catch let error as SessionError {
+            throw error
         } catch {
             throw SessionError(.internal, "The socket cannot be waited for: \(error).")
         }
     }
 
-    /// Gives the tunnel up; nothing is called any more. The socket stays open.
-    func cancel() {
-        guard !isOver else { return }
-        letGo()
-    }
+    /// Gives the tunnel up; nothing is called any more.
+    ///
+    /// - Returns: whether the socket stays the caller's. Otherwise a step of the handshake has it, and closes it at its end.
+    func cancel() -> Bool { isOver || letGo() }
 
     /// Waits for the socket no longer, and frees a TLS whose proxy was not accepted.
-    private func letGo() {
+    private func letGo() -> Bool {
         isOver = true
+        let isOwner = handshake?.abandon(nil) ?? true
+        handshake = nil
         loop.unregister(descriptor, of: self)
         if let ssl { SSL_free(ssl) }
         ssl = nil
         link = nil
+        return isOwner
     }
 
     override func ready(_ readiness: Readiness) {
-        loop.noteWork(ssl == nil ? .dial : .handshake)
-        if let ssl { shakeHands(ssl) }
-        if ssl == nil { exchange() }
+        loop.noteWork(.dial)
+        exchange()
     }
 
     // MARK: TLS
 
-    private func shakeHands(_ ssl: OpaquePointer) {
-        switch HandshakeStep.next(ssl) {
-        case .needs(let readiness): loop.modify(descriptor, readiness)
-        case .failed(let code): handshakeDidFail(code)
-        case .complete: conclude(ssl)
+    private func shakeHands(with proxy: Endpoint, _ context: TLSClientContext) throws {
+        handshakeStart = loop.freshNow
+        // A client certificate for the proxy is that of its pin file.
+        let (ssl, verification) = try context.makeConnection(
+            to: proxy,
+            through: .socket(descriptor),
+            offering: [.http1]
+        ) { .none }
+        self.verification = verification
+        let handshake = TLSClientHandshake(
+            ssl,
+            on: descriptor,
+            loop: loop,
+            threads: context.threads,
+            party: proxy.party,
+            decision: HandshakeDecision(),
+            decide: { .none },
+            didEnd: { [unowned self] in handshakeDidEnd(ssl, $0) }
+        )
+        self.handshake = handshake
+        try handshake.start()
+    }
+
+    private func handshakeDidEnd(_ ssl: OpaquePointer, _ outcome: TLSClientHandshake.Outcome) {
+        handshake = nil
+        switch outcome {
+        case .complete:
+            self.ssl = ssl
+            conclude(ssl)
+        case .failed(let fault):
+            handshakeDidFail(fault)
         }
     }
 
@@ -237,11 +243,15 @@ final class ProxyTunnel: EventHandler {
         self.ssl = nil
         self.link = link
         writeRequest()
+        do {
+            try loop.register(descriptor, .writable, self)
+        } catch {
+            end(.failed(SessionError(.internal, "The socket cannot be waited for: \(error).")))
+        }
     }
 
-    private func handshakeDidFail(_ code: Int32) {
+    private func handshakeDidFail(_ fault: TLSFault) {
         handshakeEnd = loop.freshNow
-        let fault = TLSFault(draining: code)
         let trust = verification?.lastTrust
         if let trust {
             // An accepted chain proves nothing without the proxy's proof of its key, which would have come next.
@@ -399,7 +409,8 @@ final class ProxyTunnel: EventHandler {
 
     private func end(_ outcome: Outcome) {
         guard !isOver else { return }
-        letGo()
+        // No step is on a thread when the tunnel ends by itself.
+        _ = letGo()
         didEnd(outcome)
     }
 

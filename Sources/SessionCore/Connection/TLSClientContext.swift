@@ -1,6 +1,7 @@
 import COpenSSL
 import CShims
 import HTTPCore
+import IOCore
 import ServerTrust
 
 /// The `SSL_CTX` of a session's connections: one for all hosts, because all that belongs to a host or to a handshake hangs on
@@ -13,8 +14,12 @@ final class TLSClientContext {
     /// second recv(2) for each four.
     private static let readAhead = 4 * (16_384 + 1 + 16 + 5) + 3
 
+    /// Where the steps of handshakes are made.
+    let threads: FairThreads
+
     /// - Throws: `internal` when OpenSSL refuses a setting.
-    init() throws(SessionError) {
+    init(threads: FairThreads) throws(SessionError) {
+        self.threads = threads
         guard let context = SSL_CTX_new(TLS_client_method()) else {
             throw SessionError(.internal, "OpenSSL has no memory for a context.")
         }

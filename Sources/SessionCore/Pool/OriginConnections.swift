@@ -63,7 +63,7 @@ final class OriginConnections: EndOfTurnHandler {
         poolSize = configuration.connectionPoolSize
         dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
         makeNote = configuration.connectionNote
-        context = try TLSClientContext()
+        context = try TLSClientContext(threads: configuration.handshakes)
         super.init()
         idleTimer.whenDue { [unowned self] in closeAged() }
         retirementTimer.whenDue { [unowned self] in closeSomeIdle() }

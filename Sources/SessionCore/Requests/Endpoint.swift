@@ -37,6 +37,13 @@ public final class Endpoint: Sendable {
     /// The generation of the snapshot that this belongs to.
     public let generation: UInt64
     package let timeouts: TaskTimeouts
+    /// A number for host and port, by which the threads for handshakes tell origins apart.
+    var party: UInt64 {
+        var hasher = Hasher()
+        hasher.combine(host)
+        hasher.combine(port)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
+    }
     /// Decides on each address before it is dialled; nil allows all.
     package let dialRule: (@Sendable (SocketAddress) -> DialRefusal?)?
     /// Where connections really go, when that is not the host.

@@ -24,6 +24,9 @@ public struct SessionConfiguration: Sendable {
     /// of tests.
     package var nameServers: String?
 
+    /// Where the steps of TLS handshakes are made.
+    package var handshakes = FairThreads.handshakes
+
     /// Makes `ConnectionInfo.note`, once for each connection, of the evaluation of its server and the seconds since 1970.
     package var connectionNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
 

@@ -57,6 +57,8 @@ final class InMemoryHandshake {
     private(set) var server: OpaquePointer
     private(set) var clientFinished = false
     private(set) var serverFinished = false
+    /// OpenSSL's words for the first failure of the client.
+    private(set) var clientError = ""
 
     /// Runs the handshake as far as possible.
     ///
@@ -104,6 +106,10 @@ final class InMemoryHandshake {
         if let session { SSL_set_session(client, session) }
         for _ in 0..<50 where !(clientFinished && serverFinished) {
             clientFinished = SSL_do_handshake(client) == 1
+            if !clientFinished, clientError.isEmpty {
+                let error = ERR_get_error()
+                if error != 0 { clientError = ERR_reason_error_string(error).map { String(cString: $0) } ?? "\(error)" }
+            }
             serverFinished = SSL_do_handshake(server) == 1
         }
         ERR_clear_error()

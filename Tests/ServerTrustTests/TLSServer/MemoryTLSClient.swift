@@ -17,6 +17,9 @@ final class MemoryTLSClient {
         var identity: Identity?
         var greatestVersion: Int32 = TLS1_3_VERSION
         var ciphers: String?
+        var groups: String?
+        /// Sent behind the certificate of `identity`.
+        var intermediates: [Certificate] = []
         /// Verifies the server with these, and `host` with them.
         var anchors: Certificate?
     }
@@ -27,11 +30,24 @@ final class MemoryTLSClient {
         SSL_CTX_set_security_level(context, 0)
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(options.greatestVersion), nil)
         if let ciphers = options.ciphers { SSL_CTX_set_cipher_list(context, ciphers) }
+        if let groups = options.groups {
+            var text = Array(groups.utf8CString)
+            SSL_CTX_ctrl(context, SSL_CTRL_SET_GROUPS_LIST, 0, &text)
+        }
         if let identity = options.identity {
             let certificate = identity.certificate.derBytes
             let key = identity.key.privateKeyDER
             SSL_CTX_use_certificate_ASN1(context, Int32(certificate.count), certificate)
             SSL_CTX_use_PrivateKey_ASN1(EVP_PKEY_EC, context, key, key.count)
+            for intermediate in options.intermediates {
+                let der = intermediate.derBytes
+                let copy = der.withUnsafeBufferPointer { bytes in
+                    var place = bytes.baseAddress
+                    return d2i_X509(nil, &place, bytes.count)
+                }
+                // The context takes the reference over (SSL_CTX_add_extra_chain_cert(3)).
+                SSL_CTX_ctrl(context, SSL_CTRL_EXTRA_CHAIN_CERT, 0, copy.map { UnsafeMutableRawPointer($0) })
+            }
         }
         if let anchors = options.anchors {
             let der = anchors.derBytes

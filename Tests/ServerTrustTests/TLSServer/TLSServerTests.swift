@@ -176,6 +176,48 @@ struct TLSServerTests {
         #expect(older.alert().contains("protocol version"))
     }
 
+    @Test(
+        "a client that has groups of a finite field alone is refused, and one that prefers them gets another",
+        arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
+    )
+    func restrictsGroups(version: Int32) throws {
+        for (groups, isAccepted) in [("ffdhe8192", false), ("ffdhe2048:X25519", true), ("P-521", true)] {
+            let client = try MemoryTLSClient(
+                try context(),
+                MemoryTLSClient.Options(greatestVersion: version, groups: groups)
+            )
+            #expect((client.shakeHands() == .bytes(0)) == isAccepted, "\(groups)")
+        }
+    }
+
+    @Test("a client's certificates are refused before they are decoded", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    func refusesCertificates(version: Int32) throws {
+        let authority = try TestPKI("clients").root
+        let identity = try CertificateBuilder.server(hosts: ["client"], validity: TestPKI.validity)
+            .identity(issuer: authority)
+        for count in [15, 16] {
+            var options = MemoryTLSClient.Options(identity: identity, greatestVersion: version)
+            options.intermediates = Array(repeating: authority.certificate, count: count)
+            let client = try MemoryTLSClient(
+                try context {
+                    $0.clientAuthorities = [authority.certificate]
+                    $0.requiresClientCertificate = false
+                },
+                options
+            )
+            let progress = client.shakeHands()
+            guard count > 15 else {
+                if case .failed(let error) = progress { #expect(!error.description.contains("more than 16")) }
+                continue
+            }
+            guard case .failed(let error) = progress else {
+                Issue.record("\(progress)")
+                continue
+            }
+            #expect(error.description.contains("more than 16 certificates"), "\(error)")
+        }
+    }
+
     @Test("no ticket is given, in neither version")
     func givesNoTickets() throws {
         for version in [TLS1_2_VERSION, TLS1_3_VERSION] {

@@ -1,0 +1,108 @@
+import Foundation
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+/// The steps of handshakes are made on other threads; whatever those do, the loop keeps its time, and frees what is its own.
+@Suite("TLS handshakes on threads")
+struct HandshakeThreadsTests {
+    /// Threads that are held by somebody's work until the gate is opened.
+    private final class HeldThreads {
+        let threads = FairThreads(name: "held", count: 2, nice: 0)
+        let gate = Gate()
+
+        init() throws {
+            let begun = Latch(count: 2)
+            for party in 1...2 as ClosedRange<UInt64> {
+                let isTaken = threads.submit(for: party) { [gate] in
+                    begun.countDown()
+                    try? gate.pass()
+                }
+                try #require(isTaken)
+            }
+            begun.wait()
+        }
+
+        deinit {
+            gate.open()
+            threads.stop()
+        }
+
+        var configuration: SessionConfiguration {
+            var configuration = SessionConfiguration()
+            configuration.handshakes = threads
+            return configuration
+        }
+    }
+
+
+    @Test("timeouts.connect ends the wait although no thread is free, and the request never leaves")
+    func timeout() throws {
+        let held = try HeldThreads()
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let session = try TestSession(held.configuration)
+        var timeouts = TaskTimeouts()
+        timeouts.connect = .milliseconds(100)
+        let delegate = RecordingDelegate()
+        try session.start(delegate, TestSession.endpoint(port: origin.port, timeouts: timeouts))
+        try session.finish(delegate)
+        #expect(delegate.error?.code == .connectTimeout)
+        #expect(origin.requests.isEmpty)
+        // With free threads the same session reaches it.
+        held.gate.open()
+        #expect(try session.get(TestSession.endpoint(port: origin.port)).body == Array("/".utf8))
+    }
+
+    @Test("a task that is cancelled while a thread has its handshake leaves the socket to the thread, which closes it")
+    func cancelled() throws {
+        let held = try HeldThreads()
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let session = try TestSession(held.configuration)
+        let delegate = RecordingDelegate()
+        let task = try session.start(delegate, TestSession.endpoint(port: origin.port))
+        try session.run(until: "the step to wait for a thread") { !held.threads.hasNoWaiting }
+        task.cancel()
+        try session.finish(delegate)
+        #expect(delegate.error?.code == .cancelled)
+        #expect(origin.connections.first?.isClosed == false)
+        held.gate.open()
+        // The origin sees the end of the connection, which only the step's end brings about.
+        try session.run(until: "the connection to end") { origin.connections.first?.isClosed == true }
+        #expect(origin.requests.isEmpty)
+    }
+
+    @Test("a session that ends while a thread has a handshake leaves nothing open")
+    func endOfSession() throws {
+        let held = try HeldThreads()
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        do {
+            let session = try TestSession(held.configuration)
+            try session.start(RecordingDelegate(), TestSession.endpoint(port: origin.port))
+            try session.run(until: "the step to wait for a thread") { !held.threads.hasNoWaiting }
+        }
+        held.gate.open()
+        try Patience.poll(for: "the connection to end") { origin.connections.first?.isClosed == true ? true : nil }
+        #expect(origin.requests.isEmpty)
+    }
+
+    @Test("an origin that holds all of its threads leaves another origin's handshake a thread")
+    func otherOrigin() throws {
+        let threads = FairThreads(name: "fair", count: 2, nice: 0)
+        let gate = Gate()
+        defer {
+            gate.open()
+            threads.stop()
+        }
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let endpoint = try TestSession.endpoint("other.example.com", port: origin.port)
+        for _ in 0..<8 { #expect(threads.submit(for: endpoint.party) { try? gate.pass() }) }
+        var configuration = SessionConfiguration()
+        configuration.handshakes = threads
+        let session = try TestSession(configuration)
+        #expect(try session.get(TestSession.endpoint(port: origin.port)).error == nil)
+    }
+}
