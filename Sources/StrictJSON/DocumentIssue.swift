@@ -15,11 +15,14 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     /// A stable name for warnings that programs may want to recognise: `pin_set_expiry`.
     public var code: String?
 
+    /// The number of issues that this one stands for, as the last of an `IssueList`; 0 for an ordinary one.
+    package var others = 0
+
     /// The code of the warning that a pin set ends within `PinFile.expirationNotice`.
     public static let pinSetExpiry = "pin_set_expiry"
 
     /// Makes an issue; line and column are given together or not at all. Characters of message and remedy that would disturb a
-    /// line of a terminal or a log become U+FFFD: values and paths of the document may have any.
+    /// line of a terminal or a log become U+FFFD, and long texts are cut: values and paths of the document may have any.
     public init(
         file: String,
         pointer: String = "",
@@ -29,12 +32,15 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
         column: Int? = nil
     ) {
         self.file = file
-        self.pointer = pointer
-        self.message = message.legible
-        self.remedy = remedy.legible
+        self.pointer = LegibleText.cut(pointer, at: Self.longest)
+        self.message = LegibleText.cut(message, at: Self.longest).legible
+        self.remedy = LegibleText.cut(remedy, at: Self.longest).legible
         self.line = line
         self.column = column
     }
+
+    /// The largest number of Unicode scalars of each text.
+    private static let longest = 2000
 
     /// `FILE: /json/pointer: message (remedy; line 3, column 7)`.
     public var description: String {
@@ -67,10 +73,11 @@ public struct DocumentIssues: Error, Sendable, CustomStringConvertible {
 
 /// The JSON pointers of issues (RFC 6901).
 package enum JSONPointer {
-    /// The pointer to a member of the object at `parent`.
+    /// The pointer to a member of the object at `parent`. A long name is cut: every pointer below repeats it.
     package static func member(_ name: String, of parent: String) -> String {
         var text = parent + "/"
-        for scalar in name.unicodeScalars {
+        if name.utf8.count <= longest, name.utf8.allSatisfy(isPlain) { return text + name }
+        for scalar in LegibleText.cut(name, at: longest).unicodeScalars {
             switch scalar {
             case "~": text += "~0"
             case "/": text += "~1"
@@ -80,6 +87,13 @@ package enum JSONPointer {
             }
         }
         return text
+    }
+
+    /// The largest number of Unicode scalars of a name.
+    private static let longest = 128
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        (0x20..<0x7f).contains(byte) && byte != UInt8(ascii: "~") && byte != UInt8(ascii: "/")
     }
 
     /// The pointer to an element of the array at `parent`.

@@ -1,27 +1,37 @@
-/// Reads typed values from a `JSONDocument`, and collects all issues instead of stopping at the first.
+/// Reads typed values from a `JSONDocument`, and collects all issues instead of stopping at the first: a hundred with
+/// their texts, of more their number.
 ///
 /// Each document has one reader. A getter that finds a wrong type records an issue and returns `nil`, as for an absent
 /// key: continue with a default, and check `issues` at the end. `DocumentObject.finish()` reports keys that were never
 /// requested.
 package final class DocumentReader {
     package let file: String
-    package private(set) var issues: [DocumentIssue]
+    /// The issues in the order in which they were found.
+    package var issues: [DocumentIssue] { errorList.elements }
+    /// The issues in the order of the text.
+    package var issuesInOrder: [DocumentIssue] { errorList.inOrder }
+    /// The number of issues so far.
+    package var issueCount: Int { errorList.count }
     /// Warnings for every start, which do not prevent the use of the document.
-    package private(set) var warnings: [DocumentIssue] = []
+    package var warnings: [DocumentIssue] { warningList.elements }
+    /// The warnings in the order of the text.
+    package var warningsInOrder: [DocumentIssue] { warningList.inOrder }
+    private var errorList = IssueList()
+    private var warningList = IssueList("warnings")
     /// The document's value; `nil` when it could not be parsed (see the issues), and after `forget`.
     package private(set) var root: JSONValue?
 
     package init(_ document: JSONDocument) {
         file = document.file
-        issues = document.issues
         root = document.root
+        errorList.append(contentsOf: document.issues)
     }
 
     /// Makes a reader for a document that could not be loaded.
     package init(file: String, issue: DocumentIssue) {
         self.file = file
-        issues = [issue]
         root = nil
+        errorList.append(contentsOf: [issue])
     }
 
     /// The whole document, which must be an object.
@@ -33,34 +43,34 @@ package final class DocumentReader {
     /// Frees the document after it was read; issues and warnings stay.
     package func forget() { root = nil }
 
+    /// The texts are only made for an issue that is kept.
     package func report(
-        _ message: String,
-        remedy: String,
-        pointer: String = "",
+        _ message: @autoclosure () -> String,
+        remedy: @autoclosure () -> String,
+        pointer: @autoclosure () -> String = "",
         place: JSONValue.Place? = nil
     ) {
-        issues.append(issue(message, remedy, pointer, place))
+        errorList.append(issue(message(), remedy(), pointer(), place), of: file)
     }
 
     package func warn(
-        _ message: String,
-        remedy: String,
-        pointer: String = "",
+        _ message: @autoclosure () -> String,
+        remedy: @autoclosure () -> String,
+        pointer: @autoclosure () -> String = "",
         place: JSONValue.Place? = nil,
         code: String? = nil
     ) {
-        var warning = issue(message, remedy, pointer, place)
-        warning.code = code
-        warnings.append(warning)
+        warningList.append(issue(message(), remedy(), pointer(), place, code), of: file)
     }
 
     private func issue(
         _ message: String,
         _ remedy: String,
         _ pointer: String,
-        _ place: JSONValue.Place?
+        _ place: JSONValue.Place?,
+        _ code: String? = nil
     ) -> DocumentIssue {
-        DocumentIssue(
+        var issue = DocumentIssue(
             file: file,
             pointer: pointer,
             message: message,
@@ -68,6 +78,8 @@ package final class DocumentReader {
             line: place?.line,
             column: place?.column
         )
+        issue.code = code
+        return issue
     }
 }
 
@@ -83,12 +95,12 @@ package struct DocumentElement {
         self.reader = reader
     }
 
-    package func report(_ message: String, remedy: String) {
-        reader.report(message, remedy: remedy, pointer: pointer, place: value.place)
+    package func report(_ message: @autoclosure () -> String, remedy: @autoclosure () -> String) {
+        reader.report(message(), remedy: remedy(), pointer: pointer, place: value.place)
     }
 
-    package func warn(_ message: String, remedy: String, code: String? = nil) {
-        reader.warn(message, remedy: remedy, pointer: pointer, place: value.place, code: code)
+    package func warn(_ message: @autoclosure () -> String, remedy: @autoclosure () -> String, code: String? = nil) {
+        reader.warn(message(), remedy: remedy(), pointer: pointer, place: value.place, code: code)
     }
 
     package func string() -> String? {
@@ -138,11 +150,17 @@ package struct DocumentElement {
     ) -> Choice? where Choice: RawRepresentable<String> & CaseIterable {
         guard let text = string() else { return nil }
         if let choice = Choice(rawValue: text) { return choice }
-        let known = Choice.allCases.map(\.rawValue)
-        let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
-        let remedy = Spelling.nearest(to: text, among: known).map { "did you mean \"\($0)\"? Known: \(listed)" }
-        report("unknown value \"\(LegibleText.excerpt(text))\"", remedy: remedy ?? "write one of \(listed)")
+        report(
+            "unknown value \"\(LegibleText.excerpt(text))\"",
+            remedy: Self.remedy(text, Choice.allCases.map(\.rawValue))
+        )
         return nil
+    }
+
+    private static func remedy(_ text: String, _ known: [String]) -> String {
+        let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
+        return Spelling.nearest(to: text, among: known).map { "did you mean \"\($0)\"? Known: \(listed)" }
+            ?? "write one of \(listed)"
     }
 
     private static func shown(_ range: ClosedRange<Int>) -> String {
@@ -162,10 +180,23 @@ package final class DocumentObject {
     package let element: DocumentElement
     private let members: [JSONValue.Member]
     private var known: [String] = []
+    /// The first member of each name in a large object, where a search for each key would take long.
+    private let places: [String: Int]
+
+    /// An object with more members has a table of them.
+    private static let searchedMembers = 64
 
     init(element: DocumentElement, members: [JSONValue.Member]) {
         self.element = element
         self.members = members
+        guard members.count > Self.searchedMembers else {
+            places = [:]
+            return
+        }
+        places = Dictionary(
+            members.enumerated().map { ($0.element.name, $0.offset) },
+            uniquingKeysWith: { old, _ in old }
+        )
     }
 
     package var pointer: String { element.pointer }
@@ -174,9 +205,17 @@ package final class DocumentObject {
     /// The value of a key, which becomes a known key.
     package subscript(_ key: String) -> DocumentElement? {
         if !known.contains(key) { known.append(key) }
-        // Compared by bytes, because Swift's own comparison treats canonically equivalent names as equal.
-        guard let member = members.first(where: { $0.name.utf8.elementsEqual(key.utf8) }) else { return nil }
+        guard let member = member(key) else { return nil }
         return DocumentElement(value: member.value, pointer: JSONPointer.member(key, of: pointer), reader: reader)
+    }
+
+    /// Names are compared by bytes, because Swift's own comparison treats canonically equivalent ones as equal.
+    private func member(_ key: String) -> JSONValue.Member? {
+        guard members.count > Self.searchedMembers else {
+            return members.first { $0.name.utf8.elementsEqual(key.utf8) }
+        }
+        guard let place = places[key], members[place].name.utf8.elementsEqual(key.utf8) else { return nil }
+        return members[place]
     }
 
     /// Whether the key exists; it becomes a known key.
@@ -211,20 +250,23 @@ package final class DocumentObject {
     ///
     /// - Parameter move: the remedy for a key that belongs elsewhere in the document; nil for any other.
     package func finish(move: (String) -> String? = { _ in nil }) {
+        let known = Set(known)
         var reported: Set<String> = []
-        for member in members
-        where !known.contains(where: { $0.utf8.elementsEqual(member.name.utf8) })
-            && reported.insert(member.name).inserted
-        {
-            let guess = Spelling.nearest(to: member.name, among: known)
-            let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
+        for member in members where !(known.contains(member.name) && isKnown(member.name)) {
+            guard reported.insert(member.name).inserted else { continue }
             reader.report(
                 "unknown key \"\(LegibleText.excerpt(member.name))\"",
-                remedy: move(member.name) ?? guess.map { "did you mean \"\($0)\"?" }
-                    ?? "take it out; known here: \(listed)",
+                remedy: move(member.name) ?? remedy(member.name),
                 pointer: JSONPointer.member(member.name, of: pointer),
                 place: member.namePlace
             )
         }
+    }
+
+    private func isKnown(_ name: String) -> Bool { known.contains { $0.utf8.elementsEqual(name.utf8) } }
+
+    private func remedy(_ name: String) -> String {
+        if let guess = Spelling.nearest(to: name, among: known) { return "did you mean \"\(guess)\"?" }
+        return "take it out; known here: " + known.map { "\"\($0)\"" }.joined(separator: ", ")
     }
 }

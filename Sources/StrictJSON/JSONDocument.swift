@@ -9,7 +9,7 @@ package struct JSONDocument: Sendable {
     /// The longest accepted text, in bytes.
     package static let maximumBytes = 16 << 20
     /// The number of issues after which the rest of the text is ignored.
-    package static let maximumIssues = 200
+    package static let maximumIssues = IssueList.most
 
     package let file: String
     /// The value; `nil` when the text was incomplete.

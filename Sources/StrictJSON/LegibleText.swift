@@ -23,9 +23,13 @@ extension String {
 
 package enum LegibleText {
     /// External text, truncated to a length that fits a message, without characters that would disturb its line.
-    package static func excerpt(_ text: String) -> String {
-        let start = text.unicodeScalars.prefix(60)
-        let cut = start.endIndex == text.unicodeScalars.endIndex ? "" : "…"
-        return String(String.UnicodeScalarView(start)).legible + cut
+    package static func excerpt(_ text: String) -> String { cut(text, at: 60).legible }
+
+    /// The first Unicode scalars of a text, with `…` when there are more.
+    package static func cut(_ text: String, at length: Int) -> String {
+        guard text.utf8.count > length else { return text }
+        let start = text.unicodeScalars.prefix(length)
+        guard start.endIndex != text.unicodeScalars.endIndex else { return text }
+        return String(String.UnicodeScalarView(start)) + "…"
     }
 }

@@ -63,4 +63,68 @@ struct DocumentReaderTests {
         #expect(try #require(reader.rootObject()).string("a") == nil)
         #expect(reader.issues.count == 1)
     }
+
+    @Test("of 200,000 unknown keys the first hundred are reported, and the number of the others")
+    func unknownKeysWithoutEnd() throws {
+        let keys = (0..<200_000).map { "\"unknown\($0)\":0" }.joined(separator: ",")
+        let reader = reader("{\(keys),\"b\":true}")
+        let root = try #require(reader.rootObject())
+        for index in 0..<40 { _ = root["known\(index)"] }
+        #expect(root.bool("b") == true)
+        root.finish()
+        #expect(reader.issueCount == 200_000 && reader.issues.total == 200_000)
+        #expect(reader.issues.count == 101 && reader.issuesInOrder.count == 101)
+        #expect(reader.issues.reduce(0) { $0 + $1.description.utf8.count } < 100_000)
+        #expect(
+            reader.issuesInOrder.last?.description
+                == "c.json: and 199900 more errors, which are not shown (mend those above first)"
+        )
+    }
+
+    @Test("of warnings and of wrong values, too, the first hundred are kept")
+    func wrongValuesWithoutEnd() throws {
+        let reader = reader("[" + String(repeating: "1,", count: 999) + "1]")
+        let root = DocumentElement(value: try #require(reader.root), pointer: "", reader: reader)
+        #expect(root.strings() == [])
+        for _ in 0..<1_000 { root.warn("odd", remedy: "", code: "c") }
+        #expect(reader.issues.count == 101 && reader.issues.total == 1_000)
+        #expect(reader.warnings.count == 101 && reader.warnings.total == 1_000 && reader.warnings[99].code == "c")
+        #expect(reader.warnings[100].message == "and 900 more warnings, which are not shown")
+    }
+
+    @Test("the issues of many documents are a hundred together")
+    func manyDocuments() {
+        let issues = (0..<60).map { DocumentIssue(file: "\($0)", message: "m", remedy: "") }
+        let joined = IssueList.joined([issues, IssueList.joined([issues, issues]), issues])
+        #expect(joined.count == 101 && joined.total == 240)
+        #expect(joined.last?.file == "40" && joined.last?.others == 140)
+        #expect(IssueList.joined([issues]) == issues && issues.total == 60)
+    }
+
+    @Test("the texts of an issue are cut, and a long name is not repeated for each value below it")
+    func longTexts() throws {
+        let name = String(repeating: "n", count: 100_000)
+        let reader = reader("{\"\(name)\":[" + String(repeating: "1,", count: 100_000) + "1]}")
+        let root = try #require(reader.rootObject())
+        #expect(root[name]?.strings() == [])
+        root[name]?.report(name, remedy: name)
+        let issue = DocumentIssue(file: "f", pointer: name, message: name, remedy: name)
+        for issue in reader.issues + [issue] { #expect(issue.description.utf8.count < 7_000) }
+        #expect(JSONPointer.member(name, of: "/a").utf8.count < 150)
+        #expect(JSONPointer.member("a~/b\n", of: "/a") == "/a/a~0~1b\u{fffd}")
+    }
+
+    @Test("in an object of many members, too, names are compared by bytes")
+    func namesByBytes() throws {
+        let many = (0..<100).map { "\"k\($0)\":0" }.joined(separator: ",")
+        for rest in ["", "," + many] {
+            // U+212A, the sign of Kelvin, is canonically equivalent to K.
+            let reader = reader("{\"\u{212a}ey\":1,\"b\":true\(rest)}")
+            let root = try #require(reader.rootObject())
+            #expect(root["Key"] == nil && root.bool("b") == true)
+            for index in 0..<100 { _ = root["k\(index)"] }
+            root.finish()
+            #expect(reader.issues.map(\.pointer) == ["/\u{212a}ey"])
+        }
+    }
 }

@@ -10,6 +10,7 @@ struct TokenFile: Sendable {
 
     init(_ bytes: [UInt8]) throws(PasswordFile.Fault) {
         let remedy = "write NAME:DIGEST, where DIGEST is of printf %s TOKEN | openssl dgst -sha256 -r"
+        var digests: Set<[UInt8]> = []
         for (number, line) in SecretLines(bytes) {
             guard let colon = line.lastIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
                 SecretLines.isName(Array(line[..<colon])),
@@ -21,7 +22,7 @@ struct TokenFile: Sendable {
                     remedy: remedy
                 )
             }
-            guard !tokens.contains(where: { $0.digest == digest }) else {
+            guard digests.insert(digest).inserted else {
                 throw PasswordFile.Fault(
                     line: number,
                     message: "a token for the second time",

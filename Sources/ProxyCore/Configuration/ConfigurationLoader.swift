@@ -10,7 +10,7 @@ package enum ConfigurationLoader {
     package struct Outcome: Sendable {
         /// Nil when there is any issue.
         package var snapshot: PolicySnapshot?
-        /// Every error of the configuration, its anchors and its pin files, in the order of files and lines.
+        /// The errors of the configuration, its anchors and its pin files, in the order of files and lines (`IssueList`).
         package var issues: [DocumentIssue]
         /// Facts that do not prevent the start but should be known; printed at every start.
         package var warnings: [DocumentIssue]
@@ -47,8 +47,8 @@ package enum ConfigurationLoader {
         loadAdminToken(read, into: &parts)
         loadAuthority(read, into: &parts)
 
-        let issues = inOrder(reader.issues) + pinIssues
-        let warnings = inOrder(reader.warnings) + pinWarnings
+        let issues = IssueList.joined([reader.issuesInOrder, pinIssues])
+        let warnings = IssueList.joined([reader.warningsInOrder, pinWarnings], "warnings")
         guard issues.isEmpty, anchors != nil, pinnedDomains != nil else {
             return Outcome(snapshot: nil, issues: issues, warnings: warnings)
         }
@@ -93,7 +93,7 @@ package enum ConfigurationLoader {
     ) -> (domains: PinnedDomains?, issues: [DocumentIssue], warnings: [DocumentIssue]) {
         guard let folder = read.pins else {
             // A folder that could not be read as a path has its issue already.
-            if read.configuration.pins == nil, read.reader.issues.isEmpty {
+            if read.configuration.pins == nil, read.reader.issueCount == 0 {
                 read.reader.warn(
                     "no host is pinned: the configuration names no folder of pin files",
                     remedy: "add \"pins\": \"pins\" and a pin file"
@@ -151,12 +151,5 @@ package enum ConfigurationLoader {
                 remedy: "pin the host\(pinnedDomains.names(host) ? " on that port" : ""), or let unpinnedHosts be allow"
             )
         }
-    }
-
-    private static func inOrder(_ issues: [DocumentIssue]) -> [DocumentIssue] {
-        issues.enumerated().sorted { left, right in
-            (left.element.line ?? 0, left.element.column ?? 0, left.offset)
-                < (right.element.line ?? 0, right.element.column ?? 0, right.offset)
-        }.map(\.element)
     }
 }

@@ -26,12 +26,12 @@ struct DomainReader {
 
     /// The domain if it is valid; every issue is added to the document's reader.
     mutating func read() -> PinnedDomains.Domain? {
-        let issues = object.reader.issues.count
+        let issues = object.reader.issueCount
         let includeSubdomains = readIncludeSubdomains()
         _ = object.string("comment")
         if object.bool("excludeFromParentPolicy") ?? false {
             checkNothingElse()
-            guard object.reader.issues.count == issues, let host else { return nil }
+            guard object.reader.issueCount == issues, let host else { return nil }
             return domain(host, includeSubdomains, ports: nil, policy: nil)
         }
         configuration.domain = host
@@ -46,7 +46,7 @@ struct DomainReader {
         readReports()
         object.finish()
         reportFaults()
-        guard object.reader.issues.count == issues, let host else { return nil }
+        guard object.reader.issueCount == issues, let host else { return nil }
         do {
             let policy = try SecurityPolicy(configuration)
             warn(policy)
@@ -105,9 +105,10 @@ struct DomainReader {
             element.report("an empty list covers no port", remedy: "name a port, or take \"ports\" out to cover all")
         }
         var ports: [UInt16] = []
+        var listed: Set<UInt16> = []
         for element in elements {
             guard let port = element.int(in: 1...65_535).map({ UInt16($0) }) else { continue }
-            if ports.contains(port) {
+            if !listed.insert(port).inserted {
                 element.report("port \(port) stands in the list already", remedy: "keep one of the two")
             }
             ports.append(port)
@@ -155,6 +156,7 @@ struct DomainReader {
             incomplete.insert(key)
             return
         }
+        var pinned: Set<[UInt8]> = []
         for element in elements {
             guard let bytes = element.fileContents(),
                 let certificates = element.reported({ () throws(CertificateFault) in
@@ -165,7 +167,7 @@ struct DomainReader {
                 continue
             }
             for certificate in certificates {
-                if configuration.pinnedCertificates.contains(where: { $0.isSame(as: certificate) }) {
+                if !pinned.insert(SecretDigest.sha256(certificate.derBytes)).inserted {
                     element.report(
                         "the certificate \"\(certificate.subject)\" is pinned already",
                         remedy: "keep one of the two"
@@ -222,12 +224,12 @@ struct DomainReader {
 
     private mutating func readRevocation() {
         guard let revocation = object.object("revocation") else { return }
-        let issues = revocation.reader.issues.count
+        let issues = revocation.reader.issueCount
         configuration.revocationScope = revocation["crlScope"]?.choice() ?? .leaf
         configuration.requiresStaple = revocation.bool("requireStaple") ?? false
         let files = revocation.elements("crlFiles") ?? []
         revocation.finish()
-        if files.isEmpty, !revocation.has("requireStaple"), revocation.reader.issues.count == issues {
+        if files.isEmpty, !revocation.has("requireStaple"), revocation.reader.issueCount == issues {
             revocation.element.report(
                 "it checks nothing: there is no list under crlFiles, and no staple is asked for",
                 remedy: "name crlFiles, set \"requireStaple\" to true, or take \"revocation\" out"
@@ -250,9 +252,10 @@ struct DomainReader {
 
     private mutating func readReports() {
         guard let elements = object.elements("reportUris") else { return }
+        var listed: Set<ReportURI> = []
         for element in elements {
             guard let uri = element.reportURI() else { continue }
-            if configuration.reportUris.contains(uri) {
+            if !listed.insert(uri).inserted {
                 element.report("the URI stands in the list already", remedy: "keep one of the two")
             }
             configuration.reportUris.append(uri)

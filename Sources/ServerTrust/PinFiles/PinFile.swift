@@ -123,11 +123,11 @@ public enum PinFile {
             return reader
         }
         collection.destinations.reportLoops(in: collection.domains)
-        let issues = folderIssues + readers.flatMap(\.issues)
+        let issues = IssueList.joined([folderIssues] + readers.map(\.issues))
         guard issues.isEmpty else { throw DocumentIssues(issues) }
         return Loaded(
             domains: collection.domains,
-            warnings: warnings + readers.flatMap(\.warnings),
+            warnings: IssueList.joined([warnings] + readers.map(\.warnings), "warnings"),
             files: readers.map(\.file)
         )
     }

@@ -60,7 +60,7 @@ package enum TrustAnchorReader {
         let usesSystem = system.map { $0.bool() } ?? true
         let files = object.elements("files") ?? []
         object.finish()
-        let issues = element.reader.issues.count
+        let issues = element.reader.issueCount
         let paths = files.compactMap { file -> String? in
             guard let bytes = file.fileContents(),
                 file.reported({ () throws(CertificateFault) in try Certificate.certificates(in: bytes) }) != nil,
@@ -68,7 +68,7 @@ package enum TrustAnchorReader {
             else { return nil }
             return element.reader.resolve(path: path)
         }
-        guard let usesSystem, paths.count == files.count, element.reader.issues.count == issues else { return nil }
+        guard let usesSystem, paths.count == files.count, element.reader.issueCount == issues else { return nil }
         if !usesSystem, paths.isEmpty, !mayBeEmpty {
             element.report(
                 "no trust anchor at all: every server would be refused",

@@ -129,13 +129,18 @@ extension SecurityPolicy {
 
         private func checkPinLists(_ fault: Report) {
             for (name, list) in [("pins", pins), ("forbiddenPins", forbiddenPins)] {
-                for (index, pin) in list.enumerated()
-                where list[..<index].contains(where: { $0.key == pin.key && $0.scope == pin.scope }) {
-                    fault("\(name)/\(index)", "the pin stands in the list already", "keep one of the two")
+                var scopes: [PublicKeyPin: [Pin.Scope]] = [:]
+                for (index, pin) in list.enumerated() {
+                    if scopes[pin.key]?.contains(pin.scope) == true {
+                        fault("\(name)/\(index)", "the pin stands in the list already", "keep one of the two")
+                    } else {
+                        scopes[pin.key, default: []].append(pin.scope)
+                    }
                 }
             }
+            let forbidden = Set(forbiddenPins.map(\.key))
             for (index, pin) in pins.enumerated() {
-                if forbiddenPins.contains(where: { $0.key == pin.key }) {
+                if forbidden.contains(pin.key) {
                     fault("pins/\(index)", "the pin is a forbidden one too", "take it out of one of the lists")
                 }
                 if !validatesDomainName, pin.scope == .ca {
@@ -147,7 +152,7 @@ extension SecurityPolicy {
                 }
             }
             for (index, certificate) in pinnedCertificates.enumerated()
-            where forbiddenPins.contains(where: { $0.key == certificate.publicKeyPin }) {
+            where forbidden.contains(certificate.publicKeyPin) {
                 fault("pinnedCertificates/\(index)", "its key is a forbidden one", "take it out of one of the lists")
             }
         }

@@ -27,7 +27,7 @@ final class PinFileSet {
             pinned = try PinFile.load(path: path, at: Clock.realtime / 1_000_000).domains
         } catch {
             Output.error(error.issues.map { "\($0)\n" }.joined())
-            let count = error.issues.count
+            let count = error.issues.total
             throw CommandFailure(.badConfiguration, "\(count == 1 ? "1 error" : "\(count) errors") in the pin files")
         }
         domains = pinned.domains.sorted { $0.host.description < $1.host.description }

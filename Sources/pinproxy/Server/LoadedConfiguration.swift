@@ -20,7 +20,7 @@ enum LoadedConfiguration {
         guard let snapshot = outcome.snapshot else {
             Output.error(outcome.issues.map { "\($0)\n" }.joined())
             show(outcome.warnings)
-            let count = outcome.issues.count
+            let count = outcome.issues.total
             throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
         }
         return (snapshot, outcome)
