@@ -43,6 +43,22 @@ struct CacheControlTests {
         #expect(try control("only-if-cached, no-transform").onlyIfCached)
     }
 
+    @Test("5.2.2.4 and 5.2.2.7: no-cache and private that name more than 64 fields concern the whole response")
+    func manyNames() throws {
+        func names(_ range: ClosedRange<Int>) -> String { range.map { "X\($0)" }.joined(separator: ", ") }
+        #expect(try control("private=\"\(names(1...64))\"").isPrivate == .fields((1...64).map { "x\($0)" }))
+        #expect(try control("private=\"\(names(1...65))\"").isPrivate == .wholeResponse)
+        #expect(
+            try control("no-cache=\"\(names(1...40))\"", "no-cache=\"\(names(41...65))\"").noCache == .wholeResponse
+        )
+        var fields = HeaderFields()
+        // Joining the names of each line with all before it would take minutes.
+        for line in 0..<5_000 {
+            try fields.append(name: "Cache-Control", value: "private=\"\(names(line * 9...line * 9 + 8))\"")
+        }
+        #expect(CacheControl(fields).isPrivate == .wholeResponse)
+    }
+
     @Test("5.2.2: the directives of responses")
     func responseDirectives() throws {
         let control = try control(

@@ -72,6 +72,40 @@ struct SelectingFieldsTests {
         #expect(alone.matches(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
     }
 
+    @Test("a Vary of more than 64 names counts as *, also when a validation brings it")
+    func tooManyNames() throws {
+        let names = (1...65).map { "X\($0)" }
+        let few = try HeaderFields("Vary", (names.dropLast() + ["", ""]).joined(separator: ","))
+        #expect(SelectingFields.names(few).count == 64)
+        #expect(try matches(names.dropLast().joined(separator: ","), [("X1", "a")], [("X1", "a")]))
+        let many = try HeaderFields("Vary", names.joined(separator: ","))
+        #expect(SelectingFields.names(many).count == 65)
+        let stored = try Stage.stored([]).updated(
+            by: many,
+            to: try Stage.request(),
+            requestTime: Stage.now,
+            responseTime: Stage.now,
+            Stage.shared
+        )
+        #expect(!stored.matches(try Stage.request(), under: Stage.digest, Stage.shared))
+        // Only the first members are looked at: a list of a few names again and again would cost each its search.
+        let again = try HeaderFields(
+            "Vary",
+            (names.dropLast() + Array(repeating: "X1", count: 50_000)).joined(separator: ",")
+        )
+        #expect(SelectingFields.names(again).count > 64)
+    }
+
+    @Test("a long list is compared as it stands: its normal form would cost each variant more than it saves")
+    func longLists() throws {
+        let codings = (1...64).map { "c\($0)" }
+        func accept(_ codings: [String]) -> Stage.Pairs { [("Accept-Encoding", codings.joined(separator: ", "))] }
+        #expect(try matches("Accept-Encoding", accept(codings), accept(codings.reversed())))
+        let more = codings + ["c65"]
+        #expect(try matches("Accept-Encoding", accept(more), accept(more)))
+        #expect(try !matches("Accept-Encoding", accept(more), accept(more.reversed())))
+    }
+
     @Test("a response is not used under another policy than it was received under")
     func digest() throws {
         let stored = try Stage.stored([])

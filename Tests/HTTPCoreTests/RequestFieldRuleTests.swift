@@ -197,6 +197,19 @@ struct RequestFieldRuleTests {
         #expect(try accept(head("Connection: closed")).keepAlive)
     }
 
+    @Test(
+        "rule 44: Connection fields of more than 1,024 bytes are refused: each field of the head is looked up in them"
+    )
+    func rule44Length() throws {
+        func options(_ count: Int) -> String { String(repeating: "x,", count: count / 2) }
+        #expect(try accept(head("Connection: \(options(1024))")).connection.namesFields)
+        #expect(refuse(head("Connection: \(options(1026))")) == .connectionTooLong)
+        #expect(try accept(head("Connection: \(options(512))\r\nConnection: \(options(512))")).connection.namesFields)
+        #expect(refuse(head("Connection: \(options(512))\r\nConnection: close, \(options(512))")) == .connectionTooLong)
+        #expect(refuse(head("Connection: \(String(repeating: ",", count: 1025))")) == .connectionTooLong)
+        #expect(RequestFault.connectionTooLong.status == 400)
+    }
+
     @Test("rule 46: TRACE is 405, Max-Forwards is read where it is one number")
     func rule46() throws {
         #expect(refuse(head("A: b", method: "TRACE")) == .methodTrace)

@@ -153,6 +153,12 @@ struct ResponseHeadParserTests {
         #expect(parser.isInsideHead)
     }
 
+    @Test("Connection fields of more than 1,024 bytes are refused: each field of the head is looked up in them")
+    func connectionLength() {
+        #expect(fault("Connection: \(String(repeating: "x,", count: 512))") == nil)
+        #expect(fault("Connection: \(String(repeating: "x,", count: 512))x") == .connectionTooLong)
+    }
+
     @Test("every fault has a rule name of its own and a sentence")
     func faultsAreComplete() {
         var names: Set<String> = []

@@ -10,7 +10,8 @@ public struct CacheControl: Hashable, Sendable {
     public enum Scope: Hashable, Sendable {
         /// The response as a whole.
         case wholeResponse
-        /// These field names, in lower case.
+        /// These field names, in lower case; at most 64. A directive that names more counts as one about the whole
+        /// response.
         case fields([String])
 
         /// Whether the scope includes this field, given in lower case.
@@ -190,16 +191,23 @@ public struct CacheControl: Hashable, Sendable {
         var names: [String] = []
         var members = ListMembers()
         while let range = members.next(in: argument.span) {
-            if !range.isEmpty { names.append(String(decoding: argument[range].map(ASCII.lowercased), as: UTF8.self)) }
+            guard !range.isEmpty else { continue }
+            guard names.count < namesAtMost else { return .wholeResponse }
+            names.append(String(decoding: argument[range].map(ASCII.lowercased), as: UTF8.self))
         }
         return names.isEmpty ? .wholeResponse : .fields(names)
     }
 
     private static func merged(_ known: Scope?, _ scope: Scope) -> Scope {
         guard let known else { return scope }
-        guard case .fields(let left) = known, case .fields(let right) = scope else { return .wholeResponse }
+        guard case .fields(let left) = known, case .fields(let right) = scope,
+            left.count + right.count <= namesAtMost
+        else { return .wholeResponse }
         return .fields(left + right)
     }
+
+    /// Each field of a response is looked up among the names.
+    private static let namesAtMost = 64
 
     /// The text of an argument: a token unchanged, a quoted string without quotes and backslashes; nil for anything
     /// else.

@@ -43,6 +43,7 @@ public struct SelectingFields: Hashable, Sendable {
 
     /// Whether `request` has the same values.
     public func matches(_ request: HeaderFields) -> Bool {
+        guard fields.count <= Self.namesAtMost else { return false }
         for field in fields where Self.normalized(field.name, in: request) != field.value { return false }
         return true
     }
@@ -57,6 +58,8 @@ public struct SelectingFields: Hashable, Sendable {
 
     /// A Vary that names more fields counts as `*`: the comparison would cost more than it saves.
     static let namesAtMost = 64
+    /// The same for one that names fields again and again.
+    private static let varyMembersAtMost = 256
 
     /// Whether it holds secret values that must not be written to a disk.
     var hasSecrets: Bool {
@@ -67,7 +70,7 @@ public struct SelectingFields: Hashable, Sendable {
 
     private static let secretNames = ["authorization", "proxy-authorization", "cookie"].map { Array($0.utf8) }
 
-    /// The names that Vary lists, in lower case, sorted; at most one more than the limit.
+    /// The names that Vary lists, in lower case, sorted, each once; more than the limit for a list that is too long.
     static func names(_ response: HeaderFields) -> [[UInt8]] {
         var names: [[UInt8]] = []
         var place = response.first(.vary)
@@ -78,11 +81,13 @@ public struct SelectingFields: Hashable, Sendable {
                 guard !range.isEmpty else { continue }
                 var name = [UInt8](copying: value.extracting(range))
                 for index in name.indices { name[index] = ASCII.lowercased(name[index]) }
-                if names.count <= namesAtMost, !names.contains(name) { names.append(name) }
+                names.append(name)
+                // The rest is not read.
+                if names.count > varyMembersAtMost { return names }
             }
             place = response.next(.vary, after: index)
         }
-        return names.sorted { $0.lexicographicallyPrecedes($1) }
+        return Set(names).sorted { $0.lexicographicallyPrecedes($1) }
     }
 
     // MARK: - Normal form
@@ -92,18 +97,23 @@ public struct SelectingFields: Hashable, Sendable {
         let id = request.id(at: first)
         switch id {
         case .accept, .acceptEncoding, .acceptLanguage, .acceptCharset:
-            return normalizedList(id, request, first)
-        default:
-            var value: [UInt8] = []
-            for index in first..<request.count where request.name(at: index).equalsIgnoringCase(name.span) {
-                if index > first { value.append(", ") }
-                request.appendValue(at: index, to: &value)
-            }
-            return value
+            if let list = normalizedList(id, request, first) { return list }
+        default: break
         }
+        var value: [UInt8] = []
+        for index in first..<request.count where request.name(at: index).equalsIgnoringCase(name.span) {
+            if index > first { value.append(", ") }
+            request.appendValue(at: index, to: &value)
+        }
+        return value
     }
 
-    private static func normalizedList(_ id: FieldName, _ request: HeaderFields, _ first: Int) -> [UInt8] {
+    /// The number of members of a list that is brought into normal form: it is made for each variant that a request is
+    /// compared with. Longer lists stay as they are.
+    private static let membersAtMost = 64
+
+    /// - Returns: nil for a list with too many members.
+    private static func normalizedList(_ id: FieldName, _ request: HeaderFields, _ first: Int) -> [UInt8]? {
         var members: [[UInt8]] = []
         var place: Int? = first
         while let index = place {
@@ -111,6 +121,7 @@ public struct SelectingFields: Hashable, Sendable {
             var list = ListMembers()
             while let range = list.next(in: value) {
                 guard !range.isEmpty else { continue }
+                guard members.count < membersAtMost else { return nil }
                 members.append(normalizedMember(value.extracting(range), inLowerCase: id != .accept))
             }
             place = request.next(id, after: index)

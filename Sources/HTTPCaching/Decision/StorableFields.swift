@@ -17,28 +17,22 @@ enum StorableFields {
         var bytes = 0
         for index in 0..<response.count { bytes += response.line(at: index).count }
         kept.reserveCapacity(count: response.count, bytes: bytes)
-        for index in 0..<response.count where isKept(response, index, connection, control, options) {
+        let withheld = names(control.noCache) + (options.isShared ? names(control.isPrivate) : [])
+        for index in 0..<response.count {
+            if ownFields.contains(response.id(at: index)) || response.isHopByHop(at: index, connection) { continue }
+            if !withheld.isEmpty, isNamed(response.name(at: index), withheld) { continue }
             kept.append(contentsOf: response, at: index)
         }
         return kept
     }
 
-    private static func isKept(
-        _ response: HeaderFields,
-        _ index: Int,
-        _ connection: ConnectionOptions,
-        _ control: CacheControl,
-        _ options: CacheOptions
-    ) -> Bool {
-        if ownFields.contains(response.id(at: index)) || response.isHopByHop(at: index, connection) { return false }
-        if isNamed(response, index, by: control.noCache) { return false }
-        return !(options.isShared && isNamed(response, index, by: control.isPrivate))
+    private static func names(_ scope: CacheControl.Scope?) -> [[UInt8]] {
+        guard case .fields(let names)? = scope else { return [] }
+        return names.map { Array($0.utf8) }
     }
 
-    private static func isNamed(_ response: HeaderFields, _ index: Int, by scope: CacheControl.Scope?) -> Bool {
-        guard case .fields(let names)? = scope else { return false }
-        let name = response.name(at: index)
-        for text in names where name.equalsIgnoringCase(Array(text.utf8).span) { return true }
+    private static func isNamed(_ name: borrowing Span<UInt8>, _ names: [[UInt8]]) -> Bool {
+        for other in names where name.equalsIgnoringCase(other.span) { return true }
         return false
     }
 

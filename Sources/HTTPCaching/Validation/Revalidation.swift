@@ -35,11 +35,12 @@ public enum Revalidation {
         guard !tags.isEmpty || dated != nil else { return nil }
 
         var names: [[UInt8]] = tags.map(\.bytes)
+        var listed = Set(names)
         var wantsAny = false
         EntityTagList.forEach(in: request.fields, .ifNoneMatch) { member in
             switch member {
             case .any: wantsAny = true
-            case .tag(let tag): if !names.contains(tag.bytes) { names.append(tag.bytes) }
+            case .tag(let tag): if listed.insert(tag.bytes).inserted { names.append(tag.bytes) }
             }
         }
         var fields = request.fields

@@ -45,7 +45,7 @@ package struct RequestSection: Sendable {
         }
         if id == .cookie {
             // HTTP/2 splits Cookie for compression; elsewhere it is one field (RFC 9113, section 8.2.3).
-            cookie = cookie.map { $0 + [ASCII.semicolon, ASCII.space] } ?? []
+            if cookie == nil { cookie = [] } else { cookie?.append(contentsOf: [ASCII.semicolon, ASCII.space]) }
             cookie?.append(value)
             return true
         }

@@ -6,13 +6,25 @@ package struct ConnectionOptions: Hashable, Sendable {
     /// Whether it has options other than `close`, `keep-alive`, `upgrade` and `te`, which are then looked up as field
     /// names.
     package internal(set) var namesFields = false
+    /// Whether the fields together are longer than `longest`; the rest is not read then, and the message is refused.
+    package internal(set) var isTooLong = false
+
+    /// The longest that all Connection fields of a head may be, in bytes. Each field of the head is looked up in them, so
+    /// that their length costs its product with the number of fields; what programs send has some dozens of bytes.
+    package static let longest = 1024
 
     package init() {}
 
     package init(_ fields: borrowing HeaderFields) {
         var place = fields.first(.connection)
+        var length = 0
         while let index = place {
             let value = fields.value(at: index)
+            length += value.count
+            guard length <= Self.longest else {
+                isTooLong = true
+                return
+            }
             // Nearly every such field is this one.
             if value.count == 10, value.equalsIgnoringCase("keep-alive") {
                 keepAlive = true

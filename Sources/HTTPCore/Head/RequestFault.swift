@@ -9,7 +9,7 @@ package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
     case hostMissing, hostRepeated, hostFieldInvalid, hostDiffers
     // Fields.
     case spaceBeforeColon, foldedField, fieldNameInvalid, fieldWithoutColon, fieldValueInvalid, headTooLarge
-    case tooManyFields, underscoredFraming
+    case tooManyFields, underscoredFraming, connectionTooLong
     // Length.
     case lengthAndTransferEncoding, contentLengthRepeated, contentLengthInvalid, contentLengthOverflow
     case contentLengthLeadingZero, transferEncodingRepeated, transferEncodingNotChunked, transferCodingUnknown
@@ -68,6 +68,7 @@ package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
         case .headTooLarge: "head-too-large"
         case .tooManyFields: "too-many-fields"
         case .underscoredFraming: "underscored-framing-field"
+        case .connectionTooLong: "connection-too-long"
         case .lengthAndTransferEncoding: "length-and-transfer-encoding"
         case .contentLengthRepeated: "content-length-repeated"
         case .contentLengthInvalid: "content-length-invalid"
@@ -122,6 +123,7 @@ package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
         case .headTooLarge: "The head is too large; send fewer or shorter fields."
         case .tooManyFields: "The head has too many fields; send fewer."
         case .underscoredFraming: "Transfer_Encoding and Content_Length are refused; write them with a hyphen."
+        case .connectionTooLong: "The Connection fields are together longer than 1,024 bytes; name fewer options."
         case .lengthAndTransferEncoding: "Content-Length and Transfer-Encoding are both there; send one."
         case .contentLengthRepeated: "Content-Length is there more than once or is a list; send one number."
         case .contentLengthInvalid: "Content-Length is not a decimal number."

@@ -6,6 +6,7 @@ extension RequestHead {
         if let fault = concludeHost() { return fault }
         if let fault = concludeFraming() { return fault }
         connection = ConnectionOptions(fields)
+        if connection.isTooLong { return .connectionTooLong }
         keepAlive = connection.persists(minorVersion: minorVersion)
         wantsUpgrade = connection.upgrade && minorVersion >= 1 && fields.contains(.upgrade)
         if let fault = concludeExpectation() { return fault }

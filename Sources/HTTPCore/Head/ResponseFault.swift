@@ -4,7 +4,7 @@ package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
     case spaceBeforeColon, fieldNameInvalid, fieldWithoutColon, fieldValueInvalid, headTooLarge, tooManyFields
     case underscoredFraming, lengthAndTransferEncoding, contentLengthRepeated, contentLengthInvalid
     case transferEncodingRepeated, transferEncodingNotChunked, transferCodingUnknown, transferEncodingInvalid
-    case transferEncodingInVersion
+    case transferEncodingInVersion, connectionTooLong
 
     /// A stable identifier for logs and metrics.
     package var rule: StaticString {
@@ -30,6 +30,7 @@ package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
         case .transferCodingUnknown: "response-transfer-coding-unknown"
         case .transferEncodingInvalid: "response-transfer-encoding"
         case .transferEncodingInVersion: "response-transfer-encoding-version"
+        case .connectionTooLong: "response-connection-too-long"
         }
     }
 
@@ -57,6 +58,7 @@ package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
         case .transferCodingUnknown: "The origin used a transfer coding that is not known here; chunked alone is."
         case .transferEncodingInvalid: "The origin's Transfer-Encoding is malformed."
         case .transferEncodingInVersion: "The origin sent Transfer-Encoding in a version of HTTP that has none."
+        case .connectionTooLong: "The origin's Connection fields are together longer than 1,024 bytes."
         }
     }
 }

@@ -111,6 +111,7 @@ extension ResponseHead {
     /// Determines the framing when all fields are known.
     mutating func conclude(answering method: HTTPMethod) -> ResponseFault? {
         connection = ConnectionOptions(fields)
+        if connection.isTooLong { return .connectionTooLong }
         let allowsBody = Self.allowsBody(status: status, to: method)
         let length = fields.first(.contentLength)
         if let length {
