@@ -1,9 +1,11 @@
 #include "pinproxy_names.h"
 
 #include <ares.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <resolv.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 
 // What a query hands back.
@@ -82,10 +84,10 @@ struct pinproxy_name *pinproxy_name_create(const char *servers, const struct pin
     return NULL;
 }
 
-static enum pinproxy_name_result result_of(int status, const struct ares_addrinfo *found) {
+static enum pinproxy_name_result result_of(int status) {
     switch (status) {
     case ARES_SUCCESS:
-        return found && found->nodes ? PINPROXY_NAME_FOUND : PINPROXY_NAME_UNKNOWN;
+        return PINPROXY_NAME_FOUND;
     case ARES_ENODATA:
         return PINPROXY_NAME_UNKNOWN;
     case ARES_ENOTFOUND:
@@ -98,28 +100,112 @@ static enum pinproxy_name_result result_of(int status, const struct ares_addrinf
     }
 }
 
-static void on_end(void *data, int status, int timeouts, struct ares_addrinfo *found) {
-    (void)timeouts;
-    struct query *query = data;
-    struct pinproxy_name *lookup = query->lookup;
-    enum pinproxy_name_result result = result_of(status, found);
-    bool is_wanted = !lookup->is_freed && query->number == lookup->asks;
-    if (is_wanted && result == PINPROXY_NAME_FOUND) {
-        // The addresses are good for as long as the names that lead to them.
-        int lifetime = -1;
-        for (struct ares_addrinfo_cname *alias = found->cnames; alias; alias = alias->next)
-            if (lifetime < 0 || alias->ttl < lifetime)
-                lifetime = alias->ttl;
-        for (struct ares_addrinfo_node *node = found->nodes; node; node = node->ai_next)
-            lookup->callbacks.address(lookup->owner, node->ai_addr, node->ai_addrlen,
-                                      lifetime >= 0 && lifetime < node->ai_ttl ? lifetime : node->ai_ttl);
+static bool is_wanted(const struct query *query) {
+    return !query->lookup->is_freed && query->number == query->lookup->asks;
+}
+
+static void hand_over(const struct query *query, const void *address, int lifetime) {
+    const struct pinproxy_name_callbacks *callbacks = &query->lookup->callbacks;
+    if (query->family == AF_INET) {
+        struct sockaddr_in place = {.sin_family = AF_INET};
+        memcpy(&place.sin_addr, address, sizeof place.sin_addr);
+        callbacks->address(query->lookup->owner, (struct sockaddr *)&place, sizeof place, lifetime);
+    } else {
+        struct sockaddr_in6 place = {.sin6_family = AF_INET6};
+        memcpy(&place.sin6_addr, address, sizeof place.sin6_addr);
+        callbacks->address(query->lookup->owner, (struct sockaddr *)&place, sizeof place, lifetime);
     }
-    if (found)
-        ares_freeaddrinfo(found);
-    if (is_wanted)
-        lookup->callbacks.end(lookup->owner, query->family, result, ares_strerror(status));
+}
+
+static void end(struct query *query, int status) {
+    if (is_wanted(query))
+        query->lookup->callbacks.end(query->lookup->owner, query->family, result_of(status), ares_strerror(status));
     free(query);
 }
+
+// A response over TCP may have four thousand addresses. ares_getaddrinfo takes 45 ms of the loop for these: it appends each
+// to a list from its beginning, and sorts them with a socket each. So the queries are made without it, and of a response no
+// more records than these are looked at.
+enum { RECORDS_AT_MOST = 80 };
+
+#if ARES_VERSION >= 0x011c00
+// Since 1.28 a response comes parsed, which takes time in proportion to its size.
+static void read_records(const struct query *query, const ares_dns_record_t *response) {
+    size_t count = ares_dns_record_rr_cnt(response, ARES_SECTION_ANSWER);
+    if (count > RECORDS_AT_MOST)
+        count = RECORDS_AT_MOST;
+    // The addresses are good for as long as the names that lead to them.
+    unsigned aliases = INT_MAX;
+    for (size_t index = 0; index < count; index++) {
+        const ares_dns_rr_t *record = ares_dns_record_rr_get_const(response, ARES_SECTION_ANSWER, index);
+        unsigned lifetime = ares_dns_rr_get_ttl(record);
+        if (ares_dns_rr_get_type(record) == ARES_REC_TYPE_CNAME && lifetime < aliases)
+            aliases = lifetime;
+    }
+    ares_dns_rec_type_t type = query->family == AF_INET ? ARES_REC_TYPE_A : ARES_REC_TYPE_AAAA;
+    for (size_t index = 0; index < count; index++) {
+        const ares_dns_rr_t *record = ares_dns_record_rr_get_const(response, ARES_SECTION_ANSWER, index);
+        if (ares_dns_rr_get_class(record) != ARES_CLASS_IN || ares_dns_rr_get_type(record) != type)
+            continue;
+        unsigned lifetime = ares_dns_rr_get_ttl(record);
+        const void *address = query->family == AF_INET
+                                  ? (const void *)ares_dns_rr_get_addr(record, ARES_RR_A_ADDR)
+                                  : (const void *)ares_dns_rr_get_addr6(record, ARES_RR_AAAA_ADDR);
+        if (address)
+            hand_over(query, address, (int)(lifetime < aliases ? lifetime : aliases));
+    }
+}
+
+static void on_end(void *data, ares_status_t status, size_t timeouts, const ares_dns_record_t *response) {
+    (void)timeouts;
+    struct query *query = data;
+    if (is_wanted(query) && status == ARES_SUCCESS)
+        read_records(query, response);
+    end(query, (int)status);
+}
+
+static void send_query(ares_channel channel, const char *name, struct query *query) {
+    ares_query_dnsrec(channel, name, ARES_CLASS_IN, query->family == AF_INET ? ARES_REC_TYPE_A : ARES_REC_TYPE_AAAA, on_end,
+                      query, NULL);
+}
+#else
+// Class and types of queries (RFC 1035, section 3.2; RFC 3596).
+enum { CLASS_IN = 1, TYPE_A = 1, TYPE_AAAA = 28 };
+
+// Its parser reads as many records as the header says (RFC 1035, section 4.1.1), and appends each address to a list from its
+// beginning: the header of a long response says fewer. The message is not used afterwards.
+static int read_records(const struct query *query, unsigned char *message, int length) {
+    if (length >= 12 && (message[6] << 8 | message[7]) > RECORDS_AT_MOST) {
+        message[6] = 0;
+        message[7] = RECORDS_AT_MOST;
+    }
+    int count = RECORDS_AT_MOST;
+    if (query->family == AF_INET) {
+        struct ares_addrttl found[RECORDS_AT_MOST];
+        int status = ares_parse_a_reply(message, length, NULL, found, &count);
+        for (int index = 0; status == ARES_SUCCESS && index < count; index++)
+            hand_over(query, &found[index].ipaddr, found[index].ttl);
+        return status;
+    }
+    struct ares_addr6ttl found[RECORDS_AT_MOST];
+    int status = ares_parse_aaaa_reply(message, length, NULL, found, &count);
+    for (int index = 0; status == ARES_SUCCESS && index < count; index++)
+        hand_over(query, &found[index].ip6addr, found[index].ttl);
+    return status;
+}
+
+static void on_end(void *data, int status, int timeouts, unsigned char *message, int length) {
+    (void)timeouts;
+    struct query *query = data;
+    if (is_wanted(query) && status == ARES_SUCCESS)
+        status = read_records(query, message, length);
+    end(query, status);
+}
+
+static void send_query(ares_channel channel, const char *name, struct query *query) {
+    ares_query(channel, name, CLASS_IN, query->family == AF_INET ? TYPE_A : TYPE_AAAA, on_end, query);
+}
+#endif
 
 const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index) {
     return index < MAXDNSRCH ? lookup->system.dnsrch[index] : NULL;
@@ -134,10 +220,7 @@ static void ask(struct pinproxy_name *lookup, const char *name, int family) {
         return;
     }
     *query = (struct query){lookup, family, lookup->asks};
-    struct ares_addrinfo_hints hints = {0};
-    hints.ai_family = family;
-    hints.ai_socktype = SOCK_STREAM;
-    ares_getaddrinfo(lookup->channel, name, NULL, &hints, on_end, query);
+    send_query(lookup->channel, name, query);
 }
 
 void pinproxy_name_ask(struct pinproxy_name *lookup, const char *name) {

@@ -1,4 +1,4 @@
-// c-ares for one name (ares_getaddrinfo(3)). Constants are macros in one release and enumerations in another, so that Swift
+// c-ares for one name (ares_query(3)). Constants are macros in one release and enumerations in another, so that Swift
 // cannot name them.
 #ifndef PINPROXY_NAMES_H
 #define PINPROXY_NAMES_H
@@ -25,7 +25,7 @@ struct pinproxy_name_callbacks {
     bool (*may_use)(void *owner, int descriptor);
     // A descriptor is to be waited for; it is closed next when both are 0.
     void (*wait)(void *owner, int descriptor, int readable, int writable);
-    // An address, with its time to live in seconds.
+    // An address, with its time to live in seconds; of a response at most 80.
     void (*address)(void *owner, const struct sockaddr *address, unsigned length, int lifetime);
     // The end of a query, once, after its addresses. `words` say in English why there is none. Not called for queries of
     // an earlier name, and not by `pinproxy_name_free`.

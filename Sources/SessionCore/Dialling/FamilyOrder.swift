@@ -1,7 +1,8 @@
 import IOCore
 
-/// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 2, 5 and 6, for the first address of each
-/// (within a family c-ares has sorted them).
+/// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 2, 5 and 6, for the first address of each.
+/// Within a family they stay as the name server has put them, which is how it spreads its load: to sort them would take a socket
+/// for each.
 enum FamilyOrder {
     /// All addresses, the best family first.
     static func sorted(

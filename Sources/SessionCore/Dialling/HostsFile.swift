@@ -8,7 +8,7 @@ import ServerTrust
 /// It is not read by c-ares: version 1.34 gives a name the addresses of every other name that shares one with it
 /// (c-ares #1049).
 struct HostsFile: Sendable {
-    private var addresses: [String: [SocketAddress]] = [:]
+    private var addresses: [String: FirstAddresses] = [:]
 
     /// Lines that cannot be read are passed over.
     init(_ bytes: [UInt8]) {
@@ -23,17 +23,17 @@ struct HostsFile: Sendable {
                 ?? SocketAddress(ipv6Upper: address.high, lower: address.low, port: 0)
             for field in fields.dropFirst() {
                 let name = String(decoding: field, as: UTF8.self).lowercased()
-                if addresses[name]?.contains(socketAddress) != true {
-                    addresses[name, default: []].append(socketAddress)
+                if addresses[name]?.all.contains(socketAddress) != true {
+                    addresses[name, default: FirstAddresses()].append(socketAddress)
                 }
             }
         }
     }
 
-    /// In the order of the file.
+    /// In the order of the file, at most 16 of a family.
     ///
     /// - Parameter name: in lower case.
-    func addresses(of name: String) -> [SocketAddress] { addresses[name] ?? [] }
+    func addresses(of name: String) -> [SocketAddress] { addresses[name]?.all ?? [] }
 }
 
 /// A hosts file and its contents, on a thread of its own: the file may be long, and its file system slow. One for all sessions

@@ -19,3 +19,30 @@ struct NameFailure: Error, Equatable, Sendable {
     /// The resolver's own words.
     let words: String
 }
+
+/// The first addresses of each family of a name: a dial tries no more, and a zone or a file may have thousands.
+struct FirstAddresses {
+    /// The number of addresses of a family.
+    static let most = 16
+
+    private(set) var all: [SocketAddress] = []
+    private var ipv4Count = 0
+    private var ipv6Count = 0
+
+    init() {}
+
+    init(of addresses: [SocketAddress]) {
+        for address in addresses { append(address) }
+    }
+
+    mutating func append(_ address: SocketAddress) {
+        if address.family == .ipv4 {
+            guard ipv4Count < Self.most else { return }
+            ipv4Count += 1
+        } else {
+            guard ipv6Count < Self.most else { return }
+            ipv6Count += 1
+        }
+        all.append(address)
+    }
+}

@@ -38,9 +38,7 @@ final class DNSLookup: NameLookup {
     /// When the search goes on without a response.
     private var searchTime: UInt64?
     /// The addresses of the response that comes in.
-    private var addresses: [SocketAddress] = []
-    /// So many of a family are kept: a dial tries no more, and a zone may have thousands.
-    private static let addressLimit = 16
+    private var addresses = FirstAddresses()
     private var lifetime = UInt64.max
     private var isDescriptorMissing = false
     private var hasEnded = false
@@ -188,7 +186,7 @@ final class DNSLookup: NameLookup {
     }
 
     private func note(_ address: UnsafePointer<sockaddr>, _ length: UInt32, _ seconds: Int32) {
-        guard addresses.count < Self.addressLimit, let address = SocketAddress(address, length: length) else { return }
+        guard let address = SocketAddress(address, length: length) else { return }
         addresses.append(address)
         lifetime = min(lifetime, UInt64(max(seconds, 0)))
     }
@@ -201,12 +199,12 @@ final class DNSLookup: NameLookup {
         guard !hasEnded else { return }
         let answer: NameAnswer =
             switch result {
-            case PINPROXY_NAME_FOUND where !addresses.isEmpty: .success(addresses)
+            case PINPROXY_NAME_FOUND where !addresses.all.isEmpty: .success(addresses.all)
             default: .failure(NameFailure(reason: reason(result), words: String(cString: words)))
             }
         let isAbsent = result == PINPROXY_NAME_ABSENT
         let response = NameSearch.Response(answer: answer, lifetime: lifetime, isAbsent: isAbsent)
-        addresses = []
+        addresses = FirstAddresses()
         lifetime = .max
         carryOut(search.note(response, for: family, at: loop.now))
     }
@@ -288,7 +286,7 @@ final class SystemLookup: NameLookup {
 
     fileprivate static func find(_ name: String) -> NameAnswer {
         do {
-            return .success(try AddressLookup.find(name))
+            return .success(FirstAddresses(of: try AddressLookup.find(name)).all)
         } catch {
             let reason: NameFailure.Reason = error.isUnknown ? .unknown : .failed
             return .failure(NameFailure(reason: reason, words: error.words))

@@ -22,6 +22,18 @@ struct HostsFileTests {
         #expect(addresses(text, "d.test") == [])
     }
 
+    @Test("of a name's lines the first 16 of a family count, however many there are")
+    func many() {
+        // A search for each line among all before it would take minutes.
+        let lines = (0..<30_000).map {
+            "10.\($0 >> 16).\($0 >> 8 & 255).\($0 & 255) a.test\nfd00::\(String($0, radix: 16)) a.test\n"
+        }
+        let file = HostsFile(Array((lines.joined() + "192.0.2.1 b.test\n").utf8))
+        let found = file.addresses(of: "a.test").map(\.description)
+        #expect(found.count == 32 && found.prefix(2) == ["10.0.0.0:0", "[fd00::]:0"])
+        #expect(file.addresses(of: "b.test").map(\.description) == ["192.0.2.1:0"])
+    }
+
     @Test("names have no case; comments, other white space and lines that cannot be read do no harm")
     func form() {
         let text =

@@ -13,6 +13,8 @@ final class NameServer: Sendable {
         case silenceAndLoopback
         /// For A, so many times; over UDP the response is cut (RFC 1035, section 4.2.1). AAAA has no address.
         case addressOverTCP(UInt32, times: UInt8)
+        /// So many addresses of each family, all different; over UDP the response is cut.
+        case addressesOverTCP(ipv4: Int, ipv6: Int)
         case noSuchName
         /// For A; AAAA gets no response.
         case noSuchNameAndSilence
@@ -150,7 +152,7 @@ final class NameServer: Sendable {
         var code: UInt8 = 0
         var flags: UInt8 = 0x81
         var record: [UInt8] = []
-        var count: UInt8 = 1
+        var count = 1
         func bytes(_ number: UInt32) -> [UInt8] {
             (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
         }
@@ -179,8 +181,20 @@ final class NameServer: Sendable {
                 flags |= 2
                 break
             }
-            count = times
+            count = Int(times)
             record = (0..<times).flatMap { _ in address(number, 60) }
+        case .addressesOverTCP(let ipv4, let ipv6):
+            if isCut {
+                flags |= 2
+                break
+            }
+            count = isIPv4 ? ipv4 : ipv6
+            record = (0..<UInt32(count)).flatMap { index in
+                isIPv4
+                    ? address(0x0A00_0000 + index, 60)
+                    : [0xC0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16, 0xFD] + [UInt8](repeating: 0, count: 11)
+                        + bytes(index)
+            }
         case .addressAndSilence(let number, let lifetime), .address(let number, let lifetime):
             guard isIPv4 else {
                 if case .addressAndSilence = response { return nil }
@@ -188,7 +202,8 @@ final class NameServer: Sendable {
             }
             record = address(number, lifetime)
         }
-        let counts: [UInt8] = [0, 1, 0, record.isEmpty ? 0 : count, 0, 0, 0, 0]
+        let answers = record.isEmpty ? 0 : count
+        let counts: [UInt8] = [0, 1, UInt8(answers >> 8), UInt8(answers & 0xFF), 0, 0, 0, 0]
         return query[0..<2] + [flags, 0x80 | code] + counts + query[12..<end] + record
     }
 }
