@@ -39,6 +39,54 @@ struct DiskStoreTests {
         }
     }
 
+    @Test("the readers of a body share its descriptor; a file that has changed meanwhile is opened anew")
+    func sharedDescriptor() throws {
+        let stage = try DiskStoreStage()
+        let url = "http://a.example/large"
+        try stage.insert(url, Self.large)
+        try stage.settle()
+        weak var closed: StoredBody?
+        do {
+            let first = try stage.open(url)
+            closed = first
+            #expect(try stage.open(url) === first && stage.body(url) == Self.large)
+            // Another file of the same name, as a backup that is put back.
+            let file = try #require(stage.files().first)
+            try FileManager.default.copyItem(atPath: file, toPath: file + "2")
+            #expect(rename(file + "2", file) == 0)
+            let second = try stage.open(url)
+            #expect(second !== first && second.read(at: 0, count: Self.large.count) == Self.large)
+            #expect(try stage.open(url) === second)
+        }
+        #expect(closed == nil)
+    }
+
+    @Test("bodies take their share of the descriptors and no more: others are misses meanwhile, and stay stored")
+    func shareOfDescriptors() async {
+        // The share is the whole process's.
+        await #expect(processExitsWith: .success) {
+            let stage = try DiskStoreStage()
+            for name in ["a", "b"] { try stage.insert("http://a.example/\(name)", DiskStoreStage.bytes(100_000)) }
+            try stage.settle()
+            FileShare.start(1)
+            do {
+                let open = try stage.open("http://a.example/a")
+                #expect(open.length == 100_000)
+                #expect(try stage.body("http://a.example/a") != nil)
+                #expect(try stage.body("http://a.example/b") == nil)
+                try stage.insert("http://a.example/c", DiskStoreStage.bytes(100_000))
+                try stage.settle()
+                #expect(try stage.entries("http://a.example/c").isEmpty)
+            }
+            #expect(try stage.body("http://a.example/b") != nil)
+            try stage.insert("http://a.example/c", DiskStoreStage.bytes(100_000))
+            try stage.settle()
+            #expect(try stage.body("http://a.example/c") != nil)
+            // The want of a descriptor is no failure of the disk.
+            #expect(stage.notices.with { $0 } == [])
+        }
+    }
+
     @Test("a closed store leaves its folder, even while a child process that begins has a copy of its descriptors")
     func copiedLock() throws {
         let folder = try TemporaryFolder()

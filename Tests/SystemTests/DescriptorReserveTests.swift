@@ -1,3 +1,4 @@
+import Foundation
 import HTTP2Core
 import TestSupport
 import Testing
@@ -85,6 +86,66 @@ struct DescriptorReserveTests {
             #expect(answer.status == 200 && answer.text == host, "\(answer.text)")
         }
         #expect(try Self.ask("/live", proxy).status == 200)
+    }
+
+    @Test("hundreds of streams that read one stored body hold one descriptor, and those of other bodies their share")
+    func storedBodies() throws {
+        let folder = try TemporaryFolder()
+        let body = String(repeating: "0123456789", count: 40_000)
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server) { connection in
+            while let request = try connection.readRequest() {
+                try connection.write(
+                    request.target == "/other" ? OriginAnswer.text("other") : CacheStage.fresh(body)
+                )
+            }
+        }
+        let settings = Self.settings { settings in
+            settings.serve(Stage.host, server, at: origin.port)
+            settings.listeners[0]["http2"] = true
+            settings.members["cache"] = ["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "100MB"]]
+        }
+        let proxy = try ProxyUnderTest(settings, openFiles: 256)
+        func get(_ path: String) throws -> HTTPMessage {
+            try proxy.exchange(ProxyUnderTest.request("GET", "http://\(Stage.host)\(path)"))
+        }
+        /// The open files of bodies.
+        func files() throws -> Int {
+            let names = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(proxy.identifier)/fd")
+            let paths = names.compactMap {
+                try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(proxy.identifier)/fd/\($0)")
+            }
+            return paths.count { $0.hasPrefix("\(folder.path)/cache/bodies") }
+        }
+        for path in ["/one"] + (0..<60).map({ "/\($0)" }) {
+            #expect(try get(path).status == 200)
+            try Patience.poll(for: "the stored response") {
+                try proxy.exchange(
+                    ProxyUnderTest.request(
+                        "GET",
+                        "http://\(Stage.host)\(path)",
+                        fields: ["Cache-Control: only-if-cached"]
+                    )
+                ).status == 200 ? true : nil
+            }
+        }
+        // Their windows are so small that no response ends.
+        let peers = try (0..<5).map { _ in try HTTP2Peer(proxy.connect(), window: 16) }
+        for peer in peers {
+            let streams = try (0..<60).map { _ in try peer.request("GET", "/one", authority: Stage.host) }
+            for stream in streams { stream.givesCredit = false }
+            try peer.wait { streams.allSatisfy { $0.status != nil } }
+            #expect(streams.allSatisfy { $0.status == 200 })
+        }
+        #expect(try files() == 1)
+        let peer = try HTTP2Peer(proxy.connect(), window: 16)
+        let streams = try (0..<60).map { try peer.request("GET", "/\($0)", authority: Stage.host) }
+        for stream in streams { stream.givesCredit = false }
+        try peer.wait { streams.count { $0.status == 200 } >= 31 }
+        #expect(try files() <= 32)
+        #expect(try get("/other").text == "other")
+        let warnings = proxy.events("warning").compactMap { $0.string("message") }
+        #expect(!warnings.contains { $0.contains("cache") }, "\(warnings)")
     }
 
     @Test("streams that find no descriptor for a connection to their origin are told so with 503")

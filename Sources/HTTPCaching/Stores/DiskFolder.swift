@@ -119,21 +119,22 @@ struct DiskFolder: Sendable {
 final class BodyFileWriter {
     let number: UInt64
     let path: String
-    private var descriptor: Int32
+    /// nil at the end.
+    private var file: SharedFile?
     private var hash = XXH64()
     private(set) var length = 0
 
     init(_ number: UInt64, in folder: DiskFolder) throws(IOFailure) {
         self.number = number
         path = folder.partialBody(number)
-        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
+        file = try SharedFile(path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
     }
 
     /// Removes an unfinished file.
     deinit { abandon() }
 
     func append(_ bytes: [UInt8]) throws(IOFailure) {
+        let descriptor = file?.descriptor ?? -1
         let code = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) }
         guard code == 0 else { throw IOFailure(code: code, during: "write") }
         hash.update(bytes.span)
@@ -142,23 +143,22 @@ final class BodyFileWriter {
 
     /// Finishes the body, which keeps its temporary name until it is committed.
     func finish() -> StoredFile {
-        close(descriptor)
-        descriptor = -1
+        file = nil
         return StoredFile(number: number, length: length, checksum: hash.value)
     }
 
     func abandon() {
-        guard descriptor >= 0 else { return }
-        close(descriptor)
-        descriptor = -1
+        guard file != nil else { return }
+        file = nil
         unlink(path)
     }
 }
 
-/// A complete body, open for reading. Its descriptor can also be used with `sendfile`: the file never changes, and
-/// stays readable while it is open, even after its removal.
+/// A complete body, open for reading; all its readers share it. Its descriptor can also be used with `sendfile` at an
+/// offset: the file never changes, and stays readable while it is open, even after its removal.
 public final class StoredBody: Sendable {
-    /// Closed with the object.
+    private let file: SharedFile
+    /// Closed with the object. Its position is not used: the readers share it.
     public let descriptor: Int32
     /// The length in bytes.
     public let length: Int
@@ -169,28 +169,33 @@ public final class StoredBody: Sendable {
         let inode: UInt64
         let changed: Int
         let changedNanoseconds: Int
-    }
 
-    /// - Returns: nil when there is no such file, or when it has another length.
-    init?(_ file: StoredFile, in folder: DiskFolder) {
-        let descriptor = open(folder.body(file.number), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { return nil }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, Int(status.st_size) == file.length
-        else {
-            close(descriptor)
-            return nil
+        fileprivate init(_ status: stat) {
+            inode = UInt64(status.st_ino)
+            changed = status.st_ctim.tv_sec
+            changedNanoseconds = status.st_ctim.tv_nsec
         }
-        self.descriptor = descriptor
-        length = file.length
-        self.status = FileStatus(
-            inode: UInt64(status.st_ino),
-            changed: status.st_ctim.tv_sec,
-            changedNanoseconds: status.st_ctim.tv_nsec
-        )
     }
 
-    deinit { close(descriptor) }
+    /// Throws when the file cannot be opened, and when it has another length.
+    init(_ stored: StoredFile, in folder: DiskFolder) throws(IOFailure) {
+        file = try SharedFile(folder.body(stored.number), O_RDONLY)
+        descriptor = file.descriptor
+        length = stored.length
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw IOFailure(code: errno, during: "fstat") }
+        guard status.st_mode & S_IFMT == S_IFREG, Int(status.st_size) == stored.length else {
+            throw IOFailure(code: EINVAL, during: "fstat")
+        }
+        self.status = FileStatus(status)
+    }
+
+    /// Whether the folder still has this file, unchanged, under the stored one's name.
+    func isCurrent(_ stored: StoredFile, in folder: DiskFolder) -> Bool {
+        var status = stat()
+        return lstat(folder.body(stored.number), &status) == 0 && FileStatus(status) == self.status
+            && stored.length == length
+    }
 
     /// Reads the whole file; the page cache then serves the next reads.
     func has(_ checksum: UInt64) -> Bool {
@@ -219,5 +224,27 @@ public final class StoredBody: Sendable {
         let wanted = max(0, min(count, length - offset))
         guard wanted > 0 else { return [] }
         return DescriptorInput.read(descriptor, at: offset, count: wanted)
+    }
+}
+
+/// The bodies that are open, by the numbers of their files: a body that is wanted again while it is open takes no other
+/// descriptor. They are closed with their last readers.
+struct OpenBodies {
+    private struct Entry {
+        weak var body: StoredBody?
+    }
+
+    private var entries: [UInt64: Entry] = [:]
+    /// The number of entries at which those of closed bodies are removed.
+    private var limit = 64
+
+    subscript(number: UInt64) -> StoredBody? { entries[number]?.body }
+
+    mutating func insert(_ body: StoredBody, _ number: UInt64) {
+        if entries.count >= limit {
+            entries = entries.filter { $0.value.body != nil }
+            limit = max(64, 2 * entries.count)
+        }
+        entries[number] = Entry(body: body)
     }
 }

@@ -175,7 +175,8 @@ final class FileInsertion: @unchecked Sendable {
             }
         } catch {
             drop()
-            store.bodyFailed(error)
+            // The disk has not failed then: this body alone is not stored.
+            if !error.isWantOfDescriptor { store.bodyFailed(error) }
         }
     }
 

@@ -65,6 +65,7 @@ public final class DiskStore: @unchecked Sendable {
     private let lock = PosixLock()
     // Behind `lock`.
     private var verified: [UInt64: StoredBody.FileStatus] = [:]
+    private var openBodies = OpenBodies()
     private var nextThread = 0
     private var numbers = Statistics()
     /// Whether the folder is locked and the index is open.
@@ -226,7 +227,7 @@ public final class DiskStore: @unchecked Sendable {
     /// - Parameters:
     ///   - file: the file to open.
     ///   - deliver: runs the completion on the thread that the caller wants.
-    ///   - completion: gets nil when the file is gone or damaged: a miss.
+    ///   - completion: gets nil when the file is gone or damaged, or when there is no descriptor for it: a miss.
     public func open(
         _ file: StoredFile,
         deliver: @escaping Delivery,
@@ -234,23 +235,34 @@ public final class DiskStore: @unchecked Sendable {
     ) {
         guard accepts else { return deliver { completion(nil) } }
         someBodyThread().submit {
-            let body = self.openVerified(file)
-            if body == nil {
-                self.indexThread.submit { self.withIndex { try $0.remove(file: file.number) } }
+            var body: StoredBody?
+            do throws(IOFailure) {
+                body = try self.openVerified(file)
+                if body == nil { self.forget(file) }
+            } catch {
+                if !error.isWantOfDescriptor { self.forget(file) }
             }
-            deliver { completion(body) }
+            deliver { [body] in completion(body) }
         }
     }
 
-    private func openVerified(_ file: StoredFile) -> StoredBody? {
-        guard let body = StoredBody(file, in: folder) else { return nil }
-        if lock.withLock({ verified[file.number] }) == body.status { return body }
-        guard body.has(file.checksum) else { return nil }
-        lock.withLock {
+    private func forget(_ file: StoredFile) {
+        indexThread.submit { self.withIndex { try $0.remove(file: file.number) } }
+    }
+
+    /// - Returns: the body, which may have other readers; nil when it is damaged.
+    private func openVerified(_ file: StoredFile) throws(IOFailure) -> StoredBody? {
+        if let open = lock.withLock({ openBodies[file.number] }), open.isCurrent(file, in: folder) { return open }
+        let body = try StoredBody(file, in: folder)
+        guard lock.withLock({ verified[file.number] }) == body.status || body.has(file.checksum) else { return nil }
+        return lock.withLock {
             if verified.count >= 1 << 16 { verified.removeAll() }
             verified[file.number] = body.status
+            // The other thread may have opened it meanwhile.
+            if let other = openBodies[file.number], other.status == body.status { return other }
+            openBodies.insert(body, file.number)
+            return body
         }
-        return body
     }
 
     /// Reads a piece of an open body.

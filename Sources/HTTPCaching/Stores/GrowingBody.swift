@@ -378,15 +378,13 @@ package final class GrowingReader: Sendable {
 
 /// The file of a body that is being written. It stays readable while this exists, even after it was renamed or removed.
 package final class PartialFile: Sendable {
-    private let descriptor: Int32
+    private let file: SharedFile
+    private var descriptor: Int32 { file.descriptor }
 
     /// - Returns: nil when it cannot be opened.
     init?(_ path: String) {
-        descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { return nil }
+        do { file = try SharedFile(path, O_RDONLY) } catch { return nil }
     }
-
-    deinit { close(descriptor) }
 
     /// As in `StoredBody`; `count` bytes have been written.
     package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {

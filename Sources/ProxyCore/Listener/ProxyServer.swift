@@ -71,9 +71,13 @@ package final class ProxyServer {
         recentTasks = configuration.admin == nil ? nil : RecentTasks()
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
-        let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
+        let shares = Self.shareDescriptors(
+            workers: Self.workerCount(configuration, clock),
+            hasFiles: configuration.cache?.disk != nil
+        )
         state = ServerState(descriptors: shares, heldBytes: configuration.limits.heldBytes)
         DescriptorReserve.start(at: shares.firstReserved)
+        FileShare.start(shares.files)
         cache = CacheHolder(ResponseCache.make(self.snapshot.configuration))
         status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)
         do throws(PinMonitor.StartFailure) {
@@ -101,13 +105,14 @@ package final class ProxyServer {
     }
 
     /// Reserves descriptors for the workers and the admin listener before these are made.
-    private static func shareDescriptors(workers: Int) -> DescriptorShares {
+    private static func shareDescriptors(workers: Int, hasFiles: Bool) -> DescriptorShares {
         let figures = ProcessFigures.read()
         let limit = figures.maximalDescriptors > 0 ? figures.maximalDescriptors : .max
         return DescriptorShares(
             limit: limit,
             opened: figures.openDescriptors + workers * descriptorsOfWorker + descriptorsOfOthers,
-            workers: workers
+            workers: workers,
+            hasFiles: hasFiles
         )
     }
 
