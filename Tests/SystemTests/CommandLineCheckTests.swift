@@ -19,6 +19,35 @@ struct CommandLineCheckTests {
         #expect(finished.output.contains("\nplain.test\n  upgrade            yes\n"))
     }
 
+    @Test("of the addresses of reports, scheme, host and port are told, and not the token in them")
+    func reports() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        let uris = ["https://collector.test/s3cr3t?token=s3cr3t", "http://other.test:8080/s3cr3t"]
+        settings.pin("api.test", to: .unrelated(7), with: ["reportUris": uris])
+        let finished = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(finished.output.contains("https://collector.test, http://other.test:8080\n"), "\(finished.output)")
+        #expect(!finished.output.contains("s3cr3t") && !finished.errors.contains("s3cr3t"))
+    }
+
+    @Test("of 100,000 unknown keys the first hundred are printed, and the number of the others")
+    func manyErrors() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7))
+        let keys = (0..<100_000).map { "\"unknown\($0)\":0" }.joined(separator: ",")
+        settings.files["pins/many.json"] = "{\"version\":1,\"pinnedDomains\":{\"many.test\":{\(keys)}}}"
+        let finished = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(finished.exitCode == 78)
+        let lines = finished.errors.split(separator: "\n")
+        #expect(lines.count == 102 && finished.errors.utf8.count < 100_000)
+        // One key more is missing: the pins.
+        #expect(
+            lines[100].contains("and 99901 more errors") && lines[101].contains("100001 errors in the configuration")
+        )
+    }
+
     @Test("what is asked about revocation is told, and lists that are not in force are warned of")
     func revocation() throws {
         let folder = try TemporaryFolder()

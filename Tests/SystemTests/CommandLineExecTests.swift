@@ -26,6 +26,21 @@ struct CommandLineExecTests {
         #expect(finished.output.isEmpty)
     }
 
+    @Test("the program gets the descriptors that exec was started with, and none of the proxy's own")
+    func descriptors() throws {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
+        // `ls` lists those of the shell, which has it wait.
+        let words = [
+            try Programs.built("pinproxy"), "exec", "--config", path, "--", "/bin/sh", "-c", "ls /proc/$$/fd; :",
+        ]
+        let line = words.map { "'\($0)'" }.joined(separator: " ")
+        for (redirection, expected) in [("", "0 1 2"), (" 5</dev/null 9</dev/null", "0 1 2 5 9")] {
+            let finished = try Programs.run("/bin/sh", ["-c", line + redirection], environment: Programs.environment)
+            #expect(finished.output.split(separator: "\n").joined(separator: " ") == expected, "\(finished.errors)")
+        }
+    }
+
     @Test("a program that is not found ends with 127, one that cannot be run with 126")
     func noProgram() throws {
         let folder = try TemporaryFolder()

@@ -77,6 +77,24 @@ struct FetchTests {
         #expect(answer.output == "HTTP/1.1 200\nETag: \"1\"\nContent-Length: 1\n\nx")
     }
 
+    @Test("-i shows a terminal no characters that it obeys, and gives programs what the server has sent")
+    func headOnTerminal() throws {
+        let odd = "a\u{9b}31mb\u{202e}c\u{200b}d\te"
+        let origin = try origin { _ in OriginAnswer.text("x", fields: ["X-Odd: \(odd)"]) }
+        #expect(try fetch(origin.port, "-i", "\(url)/").output.contains("X-Odd: \(odd)\n"))
+        let words = [
+            try Programs.built("pinproxy"), "fetch", "--anchors", path("anchors.pem"), "--connect",
+            "127.0.0.1:\(origin.port)", "-i", "\(url)/",
+        ]
+        // script(1) gives the program a terminal.
+        let shown = try Programs.run(
+            try Programs.path(of: "script"),
+            ["-qec", words.map { "'\($0)'" }.joined(separator: " "), "/dev/null"],
+            environment: Programs.environment
+        )
+        #expect(shown.output.contains("X-Odd: a\u{fffd}31mb\u{fffd}c\u{fffd}d\te\r\n"), "\(shown.output)")
+    }
+
     @Test("redirects are followed, or are the answer with --no-redirect; never away from TLS")
     func redirects() throws {
         let origin = try origin { request in

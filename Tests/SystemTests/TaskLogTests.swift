@@ -145,6 +145,29 @@ struct TaskLogTests {
         #expect(!stage.proxy.errors.contains(secret))
     }
 
+    @Test("a parameter is masked in every form that some origin reads as its name")
+    func formsOfNames() throws {
+        let stage = try Stage({ $0.members["log"] = ["tasks": "stdout", "redact": ["tok", "Access-Token"]] }) {
+            OriginAnswer.text($0.target)
+        }
+        let secret = "s3cr3t"
+        let forms = [
+            "/p?a=1;tok=\(secret)": "/p?a=1;tok=***", "/p?tok[]=\(secret)&b=2": "/p?tok[]=***&b=2",
+            "/p?tok%5b1%5D=\(secret)&tokens=3": "/p?tok%5b1%5D=***&tokens=3",
+            "/p?%54o%6B=\(secret);x/\(secret)?y=\(secret)&c=4": "/p?%54o%6B=***&c=4",
+            "/p?+tok=\(secret)&%20TOK%00x=\(secret)": "/p?+tok=***&%20TOK%00x=***",
+            "/p;tok=\(secret);v=\(secret)/q?d=5": "/p;tok=***/q?d=5",
+            "/p;tok=\(secret)?tok=\(secret)": "/p;tok=***?tok=***",
+            "/p?u=/?access_token=\(secret)": "/p?u=/?access_token=***",
+            "/p?accessToken=\(secret)": "/p?accessToken=***",
+            "/tok/x;y?toc=6&tok": "/tok/x;y?toc=6&tok",
+        ]
+        for target in forms.keys { #expect(try stage.get(target).text == target) }
+        let urls = Set(try stage.proxy.waitForTaskLines(forms.count).compactMap { $0.string("url") })
+        #expect(urls == Set(forms.values.map { "https://\(Stage.host)\($0)" }))
+        #expect(!stage.proxy.output.contains(secret))
+    }
+
     @Test("a line stays one line of JSON whatever a client puts into its request")
     func hostileRequest() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }

@@ -168,15 +168,5 @@ package struct LogText: Sendable {
 
     /// Text of clients and servers without characters that a terminal obeys: control characters, and those that turn the
     /// direction of writing.
-    private static func printable(_ text: String) -> String {
-        let safe = text.unicodeScalars.map { scalar in
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator: "\u{fffd}" as Unicode.Scalar
-            default: scalar
-            }
-        }
-        var result = String.UnicodeScalarView()
-        result.append(contentsOf: safe)
-        return String(result)
-    }
+    private static func printable(_ text: String) -> String { text.legible }
 }

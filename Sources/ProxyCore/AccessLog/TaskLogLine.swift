@@ -6,12 +6,12 @@ import SessionCore
 
 /// Writes the task log: one JSON object a line, with the names and units of `docs/task-log.md`.
 struct TaskLogLine {
-    /// Query parameters whose values are masked.
+    /// The parameters whose values are masked, as `significant` leaves their names.
     private let redacted: [[UInt8]]
     private var clock = CachedTimestamp()
 
     init(redacting parameters: [String]) {
-        redacted = parameters.map { Array($0.utf8) }
+        redacted = parameters.map(Self.significant).filter { !$0.isEmpty }
     }
 
     /// Appends the line of one request.
@@ -192,26 +192,49 @@ struct TaskLogLine {
         }
     }
 
-    /// Writes the target, with the values of secret query parameters masked.
+    /// Writes the target, with the values of secret parameters masked, in the query and in segments of the path
+    /// (`/a;token=…`).
     func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
-        guard !redacted.isEmpty, let query = target.firstIndex(of: UInt8(ascii: "?")) else {
-            line.append(jsonEscaping: target)
-            return
-        }
-        var position = query + 1
-        line.append(jsonEscaping: target.extracting(0..<position))
+        guard !redacted.isEmpty else { return line.append(jsonEscaping: target) }
+        let query = target.firstIndex(of: UInt8(ascii: "?")) ?? target.count
+        var position = 0
         while position < target.count {
-            let end = target.firstIndex(of: UInt8(ascii: "&"), from: position) ?? target.count
-            let parameter = target.extracting(position..<end)
-            if let equals = parameter.firstIndex(of: UInt8(ascii: "=")), isRedacted(parameter.extracting(0..<equals)) {
-                line.append(jsonEscaping: parameter.extracting(0..<(equals + 1)))
+            let end = Self.endOfPart(target, from: position, query: query)
+            let part = target.extracting(position..<end)
+            if let equals = part.firstIndex(of: UInt8(ascii: "=")), isRedacted(part.extracting(0..<equals)) {
+                line.append(jsonEscaping: part.extracting(0..<(equals + 1)))
                 line.append("***")
+                position = Self.endOfValue(target, from: end, query: query)
             } else {
-                line.append(jsonEscaping: parameter)
+                line.append(jsonEscaping: part)
+                position = end
             }
-            if end < target.count { line.append("&") }
-            position = end + 1
+            guard position < target.count else { return }
+            // What separates it from the next one.
+            line.append(jsonEscaping: target.extracting(position..<(position + 1)))
+            position += 1
         }
+    }
+
+    /// The end of what may be a name with a value. Some origins separate parameters with `;`, and begin the query at its
+    /// last `?`.
+    private static func endOfPart(_ target: borrowing Span<UInt8>, from start: Int, query: Int) -> Int {
+        var position = start
+        while position < target.count {
+            switch target[position] {
+            case UInt8(ascii: "?"), UInt8(ascii: ";"): return position
+            case UInt8(ascii: "&") where position > query: return position
+            case UInt8(ascii: "/") where position < query: return position
+            default: position += 1
+            }
+        }
+        return position
+    }
+
+    /// The end of a value by the most generous reading: to other origins `;` and `?` are parts of it.
+    private static func endOfValue(_ target: borrowing Span<UInt8>, from start: Int, query: Int) -> Int {
+        guard start > query else { return min(target.firstIndex(of: UInt8(ascii: "/"), from: start) ?? query, query) }
+        return target.firstIndex(of: UInt8(ascii: "&"), from: start) ?? target.count
     }
 
     private func isRedacted(_ name: borrowing Span<UInt8>) -> Bool {
@@ -219,12 +242,14 @@ struct TaskLogLine {
         return false
     }
 
-    /// Whether a name in a query, percent-encoded or not, means that parameter. The origin decodes the name, so an
-    /// encoded spelling must not avoid the masking.
+    /// Whether a name means that parameter to some origin. Origins decode names, and ignore or change in them case, signs,
+    /// white space, and what stands in brackets (`tok[]`, `tok[1]`).
+    ///
+    /// - Parameter parameter: as `significant` leaves it.
     private static func means(_ name: borrowing Span<UInt8>, _ parameter: [UInt8]) -> Bool {
         var position = 0
-        for expected in parameter {
-            guard position < name.count else { return false }
+        var matched = 0
+        while position < name.count {
             var byte = name[position]
             position += 1
             if byte == UInt8(ascii: "%"), position + 1 < name.count,
@@ -234,9 +259,23 @@ struct TaskLogLine {
                 byte = UInt8(upper) << 4 | UInt8(lower)
                 position += 2
             }
-            guard ASCII.lowercased(byte) == ASCII.lowercased(expected) else { return false }
+            if byte == UInt8(ascii: "[") || byte == 0 { break }
+            guard isSignificant(byte) else { continue }
+            guard matched < parameter.count, ASCII.lowercased(byte) == parameter[matched] else { return false }
+            matched += 1
         }
-        return position == name.count
+        return matched == parameter.count
+    }
+
+    private static func isSignificant(_ byte: UInt8) -> Bool {
+        ASCII.isLetter(byte) || ASCII.isDigit(byte) || byte >= 0x80
+    }
+
+    /// The bytes of a name that are compared, in lower case.
+    private static func significant(_ name: String) -> [UInt8] {
+        let bytes = Array(name.utf8)
+        let end = bytes.dropFirst().firstIndex(of: UInt8(ascii: "[")) ?? bytes.count
+        return bytes[..<end].filter(isSignificant).map(ASCII.lowercased)
     }
 
     private func write(

@@ -224,7 +224,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
         if let revocation = revocation(configuration) { rows.append(Row(label: "revocation", text: revocation)) }
         if !configuration.reportUris.isEmpty {
-            let uris = configuration.reportUris.map(\.description).joined(separator: ", ")
+            // Path and query may hold the collector's token, and every local user may read this.
+            let uris = configuration.reportUris.map { "\($0.origin)" }.joined(separator: ", ")
             rows.append(Row(label: "reports", text: uris))
         }
         return rows

@@ -242,7 +242,7 @@ final class ClientTransport: EventHandler {
     /// Takes the user's name from the client certificate, which the handshake has verified.
     private func identifyClient() {
         guard let certificate = tls?.session.clientCertificate else { return }
-        clientName = Array(certificate.subject.utf8)
+        clientName = Array(certificate.identity.utf8)
         clientCredentials = nil
     }
 

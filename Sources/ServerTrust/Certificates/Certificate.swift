@@ -86,10 +86,19 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
 
     // MARK: - Contents
 
-    /// The subject as readable text, as in `CN = api.example.com, O = Example`; control characters escaped.
+    /// The subject as readable text, as in `CN = api.example.com, O = Example`; control characters escaped, and a long one
+    /// cut.
     public var subject: String { Certificate.text(of: X509_get_subject_name(pointer)) }
 
-    /// The issuer as readable text.
+    /// The subject as the name of a user: where `subject` is cut, a digest of the whole text keeps different ones apart.
+    package var identity: String {
+        let whole = Certificate.wholeText(of: X509_get_subject_name(pointer))
+        let text = LegibleText.cut(whole, at: Certificate.longestText)
+        guard text != whole else { return text }
+        return text + " sha256/" + Base64.encode(SecretDigest.sha256(Array(whole.utf8)))
+    }
+
+    /// The issuer as readable text, cut like the subject.
     public var issuer: String { Certificate.text(of: X509_get_issuer_name(pointer)) }
 
     /// First second of validity, in seconds since 1970 (UTC).
@@ -98,16 +107,20 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// End of validity, in seconds since 1970 (UTC): like OpenSSL, a certificate counts as expired from this second on.
     package var notAfter: Int64 { Certificate.seconds(X509_get0_notAfter(pointer)) ?? .min }
 
-    /// The serial number in hexadecimal.
+    /// The serial number in hexadecimal; RFC 5280 allows 40 digits, and more than 256 are cut.
     public var serialNumber: String {
         OpenSSLError.keepingQueueClean {
             guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil) else { return "" }
             defer { BN_free(number) }
             guard let text = BN_bn2hex(number) else { return "" }
             defer { pinproxy_openssl_free(text) }
-            return String(cString: text)
+            return LegibleText.cut(String(cString: text), at: Certificate.longestText)
         }
     }
+
+    /// The largest number of Unicode scalars of a text that comes from a certificate: it goes into error bodies, log lines
+    /// and documents, and servers that are not trusted choose it.
+    static let longestText = 256
 
     /// Whether it may sign certificates (basic constraints; X509_check_ca(3), of which only 1 is a real CA).
     public var isCA: Bool { OpenSSLError.keepingQueueClean { X509_check_ca(pointer) == 1 } }
@@ -159,8 +172,10 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         }
     }
 
-    /// A name as readable text, on one line.
-    static func text(of name: OpaquePointer?) -> String {
+    /// A name as readable text, on one line, cut where it is long.
+    static func text(of name: OpaquePointer?) -> String { LegibleText.cut(wholeText(of: name), at: longestText) }
+
+    private static func wholeText(of name: OpaquePointer?) -> String {
         OpenSSLError.keepingQueueClean { MemoryBIO.text { pinproxy_name_print($0, name) } }.legible
     }
 

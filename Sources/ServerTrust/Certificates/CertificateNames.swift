@@ -1,4 +1,5 @@
 import COpenSSL
+import StrictJSON
 
 /// One subject alternative name (RFC 5280, section 4.2.1.6), for display only: OpenSSL checks the host.
 public enum SubjectAlternativeName: Hashable, Sendable, CustomStringConvertible {
@@ -25,7 +26,8 @@ public enum SubjectAlternativeName: Hashable, Sendable, CustomStringConvertible 
 }
 
 extension Certificate {
-    /// The subject alternative names in the order of the certificate; bytes outside printable ASCII are shown as `?`.
+    /// The subject alternative names in the order of the certificate; bytes outside printable ASCII are shown as `?`, and
+    /// texts of more than 256 bytes are cut.
     public var subjectAlternativeNames: [SubjectAlternativeName] {
         let decoded = OpenSSLError.keepingQueueClean { X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil) }
         guard let names = decoded else { return [] }
@@ -45,7 +47,8 @@ extension Certificate {
         let bytes = Array(
             UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string)))
         )
-        let text = String(decoding: bytes.map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+        let readable = bytes.prefix(longestText + 1).map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
+        let text = LegibleText.cut(String(decoding: readable, as: UTF8.self), at: longestText)
         return switch kind {
         case GEN_DNS: .dns(text)
         case GEN_URI: .uri(text)

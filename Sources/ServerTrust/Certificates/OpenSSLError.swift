@@ -1,4 +1,5 @@
 import COpenSSL
+import StrictJSON
 
 /// The error of a failed OpenSSL call: the whole error queue of this thread, drained.
 public struct OpenSSLError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -26,7 +27,9 @@ public struct OpenSSLError: Error, Hashable, Sendable, CustomStringConvertible {
             if code == 0 { break }
             var text = ERR_lib_error_string(code).map { String(cString: $0) } ?? "OpenSSL"
             text += ": " + (ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)")
-            if flags & ERR_TXT_STRING != 0, let data, data.pointee != 0 { text += " (\(String(cString: data)))" }
+            if flags & ERR_TXT_STRING != 0, let data, data.pointee != 0 {
+                text += " (\(LegibleText.cut(String(cString: data), at: 256).legible))"
+            }
             entries.append(Entry(code: UInt(code), text: text))
         }
     }

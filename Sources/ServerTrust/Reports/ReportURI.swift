@@ -32,6 +32,9 @@ public struct ReportURI: Hashable, Sendable, CustomStringConvertible {
     /// The authority's port; if it has none, 80 or 443 by the scheme.
     public var port: UInt16 { url.origin.port }
 
+    /// Scheme, host and port, without the path, in which a collector's token may stand.
+    package var origin: Origin { url.origin }
+
     /// Path and query in the form of a request target.
     package var target: [UInt8] {
         url.rest.first == UInt8(ascii: "/") ? url.rest : [UInt8(ascii: "/")] + url.rest

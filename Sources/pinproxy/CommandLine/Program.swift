@@ -67,7 +67,8 @@ enum Program {
     static func report(_ failure: CommandFailure) {
         if !failure.message.isEmpty {
             let remedy = failure.remedy.isEmpty ? "" : " (\(failure.remedy))"
-            Output.error("pinproxy: \(failure.message)\(remedy)\n")
+            // Servers and files may have written parts of it.
+            Output.error("pinproxy: \(failure.message)\(remedy)\n".legibleLines)
         }
         if let command = failure.usageOf {
             Output.error("\(Help.usage(of: command))\nMore: pinproxy help \(command.name)\n")

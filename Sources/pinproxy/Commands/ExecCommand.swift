@@ -22,7 +22,8 @@ extension Command {
             programs ask for a tunnel, through which no pin could be checked; the proxy refuses that with 403.
             """,
             """
-            The standard output belongs to CMD: a task log that the configuration sends to stdout goes to stderr.
+            The standard output belongs to CMD: a task log that the configuration sends to stdout goes to stderr. CMD gets \
+            the descriptors that pinproxy was started with, and none of its own.
             """,
             """
             Changed configuration and pin files are taken in while CMD runs, when they have come to rest; SIGHUP is CMD's.
@@ -39,6 +40,7 @@ extension Command {
             ),
         ]
     ) { arguments throws(CommandFailure) in
+        let descriptors = InheritedDescriptors.find()
         let signalMask = SignalForwarder.blockSignals()
         let (proxy, record) = try start(arguments["config"])
         var reloader = Reloader(path: arguments["config"], proxy: proxy.server, record: record) {
@@ -47,7 +49,7 @@ extension Command {
         let forwarder = SignalForwarder()
         let code: ExitCode
         do throws(CommandFailure) {
-            let child = try start(arguments, proxy: proxy, signalMask)
+            let child = try start(arguments, proxy: proxy, signalMask, descriptors)
             do throws(IOFailure) {
                 try forwarder.start(child)
             } catch {
@@ -107,7 +109,8 @@ extension Command {
     private static func start(
         _ arguments: Arguments,
         proxy: RunningProxy,
-        _ signalMask: sigset_t
+        _ signalMask: sigset_t,
+        _ descriptors: InheritedDescriptors
     ) throws(CommandFailure) -> ChildProcess {
         let environment = ProxyEnvironment.variables(
             ProxyEnvironment.current,
@@ -115,7 +118,12 @@ extension Command {
             keepsNoProxy: arguments.has("keep-no-proxy")
         )
         do throws(ChildProcess.SpawnFailure) {
-            return try ChildProcess(arguments.operands, environment: environment, signalMask: signalMask)
+            return try ChildProcess(
+                arguments.operands,
+                environment: environment,
+                signalMask: signalMask,
+                descriptors: descriptors
+            )
         } catch {
             let isMissing = error.code == ENOENT
             throw CommandFailure(

@@ -18,7 +18,14 @@ final class ChildProcess: Sendable {
     ///   - arguments: the program first.
     ///   - environment: the whole environment as `NAME=value`.
     ///   - signalMask: the signals that the program has blocked; SIGPIPE and SIGXFSZ have their default effect again.
-    init(_ arguments: [String], environment: [String], signalMask: sigset_t) throws(SpawnFailure) {
+    ///   - descriptors: those that the program gets, and no other one: libraries open some that exec does not close.
+    init(
+        _ arguments: [String],
+        environment: [String],
+        signalMask: sigset_t,
+        descriptors: InheritedDescriptors
+    ) throws(SpawnFailure) {
+        descriptors.closeOthersAtExec()
         var attributes = posix_spawnattr_t()
         guard posix_spawnattr_init(&attributes) == 0 else { throw SpawnFailure(code: ENOMEM) }
         defer { posix_spawnattr_destroy(&attributes) }
@@ -71,5 +78,34 @@ private final class CStrings {
 
     deinit {
         for pointer in pointers { free(pointer) }
+    }
+}
+
+/// The descriptors that this process was started with, for a program that it runs in its place.
+struct InheritedDescriptors {
+    private let numbers: Set<Int32>
+
+    /// Looks which are open: called before this process opens its own.
+    static func find() -> InheritedDescriptors { InheritedDescriptors(numbers: Set(openDescriptors)) }
+
+    /// Has exec close all others. Those of libraries that exec would not close (libcurl's, 7.88) are made with a session: at
+    /// the start, and by a reload, which the thread that runs the program makes.
+    func closeOthersAtExec() {
+        for descriptor in Self.openDescriptors where descriptor > 2 && !numbers.contains(descriptor) {
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        }
+    }
+
+    private static var openDescriptors: [Int32] {
+        guard let folder = opendir("/proc/self/fd") else { return [] }
+        defer { closedir(folder) }
+        var numbers: [Int32] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { raw in
+                String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if let number = Int32(name), number != dirfd(folder) { numbers.append(number) }
+        }
+        return numbers
     }
 }

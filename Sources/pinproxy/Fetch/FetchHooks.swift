@@ -2,6 +2,7 @@ import Glibc
 import HTTPCore
 import HTTPSession
 import IOCore
+import StrictJSON
 
 /// The decisions and actions of `fetch` during its task.
 struct FetchHooks: Sendable {
@@ -92,7 +93,9 @@ struct FetchHooks: Sendable {
     private static func text(of head: ResponseHead) -> [UInt8] {
         let version = head.majorVersion == 2 ? "2" : "\(head.majorVersion).\(head.minorVersion)"
         let lines = ["HTTP/\(version) \(head.status)"] + head.fields.list.map { "\($0.name): \($0.value)" }
-        return Array((lines + ["", ""]).joined(separator: "\n").utf8)
+        let text = (lines + ["", ""]).joined(separator: "\n")
+        // Fields come from the server; programs get them as they are.
+        return Array((isatty(STDOUT_FILENO) == 1 ? text.legibleLines : text).utf8)
     }
 
     private func write(_ bytes: [UInt8], _ task: SessionTask?) {

@@ -1,5 +1,6 @@
 import CShims
 import Glibc
+import StrictJSON
 
 /// Text in columns.
 enum TextLayout {
@@ -10,14 +11,8 @@ enum TextLayout {
         return columns > 0 ? min(max(columns, 40), 120) : 80
     }()
 
-    /// Foreign text (a file's comment, a word of the command line) on one line, without control characters for the
-    /// terminal.
-    static func printable(_ text: String) -> String {
-        let safe = text.unicodeScalars.map { scalar in
-            scalar.properties.generalCategory == .control ? "\u{fffd}" : Character(scalar)
-        }
-        return String(safe)
-    }
+    /// Foreign text (a file's comment, a word of the command line) on one line, without characters that a terminal obeys.
+    static func printable(_ text: String) -> String { text.legible }
 
     /// Lines of at most `width` columns, broken after spaces if there are any, else after commas, else anywhere.
     static func lines(_ text: String, width: Int) -> [String] {

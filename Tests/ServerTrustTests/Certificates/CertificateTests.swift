@@ -97,6 +97,23 @@ struct CertificateTests {
         #expect(certificate.subject == "O = a\u{fffd}b\u{fffd}c\u{fffd}d")
     }
 
+    @Test("long texts of a certificate are cut; two users with long names stay two")
+    func longTexts() throws {
+        func certificate(_ last: String) throws -> Certificate {
+            let name = String(repeating: "n", count: 60)
+            var builder = CertificateBuilder.server(hosts: ["a.example"], validity: TestPKI.validity)
+            builder.subject = (0..<600).map { _ in ("OU", name) } + [("CN", last)]
+            builder.names = [.uri("https://a.example/" + String(repeating: "u", count: 30_000))]
+            return try pki.server(builder).certificate
+        }
+        let (one, other) = (try certificate("one"), try certificate("other"))
+        #expect(one.subject.unicodeScalars.count == 257 && one.subject.hasSuffix("…"))
+        #expect(one.subject == other.subject && one.identity != other.identity)
+        #expect(one.identity.hasPrefix(one.subject) && one.identity.utf8.count < 350)
+        #expect(one.subjectAlternativeNames.map(\.description.unicodeScalars.count) == [261])
+        #expect(server.certificate.identity == server.certificate.subject)
+    }
+
     // MARK: - pins from
 
     @Test(
