@@ -110,4 +110,17 @@ struct HTTPDateTests {
         stamp.append(unixMilliseconds: milliseconds, to: &buffer)
         #expect(String(copying: buffer.bytes) == text + text)
     }
+
+    @Test("a time beyond the years 0000 to 9999 is written as the nearest one within them, and traps nowhere")
+    func beyondTheYears() {
+        for second in [Int.min, -62_167_219_201, -62_167_219_200] {
+            #expect(Timestamp.text(unixSeconds: Int64(second)) == "0000-01-01T00:00:00Z", "\(second)")
+            #expect(
+                String(decoding: HTTPDate.format(unixSeconds: second), as: UTF8.self) == "Sat, 01 Jan 0000 00:00:00 GMT"
+            )
+        }
+        for second in [Int.max, 253_402_300_800, 253_402_300_799] {
+            #expect(Timestamp.text(unixSeconds: Int64(second)) == "9999-12-31T23:59:59Z", "\(second)")
+        }
+    }
 }

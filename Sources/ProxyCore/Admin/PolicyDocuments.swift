@@ -89,6 +89,7 @@ enum PolicyDocuments {
         line.add("verdict", last.verdict.rawValue)
         if let failure = last.failure { line.add("error", failure.rawValue) }
         if let end = last.certificateEnd { line.add("certificateExpiresInDays", days(until: end, at: now)) }
+        if last.hasUnreadableEnd { line.add("certificateEndUnreadable", true) }
         let keys = last.keys.map { key in
             var line = JSONLine()
             line.add("pin", key.pin.description)
@@ -102,8 +103,8 @@ enum PolicyDocuments {
 
     /// Whole days; 0 on the last one, negative afterwards.
     private static func days(until end: Int64, at now: Int64) -> Int {
-        let seconds = Int(clamping: end - now)
-        return seconds > 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
+        let seconds = Int(clamping: end.subtractingSaturated(now))
+        return seconds > 0 ? seconds / 86_400 : seconds.subtractingSaturated(86_399) / 86_400
     }
 
     /// `/config`: the settings in force, as `pinproxy check` prints them. There is no secret among them: of fields and

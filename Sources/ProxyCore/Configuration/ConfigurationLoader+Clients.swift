@@ -79,9 +79,12 @@ extension ConfigurationLoader {
 
     private static func warnOfDates(_ certificate: Certificate, _ element: DocumentElement) {
         let now = Int64(time(nil))
-        guard now >= certificate.notAfter || now < certificate.notBefore else { return }
+        // Nil is no case here: ServerIdentity has refused it.
+        guard let begin = certificate.notBefore, let end = certificate.notAfter, now >= end || now < begin else {
+            return
+        }
         element.warn(
-            now < certificate.notBefore ? "the certificate is not valid yet" : "the certificate has expired",
+            now < begin ? "the certificate is not valid yet" : "the certificate has expired",
             remedy: "renew it; clients refuse it"
         )
     }

@@ -1,4 +1,5 @@
 import Glibc
+import HTTPCore
 import ServerTrust
 import StrictJSON
 
@@ -62,7 +63,8 @@ extension ConfigurationLoader {
         }
         do throws(CertificateFault) {
             let authority = try LocalAuthority(certificate: certificate, privateKey: key)
-            let left = authority.certificate.notAfter - Int64(time(nil))
+            // Nil is no case here: LocalAuthority has refused it.
+            let left = (authority.certificate.notAfter ?? .min).subtractingSaturated(Int64(time(nil)))
             if left <= 0 {
                 files.certificate.report("the local CA has expired", remedy: "make another: pinproxy ca init")
             } else if left < soon {

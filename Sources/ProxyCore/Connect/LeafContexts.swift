@@ -35,7 +35,8 @@ final class LeafContexts {
             if let objection = try authority.objection(to: host, at: now) {
                 throw OpenSSLError(draining: objection)
             }
-            let until = min(now + Self.lifetime, authority.certificate.notAfter)
+            // The authority ends in the future, or it would have objected. `max` keeps the range valid whatever it says.
+            let until = max(now, min(now + Self.lifetime, authority.certificate.notAfter ?? .min))
             let leaf = try authority.leaf(
                 for: host,
                 key: authority.leafKey,

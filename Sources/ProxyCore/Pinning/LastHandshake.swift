@@ -18,8 +18,11 @@ package struct LastHandshake: Equatable, Sendable {
     package var failure: TrustFailure?
     /// The keys of the chain, the server's own first; of a refused server as it sent them.
     package var keys: [Key]
-    /// When the first certificate of the chain ends, in seconds since 1970; nil without a chain.
+    /// When the first certificate of the chain ends, in seconds since 1970; nil without a chain, and when an end in it
+    /// cannot be read.
     package var certificateEnd: Int64?
+    /// Whether a certificate of the chain has an end that is not a time.
+    package var hasUnreadableEnd = false
 
     /// Subjects come from servers, and may be long.
     private static let longestSubject = 200
@@ -33,6 +36,8 @@ package struct LastHandshake: Equatable, Sendable {
         keys = evaluation.offeredPins.prefix(Self.mostKeys).map {
             Key(pin: $0.pin, subject: String($0.subject.prefix(Self.longestSubject)))
         }
-        certificateEnd = evaluation.chain.map(\.notAfter).min()
+        let ends = evaluation.chain.map(\.notAfter)
+        hasUnreadableEnd = ends.contains(nil)
+        certificateEnd = hasUnreadableEnd ? nil : ends.compactMap { $0 }.min()
     }
 }

@@ -26,12 +26,21 @@ package struct CertificateBuilder: Sendable {
         case email(String)
     }
 
+    /// The text of a time, and the type (RFC 5280, section 4.1.2.5) that it is marked as.
+    package enum RawTime: Hashable, Sendable {
+        case utc(String)
+        case generalized(String)
+    }
+
     /// The subject's attributes in order, by OpenSSL's short names (`CN`, `O`).
     package var subject: [(attribute: String, value: String)] = []
     package var names: [Name] = []
     /// Seconds since 1970.
     package var notBefore: Int64
     package var notAfter: Int64
+    /// Times that are written unchanged, in the place of the two above: for tests of times that are none.
+    package var rawNotBefore: RawTime?
+    package var rawNotAfter: RawTime?
     package var isCA = false
     /// The path length: how many more CAs may follow below it; `nil` writes no limit.
     package var pathLength: Int?
@@ -123,8 +132,8 @@ package struct CertificateBuilder: Sendable {
         try setSubject(draft)
         let issuerName = X509_get_subject_name(issuer?.certificate.pointer ?? draft)
         guard X509_set_issuer_name(draft, issuerName) == 1 else { throw OpenSSLError(draining: "X509_set_issuer_name") }
-        try setTime(draft, notBefore, X509_set1_notBefore)
-        try setTime(draft, notAfter, X509_set1_notAfter)
+        try setTime(draft, notBefore, rawNotBefore, X509_set1_notBefore)
+        try setTime(draft, notAfter, rawNotAfter, X509_set1_notAfter)
         try addExtensions(draft, issuer?.certificate.pointer ?? draft, key)
         try addNames(draft)
     }
@@ -156,11 +165,26 @@ package struct CertificateBuilder: Sendable {
     private func setTime(
         _ draft: OpaquePointer,
         _ seconds: Int64,
+        _ raw: RawTime?,
         _ set: (OpaquePointer?, UnsafePointer<ASN1_TIME>?) -> Int32
     ) throws(OpenSSLError) {
-        guard let time = ASN1_TIME_set(nil, Int(seconds)) else { throw OpenSSLError(draining: "ASN1_TIME_set") }
+        guard let time = raw.map(CertificateBuilder.time) ?? ASN1_TIME_set(nil, Int(seconds)) else {
+            throw OpenSSLError(draining: "ASN1_TIME_set")
+        }
         defer { ASN1_STRING_free(time) }
         guard set(draft, time) == 1 else { throw OpenSSLError(draining: "X509_set1_notBefore") }
+    }
+
+    private static func time(_ raw: RawTime) -> UnsafeMutablePointer<ASN1_TIME>? {
+        let (type, text) =
+            switch raw {
+            case .utc(let text): (V_ASN1_UTCTIME, text)
+            case .generalized(let text): (V_ASN1_GENERALIZEDTIME, text)
+            }
+        let bytes = Array(text.utf8)
+        guard let time = ASN1_STRING_type_new(type) else { return nil }
+        ASN1_STRING_set(time, bytes, Int32(bytes.count))
+        return time
     }
 
     private func addExtensions(

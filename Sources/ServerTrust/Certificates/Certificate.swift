@@ -101,11 +101,23 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// The issuer as readable text, cut like the subject.
     public var issuer: String { Certificate.text(of: X509_get_issuer_name(pointer)) }
 
-    /// First second of validity, in seconds since 1970 (UTC).
-    package var notBefore: Int64 { Certificate.seconds(X509_get0_notBefore(pointer)) ?? .max }
+    /// First second of validity, in seconds since 1970 (UTC); nil when what is there is not a time. A server writes into
+    /// its certificate what it likes.
+    package var notBefore: Int64? { Certificate.seconds(X509_get0_notBefore(pointer)) }
 
-    /// End of validity, in seconds since 1970 (UTC): like OpenSSL, a certificate counts as expired from this second on.
-    package var notAfter: Int64 { Certificate.seconds(X509_get0_notAfter(pointer)) ?? .min }
+    /// End of validity, in seconds since 1970 (UTC): like OpenSSL, a certificate counts as expired from this second on. Nil
+    /// when what is there is not a time.
+    package var notAfter: Int64? { Certificate.seconds(X509_get0_notAfter(pointer)) }
+
+    /// Refuses a certificate of this program's own with dates that no peer could read either.
+    func checkDates() throws(CertificateFault) {
+        let wrong = notBefore == nil ? "notBefore" : notAfter == nil ? "notAfter" : nil
+        guard let wrong else { return }
+        throw CertificateFault(
+            "the certificate's \(wrong) is not a time",
+            remedy: "have the certificate issued again: every peer would refuse it"
+        )
+    }
 
     /// The serial number in hexadecimal; RFC 5280 allows 40 digits, and more than 256 are cut.
     public var serialNumber: String {
@@ -161,10 +173,12 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     // MARK: - OpenSSL
 
     /// Hashes the key's whole SubjectPublicKeyInfo.
+    ///
+    /// OpenSSL encodes what it has decoded. If it should not once, the certificate has a pin that no other key has, and
+    /// that nobody can know before: it is in no pin file.
     static func pin(of key: OpaquePointer?) -> PublicKeyPin {
-        let count = Int(i2d_X509_PUBKEY(key, nil))
-        // A certificate that was decoded has a key that can be encoded; any other result must not be taken for a pin.
-        precondition(count > 0, "i2d_X509_PUBKEY failed")
+        let count = Int(OpenSSLError.keepingQueueClean { i2d_X509_PUBKEY(key, nil) })
+        guard count > 0 else { return PublicKeyPin.ofNoKey() }
         return withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { buffer in
             var place = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self)
             i2d_X509_PUBKEY(key, &place)

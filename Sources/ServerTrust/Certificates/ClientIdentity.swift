@@ -19,6 +19,7 @@ public final class ClientIdentity: Sendable {
 
     package init(certificate: [UInt8], privateKey: [UInt8], file: String?) throws(CertificateFault) {
         let certificates = try Certificate.certificates(in: certificate)
+        try certificates[0].checkDates()
         let key = try PrivateKey(reading: privateKey)
         try key.check(belongsTo: certificates[0])
         self.certificates = certificates

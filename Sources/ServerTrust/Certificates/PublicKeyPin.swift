@@ -56,6 +56,14 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
         words = (digest.0.bigEndian, digest.1.bigEndian, digest.2.bigEndian, digest.3.bigEndian)
     }
 
+    /// A pin at random, which no key has.
+    static func ofNoKey() -> PublicKeyPin {
+        var random = SystemRandomNumberGenerator()
+        return PublicKeyPin(words: (random.next(), random.next(), random.next(), random.next()))
+    }
+
+    private init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
+
     /// The 32 bytes of the digest.
     public var digest: [UInt8] {
         [words.0, words.1, words.2, words.3].flatMap { word in

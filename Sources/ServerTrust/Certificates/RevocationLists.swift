@@ -62,9 +62,10 @@ public final class RevocationLists: @unchecked Sendable {
         (0..<OPENSSL_sk_num(pointer)).compactMap { OPENSSL_sk_value(pointer, $0).map { OpaquePointer($0) } }
     }
 
+    /// Empty when it cannot be encoded: `read` refuses such a list.
     private static func derBytes(_ list: OpaquePointer) -> [UInt8] {
         let count = i2d_X509_CRL(list, nil)
-        precondition(count > 0, "a list that was read cannot be written")
+        guard count > 0 else { return [] }
         return [UInt8](unsafeUninitializedCapacity: Int(count)) { buffer, filled in
             var place = buffer.baseAddress
             filled = Int(max(0, i2d_X509_CRL(list, &place)))

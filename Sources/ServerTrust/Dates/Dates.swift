@@ -52,7 +52,7 @@ extension SecurityPolicy {
     /// Evaluates a chain offline, by the same code as inside a handshake.
     ///
     /// - Parameters:
-    ///   - chain: as a server would send it, its own certificate first; not empty.
+    ///   - chain: as a server would send it, its own certificate first; an empty one is refused.
     ///   - staple: the OCSP response (DER) that the server would staple; `nil` for none. Looked at only by a policy with
     ///     `requiresStaple`.
     ///   - host: the host that the server has to prove to be.
@@ -208,11 +208,12 @@ extension TLSVerification {
 }
 
 extension Certificate {
-    /// The first second of validity.
-    public var notValidBefore: Date { Date(unixSeconds: notBefore) }
+    /// The first second of validity; nil when what the certificate says is not a time.
+    public var notValidBefore: Date? { notBefore.map { Date(unixSeconds: $0) } }
 
-    /// The end of validity: like OpenSSL, a certificate counts as expired from this second on.
-    public var notValidAfter: Date { Date(unixSeconds: notAfter) }
+    /// The end of validity: like OpenSSL, a certificate counts as expired from this second on. Nil when what it says is not
+    /// a time; such a certificate is refused wherever dates count.
+    public var notValidAfter: Date? { notAfter.map { Date(unixSeconds: $0) } }
 }
 
 extension CalendarDate {

@@ -27,6 +27,7 @@ package final class LocalAuthority: Sendable {
                 remedy: "name what pinproxy ca init has made"
             )
         }
+        try certificates[0].checkDates()
         let key = try PrivateKey(reading: privateKey)
         try key.check(belongsTo: certificates[0])
         self.certificate = certificates[0]

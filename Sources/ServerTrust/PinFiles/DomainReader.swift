@@ -307,7 +307,7 @@ struct DomainReader {
 
     private func warnOfExpiration(_ policy: SecurityPolicy, _ name: String) {
         guard let expiration = policy.configuration.expiration else { return }
-        let left = expiration.end - time
+        let left = expiration.end.subtractingSaturated(time)
         guard left <= PinFile.expirationNotice else { return }
         let effect = policy.configuration.onExpiration == .deny ? "every request is refused" : "no pin is looked at"
         let message =

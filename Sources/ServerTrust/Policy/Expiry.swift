@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// The approaching end of a pin set, or of a certificate of a pinned domain.
 public struct Expiry: Hashable, Sendable {
     /// The kind of object that ends.
@@ -18,7 +20,7 @@ public struct Expiry: Hashable, Sendable {
     init(_ subject: Subject, end: Int64, at now: Int64) {
         self.subject = subject
         self.end = end
-        days = Int((end - now) / Expiry.day)
+        days = Int(clamping: end.subtractingSaturated(now) / Expiry.day)
     }
 
     static let day: Int64 = 86_400
@@ -33,7 +35,7 @@ public struct Expiry: Hashable, Sendable {
 
     /// An end that is near at that time.
     static func near(_ subject: Subject, end: Int64, at now: Int64) -> Expiry? {
-        guard end > now, end < .max, end - now <= notice(of: subject) else { return nil }
+        guard end > now, end < .max, end.subtractingSaturated(now) <= notice(of: subject) else { return nil }
         return Expiry(subject, end: end, at: now)
     }
 }

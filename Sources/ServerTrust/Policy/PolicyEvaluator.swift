@@ -284,7 +284,8 @@ struct PolicyEvaluator {
     }
 
     private func age(_ result: inout EvaluationResult, by chain: [Certificate]) {
-        for certificate in chain { result.certificateEnd = min(result.certificateEnd, certificate.notAfter) }
+        // OpenSSL has refused an end that is not a time. Should it read one that this program cannot, the verdict has ended.
+        for certificate in chain { result.certificateEnd = min(result.certificateEnd, certificate.notAfter ?? .min) }
         result.goodUntil = min(result.goodUntil, result.certificateEnd)
     }
 

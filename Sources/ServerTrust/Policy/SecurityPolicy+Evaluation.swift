@@ -19,11 +19,18 @@ extension SecurityPolicy {
         anchors: TrustAnchors,
         at time: Int64?
     ) -> TrustEvaluation {
-        precondition(!chain.isEmpty, "a chain has at least the server's own certificate")
+        // A program hands over what its TLS library has; a server without a certificate is refused like any other.
+        guard let leaf = chain.first else {
+            var result = EvaluationResult()
+            result.failure = .certificateUntrusted
+            result.reason = "\(host) showed no certificate"
+            result.remedy = "have the server send its certificate chain"
+            return TrustEvaluation(result, presented: CertificateStack([]), policy: self, host: host)
+        }
         let stack = CertificateStack(chain)
         return withExtendedLifetime((stack, chain)) {
             evaluate(
-                PresentedChain(leaf: chain[0].pointer, untrusted: stack.pointer),
+                PresentedChain(leaf: leaf.pointer, untrusted: stack.pointer),
                 staple: staple,
                 host: host,
                 anchors: anchors,

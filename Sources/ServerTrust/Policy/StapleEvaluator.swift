@@ -68,7 +68,7 @@ struct StapleEvaluator {
                 refuse(&result, "the staple of \(host) has no proper times", StapleEvaluator.remedy)
                 return
             }
-            guard let this = response.thisUpdate, this <= now + StapleEvaluator.skew, now < end else {
+            guard let this = response.thisUpdate, this <= now.addingSaturated(StapleEvaluator.skew), now < end else {
                 let isEarly = response.thisUpdate.map { $0 > now } ?? false
                 refuse(
                     &result,
@@ -85,9 +85,9 @@ struct StapleEvaluator {
     /// The second at which a single response expires; nil when its times are invalid.
     private func expiry(of response: OCSPResponse.SingleResponse) -> Int64? {
         guard let this = response.thisUpdate else { return nil }
-        guard response.hasNextUpdate else { return this + StapleEvaluator.age }
+        guard response.hasNextUpdate else { return this.addingSaturated(StapleEvaluator.age) }
         guard let next = response.nextUpdate, next >= this else { return nil }
-        return next + StapleEvaluator.skew
+        return next.addingSaturated(StapleEvaluator.skew)
     }
 
     private func refuse(_ result: inout EvaluationResult, _ reason: String, _ remedy: String) {

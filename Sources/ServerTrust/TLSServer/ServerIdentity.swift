@@ -14,6 +14,7 @@ package final class ServerIdentity: Sendable {
     ///   - privateKey: PEM or DER, without a password.
     package convenience init(certificate: [UInt8], privateKey: [UInt8]) throws(CertificateFault) {
         let certificates = try Certificate.certificates(in: certificate)
+        try certificates[0].checkDates()
         let key = try PrivateKey(reading: privateKey)
         try key.check(belongsTo: certificates[0])
         self.init(certificates, key)

@@ -78,8 +78,9 @@ struct AuthorityReport {
             ? path : "'" + path.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    private func date(_ seconds: Int64) -> String {
-        String(decoding: HTTPDate.format(unixSeconds: Int(seconds)), as: UTF8.self)
+    private func date(_ seconds: Int64?) -> String {
+        guard let seconds else { return "NOT A TIME: programs refuse it; make one with pinproxy ca init" }
+        return String(decoding: HTTPDate.format(unixSeconds: Int(seconds)), as: UTF8.self)
     }
 
     private func row(_ label: String, _ text: String) -> String {

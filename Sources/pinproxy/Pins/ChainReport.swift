@@ -90,13 +90,13 @@ struct ChainReport {
     }
 
     private func dates(_ certificate: Certificate) -> String {
-        let left = certificate.notAfter - probe.time
-        let days = left / 86_400
+        let left = certificate.notAfter?.subtractingSaturated(probe.time)
         let end =
             switch left {
-            case ...0: "expired"
-            case ..<172_800: "ends in \(left / 3600) hours"
-            default: "ends in \(days) days"
+            case nil: "the end cannot be read"
+            case .some(...0): "expired"
+            case .some(let left) where left < 172_800: "ends in \(left / 3600) hours"
+            case .some(let left): "ends in \(left / 86_400) days"
             }
         return "\(certificate.firstDay) to \(certificate.lastDay) (\(end))"
     }
@@ -147,8 +147,8 @@ struct ChainReport {
         line.add("issuer", certificate.issuer)
         line.add("serialNumber", certificate.serialNumber)
         line.add("names", array: certificate.subjectAlternativeNames.map { JSONString.quoted($0.description) })
-        line.add("notBefore", certificate.firstDay)
-        line.add("notAfter", certificate.lastDay)
+        if let begin = certificate.notBefore { line.add("notBefore", Certificate.day(begin)) }
+        if let end = certificate.notAfter { line.add("notAfter", Certificate.day(end)) }
         line.add("key", certificate.keyDescription)
         line.add("pin", certificate.publicKeyPin.description)
         line.add("isCA", certificate.isCA)
@@ -158,15 +158,9 @@ struct ChainReport {
 }
 
 extension Certificate {
-    var firstDay: String { Certificate.day(notBefore) }
-    var lastDay: String { Certificate.day(notAfter) }
+    var firstDay: String { notBefore.map(Certificate.day) ?? "(not a time)" }
+    var lastDay: String { notAfter.map(Certificate.day) ?? "(not a time)" }
 
     /// `2026-11-21`, UTC.
-    static func day(_ seconds: Int64) -> String {
-        var moment = time_t(seconds)
-        var parts = tm()
-        guard gmtime_r(&moment, &parts) != nil else { return "?" }
-        let day = CalendarDate(year: Int(parts.tm_year) + 1900, month: Int(parts.tm_mon) + 1, day: Int(parts.tm_mday))
-        return day?.description ?? "?"
-    }
+    static func day(_ seconds: Int64) -> String { String(Timestamp.text(unixSeconds: seconds).prefix(10)) }
 }

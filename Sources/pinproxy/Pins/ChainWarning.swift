@@ -36,13 +36,20 @@ struct ChainWarning {
     }
 
     private static func dates(_ certificate: Certificate, _ now: Int64) -> ChainWarning? {
-        if now >= certificate.notAfter {
+        guard let begin = certificate.notBefore, let end = certificate.notAfter else {
+            let which = certificate.notBefore == nil ? "begin (notBefore)" : "end (notAfter)"
+            return .init(
+                "certificate_date_unreadable",
+                "the \(which) of \"\(certificate.subject)\" is not a time: every program refuses it"
+            )
+        }
+        if now >= end {
             return .init("certificate_expired", "\"\(certificate.subject)\" has expired on \(certificate.lastDay)")
         }
-        if now < certificate.notBefore {
+        if now < begin {
             return .init("certificate_not_yet_valid", "\"\(certificate.subject)\" begins on \(certificate.firstDay)")
         }
-        let days = (certificate.notAfter - now) / 86_400
+        let days = end.subtractingSaturated(now) / 86_400
         guard days < notice else { return nil }
         return .init(
             "certificate_near_expiry",

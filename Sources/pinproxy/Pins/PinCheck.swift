@@ -1,3 +1,4 @@
+import HTTPCore
 import IOCore
 import ServerTrust
 import SessionCore
@@ -97,12 +98,16 @@ struct PinCheck {
         return (pin, comment, evaluation.matchedBackupOnly)
     }
 
-    /// The first expiry of a certificate in the evaluated chain, in seconds since 1970. In a chain without a trusted
-    /// anchor only the server's own certificate counts.
-    var certificateEnd: Int64? {
-        guard case .evaluated(let evaluation) = outcome else { return nil }
+    /// The first expiry of a certificate in the evaluated chain, in seconds since 1970. Nil when one of them cannot be read.
+    var certificateEnd: Int64? { hasUnreadableEnd ? nil : certificateEnds.compactMap { $0 }.min() }
+
+    /// Whether a certificate has an end that is not a time.
+    var hasUnreadableEnd: Bool { certificateEnds.contains(nil) }
+
+    /// In a chain without a trusted anchor only the server's own certificate counts.
+    private var certificateEnds: [Int64?] {
+        guard case .evaluated(let evaluation) = outcome else { return [] }
         return (evaluation.isChainValidated ? evaluation.chain : Array(evaluation.chain.prefix(1))).map(\.notAfter)
-            .min()
     }
 
     /// The first second after the pin set's last day.
@@ -110,7 +115,7 @@ struct PinCheck {
 
     /// Whole days from now; negative for a time in the past.
     func days(until second: Int64) -> Int64 {
-        let left = second - time
-        return left >= 0 ? left / 86_400 : -((-left + 86_399) / 86_400)
+        let left = second.subtractingSaturated(time)
+        return left >= 0 ? left / 86_400 : left.subtractingSaturated(86_399) / 86_400
     }
 }

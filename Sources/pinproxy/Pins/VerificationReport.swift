@@ -39,6 +39,8 @@ struct VerificationReport {
         if let end = check.certificateEnd {
             let days = check.days(until: end)
             row("chain", Self.left(days, "the first certificate"), days < ChainWarning.notice ? .yellow : nil)
+        } else if check.hasUnreadableEnd {
+            row("chain", "the end of a certificate cannot be read: it is not a time", .yellow)
         }
         if let end = check.pinSetEnd {
             let days = check.days(until: end)
@@ -75,6 +77,8 @@ struct VerificationReport {
             if let end = check.certificateEnd {
                 line.add("certificateExpiry", Certificate.day(end))
                 line.add("daysToCertificateExpiry", check.days(until: end))
+            } else if check.hasUnreadableEnd {
+                line.add("certificateEndUnreadable", true)
             }
             if let end = check.pinSetEnd, let last = check.server.policy.configuration.expiration {
                 line.add("pinSetExpiry", last.description)
