@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// A record of a client's ended streams. nghttp2 forgets them, but the meaning of a frame on such a stream depends on
 /// how it ended (RFC 9113, sections 5.1 and 5.1.1).
 ///
@@ -22,7 +24,7 @@ struct StreamLedger {
     private static let resetLimit = 256
 
     mutating func opened(_ stream: Int32) {
-        if stream > last + 2 {
+        if stream > last.addingSaturated(2) {
             if skipped.count == Self.skippedLimit { skipped.removeFirst() }
             skipped.append(last + 1...stream - 1)
         }

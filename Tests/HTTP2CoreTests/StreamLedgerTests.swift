@@ -40,4 +40,12 @@ struct StreamLedgerTests {
         #expect(ledger.evaluate(.headers, on: 77) == .violation(.protocolError))
         #expect(ledger.evaluate(.headers, on: 1) == .violation(.streamClosed))
     }
+
+    @Test("the greatest number of a stream is one like the others")
+    func greatest() {
+        var ledger = StreamLedger()
+        for stream: Int32 in [1, .max, .max] { ledger.opened(stream) }
+        #expect(ledger.last == .max)
+        #expect(ledger.evaluate(.headers, on: 3) == .violation(.protocolError))
+    }
 }

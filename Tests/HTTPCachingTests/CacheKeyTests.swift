@@ -64,4 +64,13 @@ struct CacheKeyTests {
             #expect(state.value == expected)
         }
     }
+
+    @Test(
+        "a key from a damaged index has a host or none, and no trap",
+        arguments: ["GET http:/", "/", "", "GET", "GET /"]
+    )
+    func damagedURI(uri: String) {
+        let key = CacheKey(uri: Array(uri.utf8), part: [0, 255, 255, 255, 127])
+        #expect(key.host.isEmpty && key.url.count <= uri.utf8.count && key.variant.isEmpty)
+    }
 }

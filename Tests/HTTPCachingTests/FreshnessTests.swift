@@ -134,4 +134,23 @@ struct FreshnessTests {
             #expect(freshness(try makeFields(("Date", Self.date), modified, explicit)).lifetime == 0)
         }
     }
+
+    @Test("4.2.3: times at the ends of the numbers make an age at an end, and no trap")
+    func extremeTimes() throws {
+        let fields = try makeFields(("Date", Self.date), ("Age", "5"), ("Expires", "0"))
+        for (requestTime, responseTime, now) in [
+            (Int.min, Int.max, Int.max), (Int.max, Int.min, Int.max), (Int.min, Int.min, Int.max),
+            (0, Int.max, Int.min),
+        ] {
+            let freshness = Freshness(
+                status: 200,
+                fields: fields,
+                requestTime: requestTime,
+                responseTime: responseTime,
+                now: now,
+                isShared: true
+            )
+            #expect(!freshness.isFresh && freshness.age >= 2_147_483_648)
+        }
+    }
 }

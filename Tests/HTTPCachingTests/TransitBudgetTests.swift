@@ -71,4 +71,16 @@ struct TransitBudgetTests {
         #expect(begin("new", 1, now: 12) != nil)
         #expect(losses.all == ["one"])
     }
+
+    @Test("lengths that no number can add up are too much, and no trap")
+    func greatestLengths() throws {
+        let budget = TransitBudget(capacity: .max, patience: 10)
+        let one = try #require(budget.begin(length: .max, now: 0) {})
+        #expect(budget.begin(length: .max, now: 0) {} == nil && budget.begin(length: nil, now: 0) {} == nil)
+        // It has stood still, and gives its room to the next.
+        let two = try #require(budget.begin(length: .max, now: 20) {})
+        #expect(!budget.consume(1, for: one, now: 20) && budget.used == .max)
+        budget.end(two)
+        #expect(budget.used == 0)
+    }
 }

@@ -34,4 +34,15 @@ struct LoopClockTests {
         #expect(TimeSpan(nanoseconds: .max).milliseconds == 18_446_744_073_710)
         #expect(TimeSpan(nanoseconds: 1).milliseconds == 1 && TimeSpan.milliseconds(7).milliseconds == 7)
     }
+
+    @Test("a timer after the longest span is never due")
+    func longestSpan() throws {
+        let loop = try EventLoop(clock: .byHand)
+        var fired = 0
+        let timer = LoopTimer { fired += 1 }
+        loop.arm(timer, after: TimeSpan(nanoseconds: .max))
+        loop.advance(by: .seconds(3600))
+        loop.turn(waitingAtMost: .milliseconds(0))
+        #expect(fired == 0)
+    }
 }

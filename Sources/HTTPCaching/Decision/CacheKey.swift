@@ -123,7 +123,7 @@ public struct CacheKey: Hashable, Sendable {
     /// The host in its normal form; IPv6 in brackets.
     package var host: ArraySlice<UInt8> {
         guard let slash = uri.firstIndex(of: UInt8(ascii: "/")) else { return [] }
-        let rest = uri[(slash + 2)...]
+        let rest = uri.dropFirst(slash + 2)
         let end = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? rest.endIndex
         let authority = rest[..<end]
         return authority[..<(authority.lastIndex(of: UInt8(ascii: ":")) ?? authority.endIndex)]

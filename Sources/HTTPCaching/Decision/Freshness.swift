@@ -60,7 +60,7 @@ public struct Freshness: Hashable, Sendable {
         self.init(
             lifetime: lifetime,
             source: source,
-            age: initialAge + Self.residentTime(since: responseTime, now: now)
+            age: initialAge.addingSaturated(Self.residentTime(since: responseTime, now: now))
         )
     }
 
@@ -75,8 +75,8 @@ public struct Freshness: Hashable, Sendable {
     /// A response time in the future means that the clock was set back since: the real age is unknown, and the response
     /// counts as very old. Clocks that two threads read at different moments may differ by some seconds.
     static func residentTime(since responseTime: Int, now: Int) -> Int {
-        guard now < responseTime else { return now - responseTime }
-        return responseTime - now <= 5 ? 0 : 2_147_483_648
+        guard now < responseTime else { return now.subtractingSaturated(responseTime) }
+        return responseTime.subtractingSaturated(now) <= 5 ? 0 : 2_147_483_648
     }
 
     /// The statuses whose responses may be stored without an explicit lifetime (RFC 9110 15.1).
@@ -102,20 +102,20 @@ public struct Freshness: Hashable, Sendable {
         if !governing.isTargeted, fields.contains(.expires) {
             // An invalid date, such as `0`, means the past (RFC 9111 5.3).
             let expires = CacheDate.value(.expires, in: fields, now: responseTime)
-            return (max(0, (expires ?? dateValue) - dateValue), .expires)
+            return (max(0, (expires ?? dateValue).subtractingSaturated(dateValue)), .expires)
         }
         guard control.isPublic || isHeuristicallyCacheable(status),
             let modified = CacheDate.value(.lastModified, in: fields, now: responseTime), modified < dateValue
         else { return (0, .none) }
-        return (min((dateValue - modified) / 10, options.heuristicLimit), .heuristic)
+        return (min(dateValue.subtractingSaturated(modified) / 10, options.heuristicLimit), .heuristic)
     }
 
     /// The corrected initial age, with the names of RFC 9111 4.2.3.
     static func initialAge(_ fields: HeaderFields, requestTime: Int, responseTime: Int) -> Int {
         let dateValue = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
-        let apparentAge = max(0, responseTime - dateValue)
-        let responseDelay = max(0, responseTime - requestTime)
-        let correctedAgeValue = ageValue(fields) + responseDelay
+        let apparentAge = max(0, responseTime.subtractingSaturated(dateValue))
+        let responseDelay = max(0, responseTime.subtractingSaturated(requestTime))
+        let correctedAgeValue = ageValue(fields).addingSaturated(responseDelay)
         return max(apparentAge, correctedAgeValue)
     }
 

@@ -149,7 +149,7 @@ public struct StoredResponse: Sendable {
         Freshness(
             lifetime: terms.lifetime,
             source: terms.source,
-            age: initialAge + Freshness.residentTime(since: responseTime, now: now)
+            age: initialAge.addingSaturated(Freshness.residentTime(since: responseTime, now: now))
         )
     }
 

@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// A stored response in a listing for operators.
 public struct CacheListing: Hashable, Sendable {
     /// The URL, without a default port.
@@ -26,7 +28,7 @@ public struct CacheListing: Hashable, Sendable {
         status = entry.parts == nil ? response.status : 206
         length = entry.parts?.count ?? entry.body.count
         storedAt = response.responseTime
-        freshUntil = response.responseTime + freshness.lifetime - freshness.age
+        freshUntil = response.responseTime.addingSaturated(freshness.lifetime).subtractingSaturated(freshness.age)
         tags = entry.tags.map(text)
         varies = (CacheKeyTerms.fieldNames(ofVariant: entry.key.variant) + response.selecting.names).map(text)
     }

@@ -1,3 +1,4 @@
+import HTTPCore
 import IOCore
 
 /// The index of a disk store, with the small bodies, in one SQLite database. For one thread; every member blocks on the
@@ -415,7 +416,7 @@ final class DiskIndex {
         var gone: [UInt64] = []
         while true {
             let (entries, held) = try totals()
-            guard held + cost > capacity, entries > 0 else { return gone }
+            guard held.addingSaturated(cost) > capacity, entries > 0 else { return gone }
             try oldest.bind()
             guard try oldest.step() else { return gone }
             let row = oldest.integer(0)
@@ -487,7 +488,7 @@ final class DiskIndex {
                 let expired = HeadCoding.encode(response, tags: tags)
                 try updateHead.bind(
                     .bytes(expired),
-                    .integer(cost + Int64(expired.count - head.count)),
+                    .integer(cost.addingSaturated(Int64(expired.count - head.count))),
                     .integer(row)
                 )
                 try updateHead.run()
@@ -545,9 +546,11 @@ final class DiskIndex {
         var entries: [CachedEntry] = []
         while try statement.step() {
             guard let (response, tags) = HeadCoding.decode(statement.bytes(2), options) else { continue }
+            let length = Int(statement.integer(4))
+            guard (0...Self.mostBytes).contains(length) else { continue }
             let file = StoredFile(
                 number: UInt64(bitPattern: statement.integer(3)),
-                length: Int(statement.integer(4)),
+                length: length,
                 checksum: UInt64(bitPattern: statement.integer(5))
             )
             let key = CacheKey(uri: statement.bytes(0), part: statement.bytes(1))

@@ -1,4 +1,5 @@
 import Glibc
+import HTTPCore
 import IOCore
 
 /// Stored responses on disk: an index with small bodies in SQLite, larger bodies in files. It survives restarts and
@@ -115,7 +116,10 @@ public final class DiskStore: @unchecked Sendable {
         self.options = options
         self.notice = notice
         folder = DiskFolder(path: configuration.folder)
-        transit = TransitBudget(capacity: configuration.capacity / 8, patience: UInt64(configuration.stall * 1e9))
+        transit = TransitBudget(
+            capacity: configuration.capacity / 8,
+            patience: TimeSpan.seconds(fractional: configuration.stall).nanoseconds
+        )
         indexThread = try WorkThread(starting: "cache-index")
         bodyThreads = try (1...2).map { try WorkThread(starting: "cache-body-\($0)") }
         // No body is written before the folder is locked.
@@ -560,7 +564,7 @@ public final class DiskStore: @unchecked Sendable {
     private func stopStoring(_ reason: String) {
         try? index?.shrink()
         lock.withLock {
-            storesAgain = Clock.monotonic + UInt64(configuration.pause * 1e9)
+            storesAgain = Clock.monotonic.addingSaturated(TimeSpan.seconds(fractional: configuration.pause).nanoseconds)
             numbers.offBecause = reason
         }
         report("the cache in \(configuration.folder) stores nothing: \(reason)")
@@ -578,7 +582,7 @@ public final class DiskStore: @unchecked Sendable {
 
     private func turnOff(_ reason: String) {
         index = nil
-        nextAttempt = Clock.monotonic + UInt64(configuration.pause * 1e9)
+        nextAttempt = Clock.monotonic.addingSaturated(TimeSpan.seconds(fractional: configuration.pause).nanoseconds)
         lock.withLock {
             isOn = false
             numbers.offBecause = reason
@@ -591,7 +595,7 @@ public final class DiskStore: @unchecked Sendable {
 
     private func report(_ text: String) {
         let now = Clock.monotonic
-        if let noticedAt, now - noticedAt < UInt64(configuration.quiet * 1e9) { return }
+        if let noticedAt, now - noticedAt < TimeSpan.seconds(fractional: configuration.quiet).nanoseconds { return }
         noticedAt = now
         notice(text)
     }

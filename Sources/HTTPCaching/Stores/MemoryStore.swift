@@ -46,7 +46,10 @@ public final class MemoryStore: @unchecked Sendable {
     public init(capacity: Int, largestBody: Int? = nil, stall: Double = 10) {
         self.capacity = capacity
         self.largestBody = min(largestBody ?? capacity / 8, capacity)
-        transit = TransitBudget(capacity: max(capacity / 2, self.largestBody), patience: UInt64(stall * 1e9))
+        transit = TransitBudget(
+            capacity: max(capacity / 2, self.largestBody),
+            patience: TimeSpan.seconds(fractional: stall).nanoseconds
+        )
         // Free chunks that keep their memory: at most a 32nd of the capacity, and 4 MB.
         pool = ChunkPool(keptAtMost: min(capacity / 32, 4 << 20) / ChunkPool.chunkSize)
     }

@@ -39,7 +39,8 @@ final class TransitBudget: @unchecked Sendable {
     private static let step = 64 << 10
 
     private let lock = PosixLock()
-    // Behind `lock`.
+    // Behind `lock`. Never more than the capacity: `capacity - taken` is what is left, and a length, which a peer chooses, is
+    // compared with it and added only then.
     private var taken = 0
     private var shares: [Share] = []
 
@@ -64,7 +65,7 @@ final class TransitBudget: @unchecked Sendable {
         let share = Share(length ?? 0, now: now, revoke)
         let (hasRoom, revoked) = lock.withLock {
             let revoked = makeRoom(for: length ?? 1, now: now)
-            guard taken + (length ?? 1) <= capacity else { return (false, revoked) }
+            guard length ?? 1 <= capacity - taken else { return (false, revoked) }
             taken += share.bytes
             share.index = shares.count
             shares.append(share)
@@ -88,7 +89,7 @@ final class TransitBudget: @unchecked Sendable {
             let more = max(0, share.received - share.bytes)
             guard more > 0 else { return (true, []) }
             let revoked = makeRoom(for: more, now: now, sparing: share)
-            guard taken + more <= capacity else { return (false, revoked) }
+            guard more <= capacity - taken else { return (false, revoked) }
             share.bytes += more
             taken += more
             return (true, revoked)
@@ -105,15 +106,15 @@ final class TransitBudget: @unchecked Sendable {
 
     /// Behind the lock.
     private func makeRoom(for count: Int, now: UInt64, sparing share: Share? = nil) -> [Share] {
-        guard taken + count > capacity, count <= capacity else { return [] }
+        guard count > capacity - taken, count <= capacity else { return [] }
         var standing = shares.filter {
             $0 !== share && !$0.isPinned && $0.bytes > 0 && now >= $0.mark && now - $0.mark >= patience
         }
         // No share is revoked if all stalled ones together would not suffice.
-        guard taken + count - standing.reduce(0, { $0 + $1.bytes }) <= capacity else { return [] }
+        guard count <= capacity - (taken - standing.reduce(0) { $0 + $1.bytes }) else { return [] }
         standing.sort { $0.mark < $1.mark }
         var revoked: [Share] = []
-        for share in standing where taken + count > capacity {
+        for share in standing where count > capacity - taken {
             remove(share)
             revoked.append(share)
         }

@@ -211,10 +211,10 @@ extension Cookie {
         if let age = attributes["max-age"], age.drop(while: { $0 == "-" }).allSatisfy({ $0.isASCII && $0.isNumber }),
             !age.isEmpty, age != "-"
         {
-            guard let seconds = Int64(age) else { return age.hasPrefix("-") ? 0 : now + longest }
-            return seconds <= 0 ? 0 : now + min(seconds, longest)
+            guard let seconds = Int64(age) else { return age.hasPrefix("-") ? 0 : now.addingSaturated(longest) }
+            return seconds <= 0 ? 0 : now.addingSaturated(min(seconds, longest))
         }
         guard let text = attributes["expires"], let date = CookieDate.parse(Array(text.utf8)) else { return nil }
-        return min(Int64(date), now + longest)
+        return min(Int64(date), now.addingSaturated(longest))
     }
 }

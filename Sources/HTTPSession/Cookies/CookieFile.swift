@@ -130,7 +130,7 @@ struct CookieFile: Sendable {
                 host,
                 isHostOnly: hostOnly,
                 path: path,
-                expires: min(expires, now + Cookie.longest),
+                expires: min(expires, now.addingSaturated(Cookie.longest)),
                 isSecure: secure,
                 isHTTPOnly: httpOnly
             )

@@ -116,7 +116,7 @@ package struct ResumeData: Equatable, Sendable {
         guard let index = fields.first(.lastModified), let date = fields.first(.date),
             let modified = HTTPDate.parse(fields.value(at: index), now: now),
             let answered = HTTPDate.parse(fields.value(at: date), now: now),
-            answered - modified >= 60
+            answered.subtractingSaturated(modified) >= 60
         else { return nil }
         return String(copying: fields.value(at: index))
     }

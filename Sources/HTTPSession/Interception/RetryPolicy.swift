@@ -109,6 +109,6 @@ public struct RetryPolicy: RequestInterceptor {
     private static func retryAfter(_ response: ResponseHead, now: Int) -> Int? {
         guard let text = response.fields.value(for: "Retry-After") else { return nil }
         if !text.isEmpty, text.utf8.allSatisfy(ASCII.isDigit) { return Int(text) ?? Int.max }
-        return HTTPDate.parse(Array(text.utf8).span, now: now).map { max(0, $0 - now) }
+        return HTTPDate.parse(Array(text.utf8).span, now: now).map { max(0, $0.subtractingSaturated(now)) }
     }
 }

@@ -126,7 +126,9 @@ struct HARWriter {
         }
         var bytes = body.bytes
         let isCoded = head.fields.contains(.contentEncoding) && !bytes.isEmpty
-        if isCoded, let decoded = DecodedContent.decode(bytes, head.fields, limit: 8 * body.limit) {
+        if isCoded,
+            let decoded = DecodedContent.decode(bytes, head.fields, limit: body.limit.multipliedSaturated(by: 8))
+        {
             content["size"] = .number(JSONNumber(decoded.count))
             content["compression"] = .number(JSONNumber(decoded.count - bytes.count))
             bytes = decoded

@@ -31,6 +31,11 @@ package struct TimeSpan: Hashable, Comparable, Sendable {
     @inlinable
     package static func seconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000_000) }
 
+    /// The nearest span: nothing for a negative count and for one that is not a number, at most half of the longest one.
+    package static func seconds(fractional count: Double) -> TimeSpan {
+        TimeSpan(nanoseconds: count > 0 ? UInt64(min(count * 1e9, 9e18)) : 0)
+    }
+
     @inlinable
     static func scaled(_ count: Int, by scale: UInt64) -> TimeSpan {
         let (product, overflow) = UInt64(clamping: count).multipliedReportingOverflow(by: scale)

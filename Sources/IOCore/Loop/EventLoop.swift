@@ -431,7 +431,8 @@ package final class EventLoop: @unchecked Sendable {
     @inline(__always)
     package func arm(_ timer: LoopTimer, after span: TimeSpan) {
         assert(isCurrent)
-        timers.arm(timer, at: now &+ span.nanoseconds)
+        let (deadline, overflows) = now.addingReportingOverflow(span.nanoseconds)
+        timers.arm(timer, at: overflows ? .max : deadline)
     }
 
     /// The same with the deadline itself, in nanoseconds of the loop's clock.

@@ -1,3 +1,4 @@
+import HTTPCore
 import ServerTrust
 import StrictJSON
 
@@ -118,10 +119,13 @@ enum CacheReport {
         }
         let byHost = try hosts(root)
         let byRule = try rules(root)
-        let total = counts.reduce(0) { $0 + $1.count }
-        let answered = counts[0].count + counts[1].count + counts[2].count
+        let total = counts.reduce(0) { $0.addingSaturated($1.count) }
+        let answered = counts[0].count.addingSaturated(counts[1].count).addingSaturated(counts[2].count)
         var rows = [
-            ("requests", total == 0 ? "0" : "\(total), \(answered * 100 / total) % of them from the cache")
+            (
+                "requests",
+                total == 0 ? "0" : "\(total), \(answered.multipliedSaturated(by: 100) / total) % of them from the cache"
+            )
         ]
         for (name, count) in counts { rows.append(("  \(name)", "\(count)")) }
         rows.append(("stored", "\(stored)"))

@@ -201,4 +201,14 @@ struct CookieTests {
         }
         await stage.end()
     }
+
+    @Test("a cookie that is received at the end of time lives until then, and traps nowhere")
+    func endOfTime() throws {
+        for line in [
+            "a=b; Max-Age=60", "a=b; Max-Age=99999999999999999999", "a=b; Expires=Fri, 31 Dec 9999 23:59:59 GMT",
+        ] {
+            let cookie = Cookie(setCookie: Array(line.utf8), from: try Self.url("https://a.example.com/"), at: .max)
+            #expect(cookie?.expires == (line.contains("Expires") ? 253_402_300_799 : .max), "\(line)")
+        }
+    }
 }
