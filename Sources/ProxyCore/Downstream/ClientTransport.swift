@@ -193,6 +193,10 @@ final class ClientTransport: EventHandler {
     func shakeHands(later: @escaping (TransferCount) -> Void) -> TransferCount {
         guard let tls else { return .end }
         guard step == nil else { return .wouldBlock }
+        // The response to a CONNECT goes out before the client's first flight comes.
+        if tls.isHoldingBack, case .failed(let failure) = tls.drain(to: socket) {
+            return note(.failed(failure), of: tls)
+        }
         if let outcome = tls.awaitInput(from: socket) { return note(outcome, of: tls) }
         guard mayFinishHandshake else { return .end }
         // The last step takes microseconds. A loop whose clock is moved by hand makes each of them itself.

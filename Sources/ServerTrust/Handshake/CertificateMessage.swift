@@ -91,7 +91,9 @@ package enum CertificateMessage {
         var outer = DERReader(bytes, range.lowerBound + 1..<range.upperBound)
         guard let numbers = outer.element(.sequence) else { return .unreadable }
         var reader = DERReader(bytes, numbers)
-        guard let modulus = reader.element(.integer), let exponent = reader.element(.integer) else { return .unreadable }
+        guard let modulus = reader.element(.integer), let exponent = reader.element(.integer) else {
+            return .unreadable
+        }
         if bitWidth(bytes, modulus) > mostRSABits { return .largeRSAKey }
         // 2^32 itself is even, and so no exponent.
         return bitWidth(bytes, exponent) > 32 ? .largeRSAExponent : nil

@@ -52,7 +52,8 @@ package final class TLSServerSession {
     /// Whether only the client's Finished is missing, which costs a digest (RFC 8446, section 4.4.4). The steps before it have
     /// signatures, key exchange and certificates, and so do not belong on a loop.
     package var awaitsFinished: Bool {
-        !context.asksForCertificate && SSL_version(pointer) == TLS1_3_VERSION && SSL_get_state(pointer) == TLS_ST_EARLY_DATA
+        !context.asksForCertificate && SSL_version(pointer) == TLS1_3_VERSION
+            && SSL_get_state(pointer) == TLS_ST_EARLY_DATA
     }
 
     /// Continues the handshake: `.bytes(0)` when it is complete.

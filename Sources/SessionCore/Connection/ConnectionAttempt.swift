@@ -320,7 +320,8 @@ final class ConnectionAttempt {
         let decision = HandshakeDecision()
         do {
             let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
-            let (ssl, verification) = try context.makeConnection(to: endpoint, through: transport, offering: protocols) {
+            let (ssl, verification) = try context.makeConnection(to: endpoint, through: transport, offering: protocols)
+            {
                 decision.identity
             }
             self.verification = verification

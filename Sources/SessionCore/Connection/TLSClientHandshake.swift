@@ -115,14 +115,14 @@ final class TLSClientHandshake: EventHandler, @unchecked Sendable {
 
     /// Gives the handshake up. Nothing is called any more.
     ///
-    /// - Parameter link: TLS to the proxy that the `SSL` goes through.
+    /// - Parameter outer: owns the TLS to the proxy that the `SSL` goes through.
     /// - Returns: whether the socket stays the owner's. Otherwise a thread has it, and it is closed when the step ends.
-    func abandon(_ link: ProxyLink?) -> Bool {
+    func abandon(_ outer: AnyObject?) -> Bool {
         guard !isOver else { return true }
         isOver = true
         loop.unregister(descriptor, of: self)
         if isOnThread {
-            step.drop(closing: descriptor, link)
+            step.drop(closing: descriptor, outer)
             return false
         }
         step.free()
@@ -157,7 +157,7 @@ private final class TLSHandshakeStep: @unchecked Sendable {
     private var isOwner = true
     private let isDropped = Atomic(false)
     private var abandonedSocket: Int32 = -1
-    private var link: ProxyLink?
+    private var outer: AnyObject?
 
     init(_ ssl: OpaquePointer, _ decision: HandshakeDecision) {
         self.ssl = ssl
@@ -167,7 +167,7 @@ private final class TLSHandshakeStep: @unchecked Sendable {
     deinit {
         free()
         // Behind the origin's `SSL`, which goes through it.
-        link = nil
+        outer = nil
         if abandonedSocket >= 0 { close(abandonedSocket) }
     }
 
@@ -202,9 +202,9 @@ private final class TLSHandshakeStep: @unchecked Sendable {
     }
 
     /// The owner has gone: a step that has not begun is not made, and all is freed at its end.
-    func drop(closing descriptor: Int32, _ link: ProxyLink?) {
+    func drop(closing descriptor: Int32, _ outer: AnyObject?) {
         isDropped.store(true, ordering: .relaxed)
         abandonedSocket = descriptor
-        self.link = link
+        self.outer = outer
     }
 }

@@ -39,7 +39,6 @@ struct HandshakeThreadsTests {
         }
     }
 
-
     @Test("timeouts.connect ends the wait although no thread is free, and the request never leaves")
     func timeout() throws {
         let held = try HeldThreads()
@@ -79,12 +78,18 @@ struct HandshakeThreadsTests {
     func endOfSession() throws {
         let held = try HeldThreads()
         let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let loop: EventLoop
         do {
             let session = try TestSession(held.configuration)
+            loop = session.loop
             try session.start(RecordingDelegate(), TestSession.endpoint(port: origin.port))
             try session.run(until: "the step to wait for a thread") { !held.threads.hasNoWaiting }
         }
         held.gate.open()
+        // The step ends behind the session, and what it gives back is dropped by the loop's end.
+        held.threads.stop()
+        loop.stop()
+        loop.run()
         try Patience.poll(for: "the connection to end") { origin.connections.first?.isClosed == true ? true : nil }
         #expect(origin.requests.isEmpty)
     }

@@ -1,0 +1,27 @@
+import COpenSSL
+import CShims
+import Glibc
+
+/// OpenSSL's reason for the failure of a call, or the system's.
+struct TLSFault {
+    let words: String
+    /// The number of the alert that the peer has sent (RFC 8446, section 6); nil when that is not the reason.
+    let alert: UInt8?
+
+    /// Empties the error queue.
+    ///
+    /// - Parameter code: `errno` behind the call that failed; 0 for the end of the connection.
+    init(draining code: Int32) {
+        let error = ERR_get_error()
+        pinproxy_clear_errors()
+        // ERR_GET_LIB and ERR_GET_REASON, which for an alert is its number above SSL_AD_REASON_OFFSET.
+        let (library, reason) = (error >> 23 & 0xFF, error & 0x7F_FFFF)
+        alert = library == UInt(ERR_LIB_SSL) && 1000...1255 ~= reason ? UInt8(reason - 1000) : nil
+        if let text = ERR_reason_error_string(error) {
+            // For SSL_R_UNEXPECTED_EOF_WHILE_READING these are "unexpected eof while reading".
+            words = String(cString: text)
+        } else {
+            words = code == 0 ? "the connection ended without close_notify" : String(cString: strerror(code))
+        }
+    }
+}
