@@ -189,7 +189,7 @@ struct CommandLineShowTests {
         )
         if tls12 {
             #expect(finished.exitCode == 1)
-            #expect(finished.errors.contains("The server asks for a client certificate"))
+            #expect(finished.errors.contains("it asks for a client certificate, and no certificate was sent"))
         } else {
             #expect(finished.exitCode == 0, "\(finished.errors)")
             #expect(finished.output.contains("warning: the server asks for a client certificate"))

@@ -154,6 +154,7 @@ struct Reloader {
             files.onDisk = PolicyFiles.Reading(digest: record.fingerprint, time: Self.now)
             switch schedule.didRead(for: trigger, isCurrent: isCurrent, at: Clock.monotonic) {
             case .conclude:
+                reportFiles()
                 return apply(outcome, trigger)
             // The load may have mixed old and new files: a file that is renamed meanwhile can be missing under both
             // names.
@@ -195,6 +196,8 @@ struct Reloader {
             )
             schedule.didConclude()
             files.inForce = files.onDisk
+            // Before the event, so that whoever waits for it finds the files as they are now.
+            reportFiles()
             EventLine(event: "reloaded")
                 .with("generation", loaded.generation)
                 .with("trigger", trigger.name)
