@@ -43,6 +43,8 @@ class ManyAddresses(Peer):
         def answer_datagrams() -> None:
             while True:
                 query, peer = datagrams.recvfrom(1500)
+                if not query:
+                    return  # The end of the attack has shut the socket down.
                 datagrams.sendto(_response(query, is_cut=True), peer)
 
         def accept() -> None:
