@@ -109,6 +109,16 @@ struct LoadScheduleTests {
         #expect(schedule.work(at: now + 5 * second) == .load(.files))
     }
 
+    @Test("a repeated load whose files change while they are read waits for a pause, and keeps its trigger")
+    func retryPutOff() {
+        var schedule = schedule()
+        schedule.didFail(.signal, at: 0)
+        #expect(schedule.work(at: 5 * second) == .load(.signal))
+        #expect(schedule.didRead(for: .signal, isCurrent: false, at: 5 * second) == .putOff)
+        #expect(schedule.work(at: 5 * second) == .nothing)
+        #expect(schedule.work(at: 5 * second + 200 * millisecond) == .load(.signal))
+    }
+
     @Test("whatever happens, the last state of the files is concluded within ten seconds of the last change")
     func anyCourse() {
         for seed in 1...500 as ClosedRange<UInt64> {

@@ -70,7 +70,12 @@ package struct LoadSchedule<Trigger: Sendable & Equatable>: Sendable {
     /// The work that is due; asked again and again.
     package mutating func work(at now: UInt64) -> Work {
         if pause.isOver(at: now) { return owed.map { .load($0) } ?? .compare }
-        if let retry, now >= retry.at { return .load(retry.trigger) }
+        if let due = retry, now >= due.at {
+            // If this load is put off, it waits for the files to come to rest, as any other.
+            retry = nil
+            owed = due.trigger
+            return .load(due.trigger)
+        }
         // During a pause the comparison that follows it is enough.
         guard pause.deadline == nil, now >= comparison else { return .nothing }
         return .compare
@@ -104,6 +109,7 @@ package struct LoadSchedule<Trigger: Sendable & Equatable>: Sendable {
 
     /// A reading took effect, or failed by an error of the files, which only other files mend.
     package mutating func didConclude() {
+        owed = nil
         retry = nil
         failures = 0
     }
@@ -112,6 +118,7 @@ package struct LoadSchedule<Trigger: Sendable & Equatable>: Sendable {
     package mutating func didFail(_ trigger: Trigger, at now: UInt64) {
         let wait = min(Self.firstRetry.nanoseconds << UInt64(min(failures, 16)), Self.lastRetry.nanoseconds)
         failures += 1
+        owed = nil
         retry = (trigger, now &+ wait)
     }
 }
