@@ -10,4 +10,9 @@ package final class Gate: Sendable {
     package func pass() throws {
         try isOpen.wait(for: "a gate") { $0 ? true : nil }
     }
+
+    /// Blocks as long as the gate is closed, for what a busy machine must not let go early. The test opens it in any case.
+    package func hold() {
+        while (try? pass()) == nil {}
+    }
 }
