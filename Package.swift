@@ -140,7 +140,7 @@ let package = Package(
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "HTTP2CoreTests",
-            dependencies: ["HTTP2Core", "HTTPCore", "IOCore"],
+            dependencies: ["HTTP2Core", "HTTPCore", "IOCore", "TestSupport"],
             swiftSettings: strict
         ),
         .testTarget(

@@ -46,7 +46,8 @@ class Clients(Peer):
     def settings(self, stage: Stage) -> dict:
         self.stage = stage
         port = stage.serve(self._serve)
-        return {"listeners": [{"address": "127.0.0.1:0", "http2": True}],
+        # The default suits the machine, and would let a large one hold more than this bench allows.
+        return {"listeners": [{"address": "127.0.0.1:0", "http2": True}], "limits": {"heldBytes": "40MB"},
                 "hosts": {"silent.bench.test": {"resolve": f"127.0.0.1:{port}"}}}
 
     def _serve(self, connection) -> None:

@@ -1,5 +1,7 @@
+import IOCore
+
 /// The state of reading a peer's frames.
-struct HTTP2Input {
+struct HTTP2Input: ~Copyable {
     /// The bytes of an incomplete frame head.
     var partialHead: [UInt8] = []
     /// The remaining bytes of the frame's payload; initially those of the client's preface.
@@ -22,6 +24,15 @@ struct HTTP2Input {
     /// The bytes of fields, as `sectionBytes` counts them, that may be decoded before the delegate is asked for more.
     var decodingAllowance = 0
     var hasDecodedTooMuch = false
+    /// Whether the current frame has a part of a field block.
+    var isOfBlock = false
+    var isPaused = false
+    /// What a pause has left: bytes that nghttp2 has to get, and those behind them, of which no frame was inspected.
+    var unfed = ByteBuffer()
+    var unread = ByteBuffer()
+
+    /// The bytes of a field block that nghttp2 gets at once: as references, they are two megabytes of fields.
+    static let blockPiece = 512
 
     /// So much is asked for at once.
     static let decodingStep = 64 << 10

@@ -410,12 +410,17 @@ public final class HTTP2Session {
 
 /// Each frame is inspected here before nghttp2 gets it, because nghttp2 silently ignores frames that cost work.
 extension HTTP2Session {
-    /// Processes bytes from the peer.
+    /// Processes bytes from the peer. A paused session gets none.
     ///
     /// - Returns: false when the connection has failed, and must be closed after `output` is written.
     package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
+        assert(!isPaused)
         var position = 0
         while position < bytes.count, !isAbandoned, !input.isOver {
+            if isPaused {
+                input.unread.append(bytes.extracting(position..<bytes.count))
+                break
+            }
             let end: Int
             if input.payloadLeft > 0 {
                 end = min(bytes.count, position + input.payloadLeft)
@@ -445,6 +450,27 @@ extension HTTP2Session {
         return !isAbandoned
     }
 
+    /// Makes `receive` keep the rest of its bytes, because the turn has taken long. Takes effect within a few hundred bytes.
+    package func pause() { input.isPaused = true }
+
+    /// Whether bytes wait for `resumeReading`.
+    package var isPaused: Bool { input.isPaused && !isAbandoned && !input.isOver }
+
+    /// Processes the bytes that a pause has kept. The session may be paused again afterwards.
+    ///
+    /// - Returns: as `receive`.
+    package func resumeReading() -> Bool {
+        guard isPaused else { return !isAbandoned }
+        input.isPaused = false
+        var bytes = ByteBuffer()
+        swap(&bytes, &input.unfed)
+        guard feed(bytes.bytes) else { return false }
+        if isPaused { return true }
+        bytes = ByteBuffer()
+        swap(&bytes, &input.unread)
+        return receive(bytes.bytes)
+    }
+
     private func consumePayload(_ bytes: borrowing Span<UInt8>) -> Bool {
         input.payloadLeft -= bytes.count
         guard input.isGathering else { return feed(bytes) }
@@ -453,7 +479,22 @@ extension HTTP2Session {
     }
 
     private func feed(_ bytes: borrowing Span<UInt8>) -> Bool {
-        let count = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
+        guard input.isOfBlock else { return feed(piece: bytes) }
+        var position = 0
+        while position < bytes.count {
+            if isPaused {
+                input.unfed.append(bytes.extracting(position..<bytes.count))
+                break
+            }
+            let end = min(bytes.count, position + HTTP2Input.blockPiece)
+            guard feed(piece: bytes.extracting(position..<end)) else { return false }
+            position = end
+        }
+        return true
+    }
+
+    private func feed(piece: borrowing Span<UInt8>) -> Bool {
+        let count = piece.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
         if count < 0, !isAbandoned {
             let isFlooded = count == Int(NGHTTP2_ERR_FLOODED.rawValue) || input.hasDecodedTooMuch || input.isOver
             addLastWords(isFlooded ? .enhanceYourCalm : .protocolError)
@@ -476,6 +517,7 @@ extension HTTP2Session {
     private func didReceiveFrameHead(_ head: FrameHead) {
         input.payloadLeft = head.length
         input.isGathering = false
+        input.isOfBlock = head.kind == .headers || head.kind == .continuation
         // Inside a field block nghttp2 checks frames that do not belong to it.
         let isAmidBlock = input.filter != nil
         switch head.kind {

@@ -95,7 +95,7 @@ open class HTTP2SessionDelegate {
     open func session(_ session: HTTP2Session, didBearBurden weight: Double) {}
 
     /// Asks whether the peer may have fields decoded: a reference of one byte stands for kilobytes (RFC 7541, section 7.3),
-    /// so that neither the bytes of a connection nor the limit of a section bounds this work.
+    /// so that neither the bytes of a connection nor the limit of a section bounds this work. It may `pause` the session.
     ///
     /// - Parameter bytes: the size of the fields, by RFC 9113, section 6.5.2.
     /// - Returns: false to end the connection.

@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import TestSupport
 import Testing
 
 @testable import HTTP2Core
@@ -58,6 +59,61 @@ struct DecodingBudgetTests {
         let last = Array(server.session.takeOutput().suffix(17))
         #expect(last.count == 17 && last[3] == 7 && last[16] == 11)
         #expect(server.session.hasDecodedTooMuch)
+    }
+
+    @Test("a paused session reads on where it stopped: the same streams, whatever the frames and the pieces")
+    func paused() {
+        var random = SeededGenerator(seed: 34)
+        for _ in 0..<40 {
+            var bytes: [UInt8] = []
+            for number in 0..<30 {
+                let stream = 2 * number + 1
+                let block =
+                    Block.request + (number == 0 ? Block.entry : [])
+                    + Block.references(Int.random(in: 0...14, using: &random))
+                // One frame, or several, which are gathered and filtered.
+                let cuts = [0, Int.random(in: 1..<block.count, using: &random), block.count]
+                if Bool.random(using: &random) {
+                    bytes += Block.frame(type: 1, flags: 4, stream: stream, block)
+                } else {
+                    bytes += Block.frame(type: 1, flags: 0, stream: stream, Array(block[..<cuts[1]]))
+                    bytes += Block.frame(type: 9, flags: 4, stream: stream, Array(block[cuts[1]...]))
+                }
+                bytes += Block.frame(type: 0, flags: 1, stream: stream, [UInt8](repeating: UInt8(number), count: number))
+            }
+            let (plain, pausing) = (server(), server())
+            pausing.pauses = true
+            #expect(plain.give(bytes))
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let piece = rest.prefix(Int.random(in: 1...4000, using: &random))
+                rest = rest.dropFirst(piece.count)
+                #expect(pausing.give(Array(piece)))
+            }
+            #expect(pausing.opened.map(\.heads) == plain.opened.map(\.heads))
+            #expect(pausing.opened.map(\.body) == plain.opened.map(\.body))
+            #expect(pausing.opened.allSatisfy(\.ended) && pausing.opened.count == 30)
+            #expect(pausing.resumptions >= 30)
+        }
+    }
+
+    @Test("a session that is paused in the middle of a frame decodes a few hundred references more, not the whole frame")
+    func pausedInFrame() {
+        let server = server(HTTP2Settings(headerListBytes: 64 << 20))
+        server.pauses = true
+        let block = Block.request + Block.entry + Block.references(8_000)
+        let frame = Block.frame(type: 1, flags: 5, stream: 1, block)
+        let isWell = server.session.receive(frame.span)
+        #expect(isWell)
+        #expect(server.session.isPaused)
+        var most = 0
+        while server.session.isPaused {
+            let before = server.decoded
+            #expect(server.session.resumeReading())
+            most = max(most, server.decoded - before)
+        }
+        #expect(server.opened.first?.heads.first?.count == 8_005)
+        #expect(most <= 3 << 20)
     }
 
     @Test("small heads never use the budget up")

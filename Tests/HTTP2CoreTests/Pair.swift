@@ -12,6 +12,9 @@ final class Peer: HTTP2SessionDelegate {
     /// What the peer has had decoded, by the steps in which it is asked for, and how much it may.
     private(set) var decoded = 0
     var decodingLeft = Int.max
+    /// Whether it pauses whenever it may, and how often it has read on.
+    var pauses = false
+    private(set) var resumptions = 0
     var refusesStreams = false
     var setUp: (Recorder) -> Void = { _ in }
 
@@ -21,6 +24,7 @@ final class Peer: HTTP2SessionDelegate {
     }
 
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
+        if pauses { session.pause() }
         if refusesStreams { return nil }
         let stream = Recorder()
         setUp(stream)
@@ -31,6 +35,7 @@ final class Peer: HTTP2SessionDelegate {
     override func session(_ session: HTTP2Session, didBearBurden weight: Double) { burden += weight }
 
     override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
+        if pauses { session.pause() }
         guard bytes <= decodingLeft else { return false }
         decoded += bytes
         decodingLeft -= bytes
@@ -49,7 +54,14 @@ final class Peer: HTTP2SessionDelegate {
         return session.takeOutput()
     }
 
-    func give(_ bytes: [UInt8]) -> Bool { session.receive(bytes.span) }
+    func give(_ bytes: [UInt8]) -> Bool {
+        var isWell = session.receive(bytes.span)
+        while isWell, session.isPaused {
+            isWell = session.resumeReading()
+            resumptions += 1
+        }
+        return isWell
+    }
 }
 
 extension HTTP2Session {

@@ -49,6 +49,67 @@ struct EventLoopTests {
         #expect(done.values == Array(0..<1000))
     }
 
+    /// Keeps the thread for longer than a turn may take.
+    private static func takeLong() {
+        let begun = Clock.monotonic
+        while Clock.monotonic &- begun < 4_000_000 {}
+    }
+
+    @Test("a long turn leaves events to the next ones, in their order, and timers and output come in between")
+    func longTurnOfEvents() throws {
+        let loop = try EventLoop()
+        var (events, turns): ([Int], [Int]) = ([], [])
+        var turn = 0
+        var pairs: [(Int32, Int32)] = []
+        for number in 0..<12 {
+            let pair = socketPair()
+            pairs.append(pair)
+            let handler = Watching { _ in
+                events.append(number)
+                turns.append(turn)
+                Self.takeLong()
+                loop.unregister(pair.0)
+                // Each may find another one gone that was fetched with it.
+                if number == 5 { loop.unregister(pairs[11].0) }
+                loop.atEndOfTurn { events.append(100 + number) }
+            }
+            try loop.register(pair.0, .readable, handler)
+            var byte: UInt8 = 1
+            #expect(send(pair.1, &byte, 1, 0) == 1)
+        }
+        while events.count < 22, turn < 100 {
+            loop.turn(waitingAtMost: .milliseconds(0))
+            turn += 1
+        }
+        #expect(events.filter { $0 < 100 } == Array(0..<11))
+        // Four handlers a turn at most, and what they put off before the next turn's handlers.
+        #expect(turns.allSatisfy { number in turns.count { $0 == number } <= 4 })
+        #expect(events.firstIndex(of: 100)! < events.firstIndex(of: 4)!)
+        for pair in pairs {
+            close(pair.0)
+            close(pair.1)
+        }
+    }
+
+    @Test("a long turn leaves work of other threads to the next ones, in its order")
+    func longTurnOfSubmissions() throws {
+        let loop = try EventLoop()
+        let done = Collected()
+        for number in 0..<10 {
+            loop.submit {
+                done.append(number)
+                Self.takeLong()
+                if number == 2 { loop.submit { done.append(100) } }
+            }
+        }
+        let timer = LoopTimer { done.append(50) }
+        loop.arm(timer, after: .milliseconds(1))
+        loop.run(until: { done.values.count == 12 }, atMost: .seconds(30))
+        #expect(done.values.filter { $0 != 50 } == Array(0..<10) + [100])
+        #expect(done.values.firstIndex(of: 50)! < done.values.firstIndex(of: 9)!)
+        #expect(loop.hasNothingPlanned)
+    }
+
     @Test("a registration is left alone by the handler that had the descriptor's number before")
     func numberOfAnother() throws {
         let loop = try EventLoop()

@@ -30,6 +30,13 @@ package final class EventLoop: @unchecked Sendable {
     /// Empty; its memory serves the next turn.
     private var spareEndOfTurn: [Deferred] = []
     private var events = [pinproxy_event](repeating: pinproxy_event(), count: 256)
+    /// The number of fetched events, and of those that were dispatched: a long turn leaves some to the next one.
+    private var eventCount = 0
+    private var dispatchedCount = 0
+    /// What other threads have submitted, taken from them in this turn or in one that had no time for all of it.
+    private var taken: [@Sendable () -> Void] = []
+    private var takenCount = 0
+    private var turnBegan: UInt64 = 0
     private var thread: pthread_t?
     /// Memory for the bytes that are read at the moment. Its borrower swaps it for an empty buffer, and gives it back
     /// empty; another one in between gets an empty buffer.
@@ -112,6 +119,22 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: The loop's thread
 
+    /// A turn that has taken so many nanoseconds ends; the rest is for the next turns. What many peers want at once, each of them
+    /// little, is so divided into turns, between which the sockets, timers and output of the others have theirs.
+    private static let longestTurn: UInt64 = 3_000_000
+    /// The clock is read once for so many handlers.
+    private static let handlersPerReading = 4
+
+    /// Whether this turn has taken long: a handler with work that can wait leaves it to the next turn. A loop whose clock is
+    /// moved by hand has no long turns.
+    package var isTurnLong: Bool { clock == .system && Clock.monotonic &- turnBegan >= Self.longestTurn }
+
+    /// Whether the turn ends in the middle of handlers.
+    ///
+    /// - Parameter count: the number of handlers that were called, at least one.
+    @inline(__always)
+    private func endsTurn(after count: Int) -> Bool { count % Self.handlersPerReading == 0 && isTurnLong }
+
     /// Whether the caller is on the loop's thread, or the loop has not run yet.
     package var isCurrent: Bool {
         guard let thread else { return true }
@@ -127,6 +150,7 @@ package final class EventLoop: @unchecked Sendable {
         thread = nil
         // What the last turn put off references objects that often reference the loop.
         endOfTurn = []
+        (taken, takenCount) = ([], 0)
         // Released outside the lock, because the deinit of a captured object may submit more work.
         _ = lock.withLock {
             hasEnded = true
@@ -183,22 +207,32 @@ package final class EventLoop: @unchecked Sendable {
     private func round(unless isFulfilled: () throws -> Bool, waitingAtMost limit: TimeSpan?) rethrows -> Round {
         if !endOfTurn.isEmpty { finishLastTurn() }
         if try isFulfilled() { return .fulfilled }
-        let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
+        if dispatchedCount == eventCount {
+            dispatchedCount = 0
+            eventCount = Int(pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit)))
+            precondition(eventCount >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
+        }
         updateTime()
-        precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
-        for index in 0..<Int(count) {
-            let event = events[index]
+        turnBegan = now
+        var hasWorked = dispatchedCount < eventCount || !taken.isEmpty
+        if !taken.isEmpty { runTaken() }
+        while dispatchedCount < eventCount {
+            let event = events[dispatchedCount]
+            dispatchedCount += 1
             if event.key == UInt64.max {
                 runSubmitted()
             } else {
                 dispatch(event)
             }
+            if endsTurn(after: dispatchedCount) { break }
         }
-        var hasWorked = count > 0
+        var firedCount = 0
         while let timer = timers.popDue(now) {
             noteWork(.timer)
             timer.fire()
             hasWorked = true
+            firedCount += 1
+            if endsTurn(after: firedCount) { break }
         }
         runEndOfTurn()
         measureTurn(since: now)
@@ -211,9 +245,9 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Does the deferred work that the last turn had no time for: a turn of its own.
     private func finishLastTurn() {
-        let start = freshNow
+        turnBegan = freshNow
         runDeferred()
-        measureTurn(since: start)
+        measureTurn(since: turnBegan)
     }
 
     /// Measures the turn that ends now. Almost always it is a short one, which costs a look at the monotonic clock.
@@ -258,7 +292,7 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Whether nothing is planned: no timer is armed, and no work is deferred to the end of the turn.
-    package var hasNothingPlanned: Bool { endOfTurn.isEmpty && !timers.holdsArmed }
+    package var hasNothingPlanned: Bool { endOfTurn.isEmpty && taken.isEmpty && !timers.holdsArmed }
 
     /// Whether a test moves the clock. Such a loop makes all work itself, so that it takes the same course each time.
     package var isByHand: Bool { clock == .byHand }
@@ -289,7 +323,7 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     private func waitTime(_ limit: TimeSpan?) -> Int32 {
-        if !endOfTurn.isEmpty { return 0 }
+        if !endOfTurn.isEmpty || !taken.isEmpty { return 0 }
         var until = timers.next ?? UInt64.max
         if let limit { until = min(until, freshNow &+ limit.nanoseconds) }
         if until == UInt64.max { return -1 }
@@ -301,12 +335,23 @@ package final class EventLoop: @unchecked Sendable {
     private func runSubmitted() {
         var drained: UInt64 = 0
         _ = pinproxy_receive(wakeUp, &drained, 8)
-        noteWork(.message)
         let queue = lock.withLock {
             defer { submitted = [] }
             return submitted
         }
-        for work in queue { work() }
+        if taken.isEmpty { taken = queue } else { taken.append(contentsOf: queue) }
+        runTaken()
+    }
+
+    private func runTaken() {
+        noteWork(.message)
+        while takenCount < taken.count {
+            taken[takenCount]()
+            takenCount += 1
+            if takenCount < taken.count, endsTurn(after: takenCount) { return }
+        }
+        taken = []
+        takenCount = 0
     }
 
     @inline(__always)
@@ -318,7 +363,7 @@ package final class EventLoop: @unchecked Sendable {
         // Work that is deferred by this work is done in the same turn, up to a limit, so that the sockets do not
         // starve.
         var rounds = 0
-        while !endOfTurn.isEmpty, rounds < 8 {
+        while !endOfTurn.isEmpty, rounds == 0 || rounds < 8 && !isTurnLong {
             var queue: [Deferred] = []
             swap(&queue, &spareEndOfTurn)
             swap(&queue, &endOfTurn)

@@ -29,6 +29,16 @@ public struct TurnQueue<Element: AnyObject> {
         return taken
     }
 
+    /// Puts elements back for which the turn has no time: they come before those that were appended since.
+    @inlinable public mutating func putBack(_ rest: ArraySlice<Element>) {
+        guard let head = rest.first else { return }
+        var order = Array(rest.dropFirst())
+        if let first { order.append(first) }
+        order.append(contentsOf: waiting)
+        first = head
+        waiting = order
+    }
+
     /// Keeps the memory of a taken array for later.
     @inlinable public mutating func giveBack(_ taken: consuming [Element]) {
         guard taken.capacity > 0 else { return }

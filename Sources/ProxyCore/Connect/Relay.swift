@@ -133,7 +133,7 @@ class Relay: LoopStreamTaskDelegate {
         }
         var left = Self.turnLimit
         while transport.isReadable, wantsInput {
-            guard left > 0 else { return worker.pumpLater(transport) }
+            guard left > 0 else { return transport.pumpLater() }
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):
@@ -226,7 +226,7 @@ class Relay: LoopStreamTaskDelegate {
     }
 
     override func streamTaskHasSpace(_ task: LoopStreamTask) {
-        if phase == .relaying { worker.pumpLater(transport) }
+        if phase == .relaying { transport.pumpLater() }
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {

@@ -329,7 +329,7 @@ final class ClientConnection: ExchangeStream {
         if let exchange {
             exchange.outputHasRoom()
         } else if phase == .head, !isFeeding, !input.isEmpty || transport.isReadable {
-            worker.pumpLater(transport)
+            transport.pumpLater()
         }
     }
 
@@ -366,7 +366,7 @@ final class ClientConnection: ExchangeStream {
     private func resumeReading() {
         feedWaitingInput()
         // Unread input is read in a later turn, so that other connections are served in between.
-        if transport.isReadable, wantsInput { worker.pumpLater(transport) }
+        if transport.isReadable, wantsInput { transport.pumpLater() }
     }
 
     private func feedWaitingInput() {
@@ -383,7 +383,7 @@ final class ClientConnection: ExchangeStream {
             swap(&waiting, &input)
             feed(waiting.bytes)
         }
-        if transport.isReadable, wantsInput { worker.pumpLater(transport) }
+        if transport.isReadable, wantsInput { transport.pumpLater() }
     }
 
     /// Closes the sending side, and gives the client a little time to read the response.
@@ -391,7 +391,7 @@ final class ClientConnection: ExchangeStream {
         transport.shutdownWrite()
         worker.loop.arm(timer, after: Self.lingerTime)
         transport.isReadable = true
-        if !isFeeding { worker.pumpLater(transport) }
+        if !isFeeding { transport.pumpLater() }
     }
 
     override var hasMoreInput: Bool { bytesBehindHead > 0 || !input.isEmpty || transport.isReadable }
@@ -405,7 +405,7 @@ final class ClientConnection: ExchangeStream {
         relay.adopt(input: &input, output: &output)
         account()
         transport.handOver(to: .relay(relay))
-        worker.pumpLater(transport)
+        transport.pumpLater()
     }
 
     /// Closes at once, and cancels the current request.

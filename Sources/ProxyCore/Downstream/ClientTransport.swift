@@ -49,6 +49,7 @@ final class ClientTransport: EventHandler {
     /// The last write found no room; the `writable` event notifies the user when there is room again.
     private(set) var isWriteBlocked = false
     private var isFlushPlanned = false
+    private var isPumpPlanned = false
     private var isClosed = false
     /// A step of the handshake that is made on another thread, which has the session until then.
     private var step: HandshakeStep?
@@ -301,7 +302,8 @@ final class ClientTransport: EventHandler {
         if readiness.contains(.readable) || readiness.contains(.peerClosed) {
             isReadable = true
             tls?.noteReadable(peerHasEnded: peerHasEnded)
-            pump()
+            // Input that arrives makes no turn of its own for a connection that has had its part.
+            if !isPumpPlanned { pump() }
         }
     }
 
@@ -344,6 +346,18 @@ final class ClientTransport: EventHandler {
         case .http2(let connection): connection.pump()
         case .relay(let relay): relay.pump()
         }
+    }
+
+    /// Makes the user read at the end of the turn, or in a later one.
+    func pumpLater() {
+        guard !isPumpPlanned else { return }
+        isPumpPlanned = true
+        worker.pumpLater(self)
+    }
+
+    func pumpPlanned() {
+        isPumpPlanned = false
+        pump()
     }
 
     /// Makes the user write its output at the end of the turn.

@@ -270,12 +270,27 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
             connection.flushPlanned()
         } else if !toFlush.isEmpty {
             let flushed = toFlush.take()
-            for connection in flushed { connection.flushPlanned() }
+            for place in flushed.indices {
+                // The first one in any case, so that each has its turn.
+                if place > 0, loop.isTurnLong {
+                    toFlush.putBack(flushed[place...])
+                    planWork()
+                    break
+                }
+                flushed[place].flushPlanned()
+            }
             toFlush.giveBack(flushed)
         }
         if !toPump.isEmpty {
             let pumped = toPump.take()
-            for connection in pumped { connection.pump() }
+            for place in pumped.indices {
+                if place > 0, loop.isTurnLong {
+                    toPump.putBack(pumped[place...])
+                    planWork()
+                    break
+                }
+                pumped[place].pumpPlanned()
+            }
             toPump.giveBack(pumped)
         }
     }

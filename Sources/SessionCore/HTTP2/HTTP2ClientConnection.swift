@@ -246,9 +246,16 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     private func receive() {
         loop.noteWork(.frames)
+        if session.isPaused {
+            isReceiving = true
+            let isWell = session.resumeReading()
+            isReceiving = false
+            flushLater()
+            guard isWell else { return loseBroken() }
+        }
         var left = Self.turnLimit
         while state != .closed {
-            guard left > 0 else { return readLater() }
+            guard left > 0, !session.isPaused else { return readLater() }
             var buffer = ByteBuffer()
             swap(&buffer, &connections.loop.scratch)
             let reading = fill(&buffer)
@@ -262,15 +269,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             }
             buffer.removeAll()
             swap(&buffer, &connections.loop.scratch)
-            guard isWell else {
-                // The server gets nghttp2's GOAWAY, which says what is wrong.
-                _ = write()
-                let why =
-                    session.hasDecodedTooMuch
-                    ? "its heads and trailers are larger than a connection may send in a second"
-                    : isOverburdened ? Self.overburdened : "it sent what is no HTTP/2, or a field of more than 64 KB"
-                return lose(why, isViolation: true)
-            }
+            guard isWell else { return loseBroken() }
+            // What the reading has found comes again behind the bytes that wait.
+            if session.isPaused { continue }
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
             case .bytes, .wouldBlock: return setInterest()
@@ -278,6 +279,16 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             case .broken(let why): return lose(why)
             }
         }
+    }
+
+    private func loseBroken() {
+        // The server gets nghttp2's GOAWAY, which says what is wrong.
+        _ = write()
+        let why =
+            session.hasDecodedTooMuch
+            ? "its heads and trailers are larger than a connection may send in a second"
+            : isOverburdened ? Self.overburdened : "it sent what is no HTTP/2, or a field of more than 64 KB"
+        lose(why, isViolation: true)
     }
 
     /// Several TLS records, since each comes by itself.
@@ -359,7 +370,10 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         session.terminate(.enhanceYourCalm)
     }
 
-    fileprivate func mayDecode(_ bytes: Int) -> Bool { decoding.consume(Double(bytes), at: loop.now) }
+    fileprivate func mayDecode(_ bytes: Int) -> Bool {
+        if loop.isTurnLong { session.pause() }
+        return decoding.consume(Double(bytes), at: loop.now)
+    }
 
     fileprivate func didReceiveGoAway(_ code: HTTP2ErrorCode, lastStream: Int32) {
         flushLater()

@@ -55,6 +55,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private static let outputLimit = 64 << 10
     /// The limit of bytes read in one turn, so that other connections are served.
     private static let turnLimit = 256 << 10
+    /// Whether the turn has taken long is looked at once for so many requests.
+    private static let requestsPerReading = 8
     /// The limit of what one connection makes the process hold. Heads of which each field is one byte on the wire, and
     /// responses that the client does not take, reach it; requests that come and go do not.
     private static let heldLimit = 8 << 20
@@ -91,17 +93,18 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         didReceive(bytes)
         if worker.isDraining { drain() }
         flush()
-        if phase != .closed, transport.isReadable { worker.pumpLater(transport) }
+        if wantsInput { transport.pumpLater() }
     }
 
     // MARK: Input
 
     func pump() {
         worker.loop.noteWork(.frames)
+        if isPaused { take { $0.resumeReading() } }
         var left = Self.turnLimit
-        while transport.isReadable, phase != .closed {
-            guard left > 0 else {
-                worker.pumpLater(transport)
+        while wantsInput {
+            guard left > 0, !isPaused else {
+                transport.pumpLater()
                 break
             }
             worker.scratch.removeAll()
@@ -126,13 +129,22 @@ final class HTTP2Connection: HTTP2SessionDelegate {
             if lingered > Self.lingerBytes { close() }
             return
         }
+        take { $0.receive(bytes) }
+    }
+
+    private func take(_ bytes: (HTTP2Session) -> Bool) {
         isTakingBytes = true
         // nghttp2 is on the stack until the call returns.
         let session = session!
-        let isWell = session.receive(bytes)
+        let isWell = bytes(session)
         isTakingBytes = false
         if !isWell, phase != .closed { linger() }
     }
+
+    /// Whether received bytes wait for the next turn.
+    private var isPaused: Bool { session.isPaused && phase != .lingering && phase != .closed }
+
+    private var wantsInput: Bool { phase != .closed && (transport.isReadable || isPaused) }
 
     /// The client has half-closed: its requests still get responses.
     private func inputEnded() {
@@ -197,6 +209,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
         guard phase == .open || phase == .announced, mayHoldMore else { return nil }
         requests += 1
+        if requests % Self.requestsPerReading == 0, worker.loop.isTurnLong { session.pause() }
         if streamsInHead == 0 { worker.loop.arm(headTimer, after: worker.generation.headTime) }
         streamsInHead += 1
         busyStreams += 1
@@ -269,7 +282,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     }
 
     override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
-        decoding.consume(Double(bytes), at: worker.loop.now)
+        if worker.loop.isTurnLong { session.pause() }
+        return decoding.consume(Double(bytes), at: worker.loop.now)
     }
 
     override func session(_ session: HTTP2Session, didBearBurden weight: Double) {
@@ -346,7 +360,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         guard phase != .closed else { return }
         transport.shutdownWrite()
         transport.isReadable = true
-        worker.pumpLater(transport)
+        transport.pumpLater()
     }
 
     /// Closes at once, and cancels the current requests.
