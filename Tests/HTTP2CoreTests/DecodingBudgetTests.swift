@@ -79,7 +79,12 @@ struct DecodingBudgetTests {
                     bytes += Block.frame(type: 1, flags: 0, stream: stream, Array(block[..<cuts[1]]))
                     bytes += Block.frame(type: 9, flags: 4, stream: stream, Array(block[cuts[1]...]))
                 }
-                bytes += Block.frame(type: 0, flags: 1, stream: stream, [UInt8](repeating: UInt8(number), count: number))
+                bytes += Block.frame(
+                    type: 0,
+                    flags: 1,
+                    stream: stream,
+                    [UInt8](repeating: UInt8(number), count: number)
+                )
             }
             let (plain, pausing) = (server(), server())
             pausing.pauses = true
@@ -97,7 +102,9 @@ struct DecodingBudgetTests {
         }
     }
 
-    @Test("a session that is paused in the middle of a frame decodes a few hundred references more, not the whole frame")
+    @Test(
+        "a session that is paused in the middle of a frame decodes a few hundred references more, not the whole frame"
+    )
     func pausedInFrame() {
         let server = server(HTTP2Settings(headerListBytes: 64 << 20))
         server.pauses = true
