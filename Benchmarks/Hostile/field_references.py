@@ -99,7 +99,8 @@ class UnreadBodies(Peer):
     def settings(self, stage: Stage) -> dict:
         self.stage = stage
         port = stage.serve(self._serve)
-        return {"listeners": [{"address": "127.0.0.1:0", "http2": True}], "cache": {"memory": "16MB"},
+        return {"listeners": [{"address": "127.0.0.1:0", "http2": True}], "limits": {"heldBytes": "40MB"},
+                "cache": {"memory": "16MB"},
                 "hosts": {OTHER_HOST: {"resolve": f"127.0.0.1:{port}"}}}
 
     def _serve(self, connection) -> None:

@@ -18,7 +18,7 @@ class UnreadFiles(Peer):
         self.stage = stage
         port = stage.serve(self._serve)
         (stage.folder / "cache").mkdir()
-        return {"listeners": [{"address": "127.0.0.1:0", "http2": True}],
+        return {"listeners": [{"address": "127.0.0.1:0", "http2": True}], "limits": {"heldBytes": "40MB"},
                 "cache": {"memory": "4MB", "disk": {"path": str(stage.folder / "cache"), "size": "100MB"}},
                 "hosts": {OTHER_HOST: {"resolve": f"127.0.0.1:{port}"}}}
 

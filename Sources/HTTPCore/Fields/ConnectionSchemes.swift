@@ -2,10 +2,12 @@
 /// a connection behind it is meant for the one who has authenticated.
 extension HeaderFields {
     /// Whether `Authorization` has credentials of such a scheme.
-    package var authenticatesConnection: Bool { namesConnectionScheme(.authorization) }
+    package var authenticatesConnection: Bool { names.contains(.authorization) && namesConnectionScheme(.authorization) }
 
     /// Whether `WWW-Authenticate` offers such a scheme, or goes on with its handshake.
-    package var offersConnectionAuthentication: Bool { namesConnectionScheme(.wwwAuthenticate) }
+    package var offersConnectionAuthentication: Bool {
+        names.contains(.wwwAuthenticate) && namesConnectionScheme(.wwwAuthenticate)
+    }
 
     private func namesConnectionScheme(_ id: FieldName) -> Bool {
         var index = first(id)

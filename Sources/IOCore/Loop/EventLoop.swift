@@ -85,7 +85,9 @@ package final class EventLoop: @unchecked Sendable {
         wallClock = Clock.realtime
         calibratedAt = now
         calibratedWall = wallClock
-        _ = pinproxy_epoll_control(epoll, PINPROXY_EPOLL_ADD, wakeUp, PINPROXY_EVENT_IN, UInt64.max)
+        // Each write is an edge, so that nothing has to be read: 2^64 of them do not fit, and never come together.
+        let interest = Readiness.readable.union(.edge)
+        _ = pinproxy_epoll_control(epoll, PINPROXY_EPOLL_ADD, wakeUp, interest.rawValue, UInt64.max)
     }
 
     deinit {
@@ -122,7 +124,7 @@ package final class EventLoop: @unchecked Sendable {
     /// A turn that has taken so many nanoseconds ends; the rest is for the next turns. What many peers want at once, each of them
     /// little, is so divided into turns, between which the sockets, timers and output of the others have theirs.
     private static let longestTurn: UInt64 = 3_000_000
-    /// The clock is read once for so many handlers.
+    /// The clock is read once for so many handlers, a power of two.
     private static let handlersPerReading = 4
 
     /// Whether this turn has taken long: a handler with work that can wait leaves it to the next turn. A loop whose clock is
@@ -133,7 +135,7 @@ package final class EventLoop: @unchecked Sendable {
     ///
     /// - Parameter count: the number of handlers that were called, at least one.
     @inline(__always)
-    private func endsTurn(after count: Int) -> Bool { count % Self.handlersPerReading == 0 && isTurnLong }
+    private func endsTurn(after count: Int) -> Bool { count & (Self.handlersPerReading - 1) == 0 && isTurnLong }
 
     /// Whether the caller is on the loop's thread, or the loop has not run yet.
     package var isCurrent: Bool {
@@ -207,25 +209,36 @@ package final class EventLoop: @unchecked Sendable {
     private func round(unless isFulfilled: () throws -> Bool, waitingAtMost limit: TimeSpan?) rethrows -> Round {
         if !endOfTurn.isEmpty { finishLastTurn() }
         if try isFulfilled() { return .fulfilled }
-        if dispatchedCount == eventCount {
-            dispatchedCount = 0
-            eventCount = Int(pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit)))
-            precondition(eventCount >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
+        // Those that the last turn had no time for come first.
+        var index = dispatchedCount
+        var count = eventCount
+        if index == count {
+            index = 0
+            count = Int(pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit)))
+            precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
         }
         updateTime()
         turnBegan = now
-        var hasWorked = dispatchedCount < eventCount || !taken.isEmpty
-        if !taken.isEmpty { runTaken() }
-        while dispatchedCount < eventCount {
-            let event = events[dispatchedCount]
-            dispatchedCount += 1
+        var hasWorked = count > 0
+        let isBehind = !taken.isEmpty
+        if isBehind {
+            runTaken()
+            hasWorked = true
+        }
+        while index < count {
+            let event = events[index]
+            index += 1
             if event.key == UInt64.max {
-                runSubmitted()
+                takeSubmitted()
+                // Once a turn.
+                if !isBehind { runTaken() }
             } else {
                 dispatch(event)
             }
-            if endsTurn(after: dispatchedCount) { break }
+            if endsTurn(after: index) { break }
         }
+        dispatchedCount = index
+        eventCount = count
         var firedCount = 0
         while let timer = timers.popDue(now) {
             noteWork(.timer)
@@ -332,15 +345,12 @@ package final class EventLoop: @unchecked Sendable {
         return Int32(clamping: (until - now + 999_999) / 1_000_000)
     }
 
-    private func runSubmitted() {
-        var drained: UInt64 = 0
-        _ = pinproxy_receive(wakeUp, &drained, 8)
+    private func takeSubmitted() {
         let queue = lock.withLock {
             defer { submitted = [] }
             return submitted
         }
         if taken.isEmpty { taken = queue } else { taken.append(contentsOf: queue) }
-        runTaken()
     }
 
     private func runTaken() {

@@ -8,28 +8,28 @@ package struct TurnWork: OptionSet, Sendable {
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// New connections of clients.
-    package static let accept = TurnWork(rawValue: 1 << 0)
+    package static var accept: TurnWork { TurnWork(rawValue: 1 << 0) }
     /// TLS handshakes with clients, origins and proxies.
-    package static let handshake = TurnWork(rawValue: 1 << 1)
+    package static var handshake: TurnWork { TurnWork(rawValue: 1 << 1) }
     /// HTTP/1.1 from clients.
-    package static let request = TurnWork(rawValue: 1 << 2)
+    package static var request: TurnWork { TurnWork(rawValue: 1 << 2) }
     /// HTTP/1.1 from origins.
-    package static let response = TurnWork(rawValue: 1 << 3)
+    package static var response: TurnWork { TurnWork(rawValue: 1 << 3) }
     /// HTTP/2 from clients and origins.
-    package static let frames = TurnWork(rawValue: 1 << 4)
+    package static var frames: TurnWork { TurnWork(rawValue: 1 << 4) }
     /// Tunnels and other protocols.
-    package static let relay = TurnWork(rawValue: 1 << 5)
+    package static var relay: TurnWork { TurnWork(rawValue: 1 << 5) }
     /// What name servers have sent.
-    package static let name = TurnWork(rawValue: 1 << 6)
+    package static var name: TurnWork { TurnWork(rawValue: 1 << 6) }
     /// Connections to origins and proxies, before their TLS.
-    package static let dial = TurnWork(rawValue: 1 << 7)
+    package static var dial: TurnWork { TurnWork(rawValue: 1 << 7) }
     /// Stored responses.
-    package static let cache = TurnWork(rawValue: 1 << 8)
-    package static let timer = TurnWork(rawValue: 1 << 9)
+    package static var cache: TurnWork { TurnWork(rawValue: 1 << 8) }
+    package static var timer: TurnWork { TurnWork(rawValue: 1 << 9) }
     /// What other threads have handed over.
-    package static let message = TurnWork(rawValue: 1 << 10)
+    package static var message: TurnWork { TurnWork(rawValue: 1 << 10) }
     /// A reload.
-    package static let policy = TurnWork(rawValue: 1 << 11)
+    package static var policy: TurnWork { TurnWork(rawValue: 1 << 11) }
 
     /// The number of kinds.
     static let count = 12

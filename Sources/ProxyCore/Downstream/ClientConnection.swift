@@ -41,6 +41,8 @@ final class ClientConnection: ExchangeStream {
 
     /// The origin is paused while more output than this is waiting.
     private static let highWater = 256 << 10
+    /// So much may wait however much others hold.
+    private static let alwaysHeld = 16 << 10
     private static let lowWater = 64 << 10
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
@@ -234,7 +236,10 @@ final class ClientConnection: ExchangeStream {
 
     // MARK: Output
 
-    override var hasRoom: Bool { output.count < Self.highWater && (output.isEmpty || worker.mayHold(output.count)) }
+    override var hasRoom: Bool {
+        let count = output.count
+        return count < Self.alwaysHeld || count < Self.highWater && worker.mayHold(count)
+    }
 
     /// Accounts for what the connection makes the process hold: input that waits for the end of a response, and output.
     private func account() {

@@ -188,6 +188,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         next?.receiveEnd(error)
     }
 
+    @inline(__always)
     private func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }

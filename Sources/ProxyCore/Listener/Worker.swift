@@ -188,6 +188,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         }
         load.remove()
         server.release()
+        restSoon()
     }
 
     func borrowExchange(for stream: ExchangeStream) -> Exchange {
@@ -210,6 +211,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private func rest() {
         idleExchanges = []
         SystemMemory.release()
+        handshakes.rest()
     }
 
     // MARK: Memory that peers hold

@@ -96,6 +96,8 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private var isHeld = false
 
     private static let pieceSize = 128 << 10
+    /// A rest up to this size is one piece for every receiver.
+    private static let smallPiece = 1 << 10
     /// The number of bytes after which others have their turn.
     private static let turnSize = 1 << 20
     /// Limits the time for reading the rest of a dropped response.
@@ -614,7 +616,10 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func sendPiece() {
-        let count = max(1, min(Self.pieceSize, delegate?.stagePieceSize(self) ?? Self.pieceSize, unsent.count))
+        var count = unsent.count
+        if count > Self.smallPiece {
+            count = max(1, min(Self.pieceSize, delegate?.stagePieceSize(self) ?? Self.pieceSize, count))
+        }
         switch body {
         case .memory(let bytes):
             let end = unsent.lowerBound + count

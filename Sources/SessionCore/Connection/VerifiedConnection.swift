@@ -151,6 +151,7 @@ final class VerifiedConnection: EventHandler {
     var hasSecureEnd: Bool { ssl != nil }
 
     /// Reads up to `limit` bytes to the end of `buffer`: as much as there is, or one TLS record.
+    @inline(__always)
     func read(into buffer: inout ByteBuffer, upTo limit: Int) -> Reading {
         readingAwaitsRoom = false
         var result = 0
@@ -186,6 +187,7 @@ final class VerifiedConnection: EventHandler {
         return true
     }
 
+    @inline(never)
     private func unread(_ result: Int, _ code: Int32) -> Reading {
         guard let ssl else {
             if result == 0 { return .end }

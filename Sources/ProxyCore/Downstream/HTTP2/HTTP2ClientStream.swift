@@ -89,15 +89,20 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     // MARK: Memory
 
     /// Streams that hold less are not closed for others.
-    private static let muchMemory = 16 << 10
+    private static let muchMemory = ownMemory + (16 << 10)
 
     var holdsMuch: Bool { accounted > Self.muchMemory }
 
-    /// Accounts for what the stream makes the process hold: its head, as it came and as it goes on, with the room that their
+    /// The stream's objects, and those of its exchange and task, without what they hold (measured).
+    private static let ownMemory = 6 << 10
+
+    /// Accounts for what the stream makes the process hold: its objects; its head, as it came and as it goes on, with the room that their
     /// memory has grown by (measured); body bytes without credit; and what waits for the client.
     func account() {
         let head = 3 * (exchange?.head.byteCount ?? 0)
-        let held = isClosed ? 0 : head + uncredited + exchangeStream.output.count + output.count + queuedHeadBytes
+        let held =
+            isClosed
+            ? 0 : Self.ownMemory + head + uncredited + exchangeStream.output.count + output.count + queuedHeadBytes
         guard held != accounted else { return }
         connection.heldDidChange(by: held - accounted)
         accounted = held
@@ -246,18 +251,20 @@ final class HTTP2ExchangeStream: ExchangeStream {
 
     override var hasRoom: Bool { isClosed || waitingBytes < limit }
 
-    override var pieceSize: Int { isClosed ? .max : max(Self.leastOutput, limit - waitingBytes) }
+    override var pieceSize: Int { isClosed ? .max : max(min(limit, Self.leastOutput), limit - waitingBytes) }
 
     private var waitingBytes: Int { output.count + stream.output.count + stream.queuedHeadBytes }
 
     /// So much may wait for a client that takes nothing.
     private static let leastOutput = 16 << 10
+    /// And so much when its connection holds more than its part: what goes out first when the client takes something again.
+    private static let leastPiece = 1 << 10
 
     /// The limit of what waits: as much as the client takes now, within the stream's share.
     private var limit: Int {
-        let share = connection.shareOfOutput
-        guard share > Self.leastOutput, worker.mayHold(connection.heldBytes) else { return Self.leastOutput }
-        return min(share, max(Self.leastOutput, stream.session?.sendWindow(of: stream) ?? 0))
+        let window = stream.session?.sendWindow(of: stream) ?? 0
+        guard worker.mayHold(connection.heldBytes) else { return min(Self.leastOutput, max(Self.leastPiece, window)) }
+        return min(connection.shareOfOutput, max(Self.leastOutput, window))
     }
 
     override func writeHead(
