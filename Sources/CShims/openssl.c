@@ -90,8 +90,24 @@ static int socket_write(BIO *bio, const char *bytes, int count) {
     return (int)sent;
 }
 
+/* While it is set, nothing is read. The bits from 0x100 on mean something to one type of BIO alone (BIO_FLAGS_MEM_RDONLY). */
+#define HOLDS_INPUT 0x100
+
+void pinproxy_ssl_hold_input(SSL *ssl, int is_held) {
+    BIO *bio = SSL_get_rbio(ssl);
+    if (is_held) BIO_set_flags(bio, HOLDS_INPUT);
+    else BIO_clear_flags(bio, HOLDS_INPUT);
+}
+
+static int holds_input(BIO *bio) {
+    if (!BIO_test_flags(bio, HOLDS_INPUT)) return 0;
+    BIO_set_retry_read(bio);
+    return 1;
+}
+
 static int socket_read(BIO *bio, char *room, int capacity) {
     BIO_clear_retry_flags(bio);
+    if (holds_input(bio)) return -1;
     ssize_t received;
     do received = recv((int)(intptr_t)BIO_get_data(bio), room, (size_t)capacity, 0);
     while (received < 0 && errno == EINTR);
@@ -139,6 +155,7 @@ static int outer_write(BIO *bio, const char *bytes, int count) {
 static int outer_read(BIO *bio, char *room, int capacity) {
     SSL *outer = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (holds_input(bio)) return -1;
     return outer_result(bio, outer, SSL_read(outer, room, capacity));
 }
 

@@ -61,6 +61,9 @@ int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor);
 // not touch the outer connection when `ssl` is freed: BIO_f_ssl sends a close_notify, even before a reset. 1 on success.
 int pinproxy_ssl_adopt_outer(SSL *ssl, SSL *outer);
 
+// Whether a connection of one of these two reads nothing, as if nothing had come, until it is called with 0.
+void pinproxy_ssl_hold_input(SSL *ssl, int is_held);
+
 // Judges the body of a peer's Certificate message before it is decoded: 0 accepts, else a number of CertificateMessage.Fault.
 typedef int (*pinproxy_certificate_check)(const unsigned char *body, size_t count, int version);
 

@@ -62,7 +62,7 @@ final class TLSClientHandshake: EventHandler, @unchecked Sendable {
     func start() throws(IOFailure) {
         // Readable for one event: the socket stays silent while a thread has it.
         try loop.register(descriptor, [.readable, .oneShot], self)
-        step.make()
+        step.makeFirst()
         stepDidEnd(isFirst: true)
     }
 
@@ -169,6 +169,14 @@ private final class TLSHandshakeStep: @unchecked Sendable {
         // Behind the origin's `SSL`, which goes through it.
         outer = nil
         if abandonedSocket >= 0 { close(abandonedSocket) }
+    }
+
+    /// Writes the first flight. What the server has sent by then is left to the next step: a server may speak first, or answer
+    /// before OpenSSL looks for its answer.
+    func makeFirst() {
+        pinproxy_ssl_hold_input(ssl, 1)
+        make()
+        pinproxy_ssl_hold_input(ssl, 0)
     }
 
     /// Makes a step, unless its owner has gone.

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -54,6 +55,43 @@ struct HandshakeThreadsTests {
         // With free threads the same session reaches it.
         held.gate.open()
         #expect(try session.get(TestSession.endpoint(port: origin.port)).body == Array("/".utf8))
+    }
+
+    @Test("what a server sends before it has received anything is read on a thread, not on the loop")
+    func serverSpeaksFirst() throws {
+        let held = try HeldThreads()
+        var ends: [Int32] = [-1, -1]
+        let kind = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        try #require(socketpair(AF_UNIX, kind, 0, &ends) == 0)
+        defer { for end in ends { close(end) } }
+        // The fatal alert handshake_failure (RFC 8446, section 6).
+        let alert: [UInt8] = [21, 3, 3, 0, 2, 2, 40]
+        try #require(write(ends[1], alert, alert.count) == alert.count)
+        let loop = try EventLoop()
+        let (ssl, _) = try TLSClientContext(threads: held.threads)
+            .makeConnection(to: TestSession.endpoint(port: 1), through: .socket(ends[0]), offering: []) { .none }
+        var outcomes: [TLSClientHandshake.Outcome] = []
+        let handshake = TLSClientHandshake(
+            ssl,
+            on: ends[0],
+            loop: loop,
+            threads: held.threads,
+            party: 3,
+            decision: HandshakeDecision(),
+            decide: { .none },
+            didEnd: { outcomes.append($0) }
+        )
+        try handshake.start()
+        let patience = TimeSpan.seconds(Int(Patience.seconds))
+        loop.run(until: { !outcomes.isEmpty || !held.threads.hasNoWaiting }, atMost: patience)
+        #expect(outcomes.isEmpty && !held.threads.hasNoWaiting)
+        held.gate.open()
+        loop.run(until: { !outcomes.isEmpty }, atMost: patience)
+        guard case .failed(let fault) = outcomes.first else {
+            Issue.record("it has not failed")
+            return
+        }
+        #expect(fault.alert != nil, "\(fault.words)")
     }
 
     @Test("a task that is cancelled while a thread has its handshake leaves the socket to the thread, which closes it")
