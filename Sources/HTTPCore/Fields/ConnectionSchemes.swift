@@ -2,7 +2,9 @@
 /// a connection behind it is meant for the one who has authenticated.
 extension HeaderFields {
     /// Whether `Authorization` has credentials of such a scheme.
-    package var authenticatesConnection: Bool { names.contains(.authorization) && namesConnectionScheme(.authorization) }
+    package var authenticatesConnection: Bool {
+        names.contains(.authorization) && namesConnectionScheme(.authorization)
+    }
 
     /// Whether `WWW-Authenticate` offers such a scheme, or goes on with its handshake.
     package var offersConnectionAuthentication: Bool {
