@@ -106,7 +106,7 @@ struct DiskStoreFailureTests {
         try stage?.insert("http://a.example/", Self.large)
         try stage?.settle()
         stage = nil
-        try SQLiteDatabase(path: folder.path + "/cache/index.sqlite").run("UPDATE total SET \(change)")
+        try DiskStoreStage.changeIndex(in: folder, "UPDATE total SET \(change)")
         let again = try DiskStoreStage(folder)
         try Patience.poll(for: "the store") {
             try again.insert("http://b.example/", Self.large)
@@ -125,7 +125,7 @@ struct DiskStoreFailureTests {
         try stage?.insert("http://a.example/", Self.large)
         try stage?.settle()
         stage = nil
-        try SQLiteDatabase(path: folder.path + "/cache/index.sqlite").run("UPDATE entry SET length = \(length)")
+        try DiskStoreStage.changeIndex(in: folder, "UPDATE entry SET length = \(length)")
         let again = try DiskStoreStage(folder)
         #expect(try again.entries("http://a.example/").isEmpty)
         #expect(again.store.statistics.entries == 0 && again.store.statistics.offBecause == nil)
@@ -266,7 +266,7 @@ struct DiskStoreFailureTests {
     }
 
     private static func fill(_ path: String, entries: Int) throws {
-        let head = HeadCoding.encode(try Stage.stored([]), tags: [])
+        let head = HeadCoding.encode(try Stage.stored([]), tags: [], .none)
         let database = try SQLiteDatabase(path: path)
         let statement = try database.prepare(
             "INSERT INTO entry (hash, uri, part, host, head, file, length, checksum, cost, turn)"

@@ -41,9 +41,10 @@ final class DiskStoreStage {
 
     private static let here: Delivery = { $0() }
 
-    func entries(_ url: String) throws -> [CachedEntry] {
-        let key = try CachingStage.key(url)
-        return try wait { self.store.entries(for: key, deliver: Self.here, $0) }
+    func entries(_ url: String) throws -> [CachedEntry] { try entries(CachingStage.key(url)) }
+
+    func entries(_ key: CacheKey) throws -> [CachedEntry] {
+        try wait { self.store.entries(for: key, deliver: Self.here, $0) }
     }
 
     /// The body for a URL; nil when there is none, or when it is a miss after all.
@@ -99,8 +100,19 @@ final class DiskStoreStage {
         to request: CachingStage.Pairs = [],
         tags: [String] = []
     ) throws -> Bool {
+        try insert(CachingStage.key(url), body, response, to: request, tags: tags)
+    }
+
+    @discardableResult
+    func insert(
+        _ key: CacheKey,
+        _ body: [UInt8],
+        _ response: CachingStage.Pairs = [],
+        to request: CachingStage.Pairs = [],
+        tags: [String] = []
+    ) throws -> Bool {
         let insertion = store.insertion(
-            for: try CachingStage.key(url),
+            for: key,
             try CachingStage.stored(response, to: request),
             tags: tags.map { Array($0.utf8) },
             length: body.count
@@ -131,6 +143,10 @@ final class DiskStoreStage {
         try wait { self.store.remove(purge, deliver: Self.here, $0) }
     }
 
+    func list() throws -> [CachedEntry] {
+        try wait { self.store.list(host: nil, atMost: 1000, deliver: Self.here, $0) }
+    }
+
     /// The paths of bodies, complete or not.
     func files(_ name: String = "bodies") -> [String] {
         let root = store.configuration.folder + "/" + name
@@ -139,6 +155,13 @@ final class DiskStoreStage {
             var isFolder: ObjCBool = false
             return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) && !isFolder.boolValue
         }
+    }
+
+    /// Changes the index of a closed store. The connection is closed afterwards: otherwise the next store would be off,
+    /// and find nothing whatever was changed.
+    static func changeIndex(in folder: TemporaryFolder, _ sql: String) throws {
+        let database = try SQLiteDatabase(path: folder.path + "/cache/index.sqlite")
+        try withExtendedLifetime(database) { try database.run(sql) }
     }
 
     static func bytes(_ count: Int, seed: UInt64 = 1) -> [UInt8] {

@@ -19,32 +19,34 @@ struct HeadCodingTests {
     @Test("a head comes back as it was written")
     func roundTrip() throws {
         let stored = try Self.sample()
-        let bytes = HeadCoding.encode(stored, tags: [[1, 2], []])
-        let (read, tags) = try #require(HeadCoding.decode(bytes, Stage.shared))
+        let bytes = HeadCoding.encode(stored, tags: [[1, 2], []], .none)
+        let (read, tags) = try #require(HeadCoding.decode(bytes, .none, Stage.shared))
         #expect(read.status == 404 && read.fields == stored.fields && read.selecting == stored.selecting)
         #expect(read.requestTime == stored.requestTime && read.responseTime == stored.responseTime)
         #expect(read.initialAge == 4 && read.ruleLifetime == nil && read.digest == stored.digest && read.isShared)
         #expect(read.terms == stored.terms && read.date == stored.date && tags == [[1, 2], []])
         var stale = stored
         stale.markStale()
-        #expect(HeadCoding.decode(HeadCoding.encode(stale, tags: []), Stage.shared)?.0.isMarkedStale == true)
+        #expect(
+            HeadCoding.decode(HeadCoding.encode(stale, tags: [], .none), .none, Stage.shared)?.0.isMarkedStale == true
+        )
     }
 
     @Test("a head with one byte changed, cut off or added is none")
     func damage() throws {
-        let bytes = HeadCoding.encode(try Self.sample(), tags: [])
+        let bytes = HeadCoding.encode(try Self.sample(), tags: [], .none)
         for index in bytes.indices {
             var changed = bytes
             changed[index] ^= 0x10
-            #expect(HeadCoding.decode(changed, Stage.shared) == nil)
-            #expect(HeadCoding.decode(Array(bytes[..<index]), Stage.shared) == nil)
+            #expect(HeadCoding.decode(changed, .none, Stage.shared) == nil)
+            #expect(HeadCoding.decode(Array(bytes[..<index]), .none, Stage.shared) == nil)
         }
-        #expect(HeadCoding.decode(bytes + [0], Stage.shared) == nil)
+        #expect(HeadCoding.decode(bytes + [0], .none, Stage.shared) == nil)
     }
 
     @Test("bytes with a right checksum but no head in them end nothing")
     func nonsense() throws {
-        let bytes = HeadCoding.encode(try Self.sample(), tags: [[1]])
+        let bytes = HeadCoding.encode(try Self.sample(), tags: [[1]], .none)
         var generator = SeededGenerator(seed: 2)
         for _ in 0..<3000 {
             var changed = Array(bytes.dropLast(8))
@@ -58,7 +60,7 @@ struct HeadCodingTests {
             let checksum = XXH64.hash(changed.span)
             for shift in 0..<8 { changed.append(UInt8(truncatingIfNeeded: checksum >> UInt64(shift * 8))) }
             // It may be a head by chance; then it is a valid one.
-            if let (read, _) = HeadCoding.decode(changed, Stage.shared) {
+            if let (read, _) = HeadCoding.decode(changed, .none, Stage.shared) {
                 #expect((200...599).contains(read.status) && read.initialAge >= 0)
                 _ = read.freshness(now: Stage.now)
             }
@@ -76,13 +78,43 @@ struct HeadCodingTests {
             return old + (0..<8).map { UInt8(truncatingIfNeeded: checksum >> UInt64($0 * 8)) }
         }
         let (read, _) = try #require(
-            HeadCoding.decode(asVersionOne(HeadCoding.encode(response, tags: [])), Stage.shared)
+            HeadCoding.decode(asVersionOne(HeadCoding.encode(response, tags: [], .none)), .none, Stage.shared)
         )
         #expect(read.expiredAge == nil && read.etag == response.etag)
         #expect(read.freshness(now: Stage.now) == response.freshness(now: Stage.now))
         response.expire(now: Stage.now + 7)
-        let (expired, _) = try #require(HeadCoding.decode(HeadCoding.encode(response, tags: []), Stage.shared))
+        let (expired, _) = try #require(
+            HeadCoding.decode(HeadCoding.encode(response, tags: [], .none), .none, Stage.shared)
+        )
         #expect(expired.expiredAge == 7 && !expired.freshness(now: Stage.now + 7).isFresh)
+    }
+
+    @Test("heads of version 2, whose checksum does not cover the other columns of the row, are read")
+    func versionTwo() throws {
+        let seal = RowSeal(uri: [1], part: [], file: nil, length: 2, checksum: 3)
+        var old = Array(HeadCoding.encode(try Self.sample(), tags: [], seal).dropLast(8))
+        old[0] = 2
+        let checksum = XXH64.hash(old.span)
+        old += (0..<8).map { UInt8(truncatingIfNeeded: checksum >> UInt64($0 * 8)) }
+        #expect(HeadCoding.decode(old, seal, Stage.shared)?.0.status == 404)
+    }
+
+    @Test("a head of another row is none")
+    func otherRow() throws {
+        let seals = [
+            RowSeal(uri: [1], part: [2], file: nil, length: 0, checksum: 0),
+            RowSeal(uri: [1, 2], part: [], file: nil, length: 0, checksum: 0),
+            RowSeal(uri: [1], part: [2], file: 0, length: 0, checksum: 0),
+            RowSeal(uri: [1], part: [2], file: 1, length: 0, checksum: 0),
+            RowSeal(uri: [1], part: [2], file: nil, length: -1, checksum: 0),
+            RowSeal(uri: [1], part: [2], file: nil, length: 0, checksum: .max),
+        ]
+        for (index, seal) in seals.enumerated() {
+            let bytes = HeadCoding.encode(try Self.sample(), tags: [], seal)
+            for (other, key) in seals.enumerated() {
+                #expect((HeadCoding.decode(bytes, key, Stage.shared) == nil) == (other != index))
+            }
+        }
     }
 
     @Test("no bytes in a targeted field, a Vary or a condition end the program")

@@ -1,4 +1,5 @@
 import Glibc
+import HTTPCore
 package import IOCore
 
 /// The folder of a disk store: `index.sqlite`, `lock`, complete bodies in `bodies/xx`, and bodies that are being
@@ -25,15 +26,27 @@ struct DiskFolder: Sendable {
 
     func partialBody(_ number: UInt64) -> String { "\(partial)/\(Self.name(number))" }
 
-    /// Prepares the folder, and locks it for this process.
-    ///
-    /// - Returns: the descriptor that holds the lock.
-    func open() throws(IOFailure) -> Int32 {
+    /// Makes the folder, and those inside it, where they are missing.
+    func prepare() throws(IOFailure) {
         try FileMove.makeFolders(above: path)
         for folder in [path, partial, bodies] {
             if mkdir(folder, 0o700) != 0, errno != EEXIST { throw IOFailure(code: errno, during: "mkdir") }
             try Self.checkOwnership(folder, followsLink: folder == path)
         }
+    }
+
+    /// Whether the descriptor holds the lock of the folder that has this path now: it may have been removed or renamed,
+    /// and the one in its place may be another process's.
+    func isLocked(by descriptor: Int32) -> Bool {
+        var (own, current) = (stat(), stat())
+        return fstat(descriptor, &own) == 0 && lstat("\(path)/lock", &current) == 0
+            && own.st_dev == current.st_dev && own.st_ino == current.st_ino
+    }
+
+    /// Locks the folder for this process.
+    ///
+    /// - Returns: the descriptor that holds the lock.
+    func takeLock() throws(IOFailure) -> Int32 {
         let descriptor = Glibc.open("\(path)/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
@@ -70,8 +83,15 @@ struct DiskFolder: Sendable {
         }
     }
 
-    /// Makes the index readable for this user only, whatever the folder's mode.
+    /// Makes the index readable for this user only, whatever the folder's mode. SQLite follows links, and would wait for
+    /// the writer of a FIFO.
     func secureIndex() throws(IOFailure) {
+        for name in [index] + Self.companions.map({ index + $0 }) {
+            var status = stat()
+            guard lstat(name, &status) != 0 || status.st_mode & S_IFMT == S_IFREG else {
+                throw IOFailure(code: EINVAL, during: "the index, or a file beside it, is none")
+            }
+        }
         let descriptor = Glibc.open(index, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
         defer { close(descriptor) }
@@ -97,8 +117,11 @@ struct DiskFolder: Sendable {
 
     /// Removes the index, so that a new one is made; the sweep removes bodies without an entry later.
     func removeIndex() {
-        for suffix in ["", "-wal", "-shm"] { unlink(index + suffix) }
+        for suffix in [""] + Self.companions { unlink(index + suffix) }
     }
+
+    /// The suffixes of files that SQLite makes beside the index.
+    private static let companions = ["-wal", "-shm", "-journal"]
 
     private static func names(in folder: String) -> [String] {
         guard let stream = opendir(folder) else { return [] }
@@ -227,24 +250,24 @@ public final class StoredBody: Sendable {
     }
 }
 
-/// The bodies that are open, by the numbers of their files: a body that is wanted again while it is open takes no other
+/// The bodies that are open, by their files: a body that is wanted again while it is open takes no other
 /// descriptor. They are closed with their last readers.
 struct OpenBodies {
     private struct Entry {
         weak var body: StoredBody?
     }
 
-    private var entries: [UInt64: Entry] = [:]
+    private var entries: [StoredFile: Entry] = [:]
     /// The number of entries at which those of closed bodies are removed.
     private var limit = 64
 
-    subscript(number: UInt64) -> StoredBody? { entries[number]?.body }
+    subscript(file: StoredFile) -> StoredBody? { entries[file]?.body }
 
-    mutating func insert(_ body: StoredBody, _ number: UInt64) {
+    mutating func insert(_ body: StoredBody, _ file: StoredFile) {
         if entries.count >= limit {
             entries = entries.filter { $0.value.body != nil }
             limit = max(64, 2 * entries.count)
         }
-        entries[number] = Entry(body: body)
+        entries[file] = Entry(body: body)
     }
 }

@@ -12,6 +12,7 @@ final class DiskIndex {
     struct Found {
         var row: Int64
         var entry: CachedEntry
+        var seal: RowSeal
     }
 
     /// The body that an insertion stores.
@@ -105,8 +106,7 @@ final class DiskIndex {
         try Self.prepareSchema(database)
         seed = try Self.readSeed(database)
         self.database = database
-        let columns = "id, uri, part, head, file, length, checksum"
-        select = try database.prepare("SELECT \(columns) FROM entry WHERE hash = ?")
+        select = try database.prepare("SELECT \(Self.columns), id FROM entry WHERE hash = ?")
         selectSmall = try database.prepare("SELECT bytes FROM small WHERE id = ?")
         insertRow = try database.prepare(
             """
@@ -150,6 +150,24 @@ final class DiskIndex {
         guard try statement.step() else { throw SQLiteFailure(code: 11, description: "the index has no seed") }
         defer { statement.reset() }
         return UInt64(bitPattern: statement.integer(0))
+    }
+
+    /// The first columns of what `seal`, `file` and `head` read.
+    private static let columns = "uri, part, head, file, length, checksum"
+
+    private static func seal(_ row: SQLiteStatement) -> RowSeal {
+        RowSeal(
+            uri: row.bytes(0),
+            part: row.bytes(1),
+            file: row.isNull(3) ? nil : UInt64(bitPattern: row.integer(3)),
+            length: Int(row.integer(4)),
+            checksum: UInt64(bitPattern: row.integer(5))
+        )
+    }
+
+    /// - Returns: nil when the row was damaged.
+    private func head(_ row: SQLiteStatement) -> (StoredResponse, [[UInt8]])? {
+        HeadCoding.decode(row.bytes(2), Self.seal(row), options)
     }
 
     private func hash(_ key: CacheKey) -> Int64 { Int64(bitPattern: XXH64.hash(key.uri.span, seed: seed)) }
@@ -217,16 +235,16 @@ final class DiskIndex {
         let part = key.part
         try select.bind(.integer(hash(key)))
         while try select.step() {
-            guard select.bytes(1) == key.uri, select.bytes(2) == part else { continue }
-            let row = select.integer(0)
-            let checksum = UInt64(bitPattern: select.integer(6))
-            guard let (response, tags) = HeadCoding.decode(select.bytes(3), options) else {
+            guard select.bytes(0) == key.uri, select.bytes(1) == part else { continue }
+            let row = select.integer(6)
+            let checksum = UInt64(bitPattern: select.integer(5))
+            guard let (response, tags) = head(select) else {
                 broken.append(row)
                 continue
             }
             let body: CachedBody
-            if select.isNull(4) {
-                guard let bytes = try smallBody(row), bytes.count == select.integer(5),
+            if select.isNull(3) {
+                guard let bytes = try smallBody(row), bytes.count == select.integer(4),
                     XXH64.hash(bytes.span) == checksum
                 else {
                     broken.append(row)
@@ -234,17 +252,18 @@ final class DiskIndex {
                 }
                 body = .memory(StoredBytes(bytes))
             } else {
-                let length = Int(select.integer(5))
+                let length = Int(select.integer(4))
                 // The file's length is compared only when it is opened; until then the value only has to be a valid
                 // length.
                 guard (0...Self.mostBytes).contains(length) else {
                     broken.append(row)
                     continue
                 }
-                let number = UInt64(bitPattern: select.integer(4))
+                let number = UInt64(bitPattern: select.integer(3))
                 body = .file(StoredFile(number: number, length: length, checksum: checksum))
             }
-            found.append(Found(row: row, entry: CachedEntry(key: key, response: response, body: body, tags: tags)))
+            let entry = CachedEntry(key: key, response: response, body: body, tags: tags)
+            found.append(Found(row: row, entry: entry, seal: Self.seal(select)))
         }
         if !broken.isEmpty { try remove(rows: broken) }
         return found
@@ -301,7 +320,14 @@ final class DiskIndex {
             filter.remove([keyHash])
             return false
         }
-        let head = HeadCoding.encode(response, tags: tags)
+        let checksum: UInt64
+        let file: UInt64?
+        switch body {
+        case .small(let bytes): (checksum, file) = (XXH64.hash(bytes.span), nil)
+        case .file(let stored): (checksum, file) = (stored.checksum, stored.number)
+        }
+        let seal = RowSeal(uri: key.uri, part: key.part, file: file, length: body.length, checksum: checksum)
+        let head = HeadCoding.encode(response, tags: tags, seal)
         let cost = body.length + head.count + key.uri.count * 2 + key.part.count + Self.overhead
         let variants = try entries(for: key)
         var replaced = variants.filter { $0.entry.response.selecting == response.selecting }
@@ -316,23 +342,17 @@ final class DiskIndex {
                 if case .file(let file) = old.entry.body { gone.append(file.number) }
             }
             for row in surplus {
-                if let number = try file(of: row) { gone.append(number) }
+                if let number = try self.file(of: row) { gone.append(number) }
                 try delete(row)
             }
             gone += try makeRoom(for: cost)
-            let checksum: UInt64
-            let file: SQLiteStatement.Value
-            switch body {
-            case .small(let bytes): (checksum, file) = (XXH64.hash(bytes.span), .null)
-            case .file(let stored): (checksum, file) = (stored.checksum, .integer(Int64(bitPattern: stored.number)))
-            }
             try insertRow.bind(
                 .integer(hash(key)),
                 .bytes(key.uri),
                 .bytes(key.part),
                 .bytes(Array(key.host)),
                 .bytes(head),
-                file,
+                file.map { .integer(Int64(bitPattern: $0)) } ?? .null,
                 .integer(Int64(body.length)),
                 .integer(Int64(bitPattern: checksum)),
                 .integer(Int64(cost))
@@ -360,9 +380,9 @@ final class DiskIndex {
         var rows: [Int64] = []
         try select.bind(.integer(hash(key)))
         while try select.step() {
-            let other = select.bytes(2)
+            let other = select.bytes(1)
             // A part that begins with zero has added fields.
-            if other.first == 0, other != part, select.bytes(1) == key.uri { rows.append(select.integer(0)) }
+            if other.first == 0, other != part, select.bytes(0) == key.uri { rows.append(select.integer(6)) }
         }
         return Array(rows.sorted().prefix(max(0, rows.count + 1 - MemoryStore.fieldVariantsAtMost)))
     }
@@ -372,14 +392,14 @@ final class DiskIndex {
     /// another row, that row is removed.
     func update(_ entry: CachedEntry, by response: StoredResponse) throws {
         let key = entry.key
-        let known = HeadCoding.encode(entry.response, tags: entry.tags)
+        let known = HeadCoding.encode(entry.response, tags: entry.tags, .none)
         let all = try entries(for: key)
         guard let old = all.first(where: { Self.isSame($0.entry, entry, known) }) else { return }
         let replaced = all.filter {
             $0.row != old.row && $0.entry.response.selecting == response.selecting
         }
         if !replaced.isEmpty { try remove(rows: replaced.map(\.row)) }
-        let head = HeadCoding.encode(response, tags: entry.tags)
+        let head = HeadCoding.encode(response, tags: entry.tags, old.seal)
         let cost = old.entry.body.count + head.count + key.uri.count * 2 + key.part.count + Self.overhead
         try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
         try updateHead.run()
@@ -387,7 +407,7 @@ final class DiskIndex {
 
     /// - Parameter head: the encoded head of the second one.
     private static func isSame(_ stored: CachedEntry, _ entry: CachedEntry, _ head: [UInt8]) -> Bool {
-        guard HeadCoding.encode(stored.response, tags: stored.tags) == head else { return false }
+        guard HeadCoding.encode(stored.response, tags: stored.tags, .none) == head else { return false }
         switch (stored.body, entry.body) {
         case (.memory(let one), .memory(let other)): return one.bytes == other.bytes
         case (.file(let one), .file(let other)): return one == other
@@ -471,24 +491,25 @@ final class DiskIndex {
     /// - Returns: the number of these entries.
     func expire(_ purge: Purge, now: Int) throws -> Int {
         let rows = try rows(of: purge)
-        let select = try database.prepare("SELECT head, cost FROM entry WHERE id = ?")
+        let select = try database.prepare("SELECT \(Self.columns), cost FROM entry WHERE id = ?")
         var broken: [Int64] = []
         try inTransaction {
             for row in rows {
                 try select.bind(.integer(row))
                 guard try select.step() else { continue }
-                let (head, cost) = (select.bytes(0), select.integer(1))
+                let (found, seal, length, cost) =
+                    (head(select), Self.seal(select), select.bytes(2).count, select.integer(6))
                 select.reset()
-                guard let (stored, tags) = HeadCoding.decode(head, options) else {
+                guard let (stored, tags) = found else {
                     broken.append(row)
                     continue
                 }
                 var response = stored
                 response.expire(now: now)
-                let expired = HeadCoding.encode(response, tags: tags)
+                let expired = HeadCoding.encode(response, tags: tags, seal)
                 try updateHead.bind(
                     .bytes(expired),
-                    .integer(cost.addingSaturated(Int64(expired.count - head.count))),
+                    .integer(cost.addingSaturated(Int64(expired.count - length))),
                     .integer(row)
                 )
                 try updateHead.run()
@@ -540,12 +561,12 @@ final class DiskIndex {
     func list(host: String?, atMost limit: Int) throws -> [CachedEntry] {
         let condition = host == nil ? "? IS NULL" : "host = ?"
         let statement = try database.prepare(
-            "SELECT uri, part, head, file, length, checksum FROM entry WHERE \(condition) ORDER BY turn DESC LIMIT ?"
+            "SELECT \(Self.columns) FROM entry WHERE \(condition) ORDER BY turn DESC LIMIT ?"
         )
         try statement.bind(host.map { .bytes(Array($0.utf8)) } ?? .null, .integer(Int64(limit)))
         var entries: [CachedEntry] = []
         while try statement.step() {
-            guard let (response, tags) = HeadCoding.decode(statement.bytes(2), options) else { continue }
+            guard let (response, tags) = head(statement) else { continue }
             let length = Int(statement.integer(4))
             guard (0...Self.mostBytes).contains(length) else { continue }
             let file = StoredFile(

@@ -65,7 +65,7 @@ public final class DiskStore: @unchecked Sendable {
 
     private let lock = PosixLock()
     // Behind `lock`.
-    private var verified: [UInt64: StoredBody.FileStatus] = [:]
+    private var verified: [StoredFile: StoredBody.FileStatus] = [:]
     private var openBodies = OpenBodies()
     private var nextThread = 0
     private var numbers = Statistics()
@@ -256,15 +256,15 @@ public final class DiskStore: @unchecked Sendable {
 
     /// - Returns: the body, which may have other readers; nil when it is damaged.
     private func openVerified(_ file: StoredFile) throws(IOFailure) -> StoredBody? {
-        if let open = lock.withLock({ openBodies[file.number] }), open.isCurrent(file, in: folder) { return open }
+        if let open = lock.withLock({ openBodies[file] }), open.isCurrent(file, in: folder) { return open }
         let body = try StoredBody(file, in: folder)
-        guard lock.withLock({ verified[file.number] }) == body.status || body.has(file.checksum) else { return nil }
+        guard lock.withLock({ verified[file] }) == body.status || body.has(file.checksum) else { return nil }
         return lock.withLock {
             if verified.count >= 1 << 16 { verified.removeAll() }
-            verified[file.number] = body.status
+            verified[file] = body.status
             // The other thread may have opened it meanwhile.
-            if let other = openBodies[file.number], other.status == body.status { return other }
-            openBodies.insert(body, file.number)
+            if let other = openBodies[file], other.status == body.status { return other }
+            openBodies.insert(body, file)
             return body
         }
     }
@@ -477,7 +477,11 @@ public final class DiskStore: @unchecked Sendable {
     private func openIndex() {
         guard index == nil, !isGone, Clock.monotonic >= nextAttempt else { return }
         do {
-            if lockDescriptor < 0 { lockDescriptor = try folder.open() }
+            try folder.prepare()
+            if !folder.isLocked(by: lockDescriptor) {
+                leaveFolder()
+                lockDescriptor = try folder.takeLock()
+            }
             try folder.secureIndex()
             // An eighth is reserved for bodies that are being written.
             let capacity = configuration.capacity - configuration.capacity / 8
@@ -505,16 +509,34 @@ public final class DiskStore: @unchecked Sendable {
                 sweep(0)
             }
         } catch let failure as SQLiteFailure where failure.isCorruption {
-            folder.removeIndex()
-            hasSwept = false
-            turnOff("\(failure); its index is made anew")
+            dropIndex(failure)
         } catch {
             turnOff("\(error)")
         }
     }
 
+    private func leaveFolder() {
+        index = nil
+        folder.unlock(lockDescriptor)
+        lockDescriptor = -1
+        hasSwept = false
+    }
+
+    /// Removes an index that cannot be used; the next attempt makes a new one.
+    private func dropIndex(_ failure: SQLiteFailure) {
+        index = nil
+        folder.removeIndex()
+        hasSwept = false
+        turnOff("\(failure); its index is made anew", remedy: "it is empty after a pause")
+    }
+
     @discardableResult
     private func withIndex<Result>(_ body: (DiskIndex) throws -> Result) -> Result? {
+        // Nothing is done in the folder of another process.
+        if index != nil, !folder.isLocked(by: lockDescriptor) {
+            leaveFolder()
+            turnOff("the folder was removed or replaced", remedy: "it is made anew after a pause")
+        }
         if index == nil { openIndex() }
         guard let index else { return nil }
         do {
@@ -532,13 +554,8 @@ public final class DiskStore: @unchecked Sendable {
             return result
         } catch let failure as SQLiteFailure where failure.isFull {
             stopStoring("\(failure)")
-        } catch let failure as SQLiteFailure {
-            self.index = nil
-            if failure.isCorruption {
-                folder.removeIndex()
-                hasSwept = false
-            }
-            turnOff("\(failure)" + (failure.isCorruption ? "; its index is made anew" : ""))
+        } catch let failure as SQLiteFailure where failure.isCorruption {
+            dropIndex(failure)
         } catch {
             turnOff("\(error)")
         }
@@ -580,17 +597,17 @@ public final class DiskStore: @unchecked Sendable {
         if wasFull { report("the cache in \(configuration.folder) stores again") }
     }
 
-    private func turnOff(_ reason: String) {
+    private func turnOff(
+        _ reason: String,
+        remedy: String = "make room there, or let the user of this process write there; it is tried again after a pause"
+    ) {
         index = nil
         nextAttempt = Clock.monotonic.addingSaturated(TimeSpan.seconds(fractional: configuration.pause).nanoseconds)
         lock.withLock {
             isOn = false
             numbers.offBecause = reason
         }
-        report(
-            "the cache in \(configuration.folder) is off: \(reason) (make room there, or let the user of this process "
-                + "write there; it is tried again after a pause)"
-        )
+        report("the cache in \(configuration.folder) is off: \(reason) (\(remedy))")
     }
 
     private func report(_ text: String) {
@@ -606,14 +623,18 @@ public final class DiskStore: @unchecked Sendable {
         indexThread.submit { self.countRows() }
     }
 
-    /// Removes bodies without a row, one folder at a time, between other work. A crash between a body's rename and its
+    /// Removes bodies without a row, some hundreds at a time, between other work. A crash between a body's rename and its
     /// row's transaction leaves such bodies.
-    private func sweep(_ number: Int) {
-        guard number < 256, accepts, let index else { return }
-        for body in folder.bodies(inFolder: number) {
+    ///
+    /// - Parameter bodies: those of the folder before, which are left.
+    private func sweep(_ number: Int, _ bodies: ArraySlice<UInt64> = []) {
+        guard number < 256 || !bodies.isEmpty, accepts, let index else { return }
+        let isNext = bodies.isEmpty
+        let bodies = isNext ? folder.bodies(inFolder: number)[...] : bodies
+        for body in bodies.prefix(500) {
             guard let isKnown = try? index.knows(file: body), !isKnown else { continue }
             folder.remove(body)
         }
-        indexThread.submit { self.sweep(number + 1) }
+        indexThread.submit { self.sweep(isNext ? number + 1 : number, bodies.dropFirst(500)) }
     }
 }

@@ -4,12 +4,12 @@ import IOCore
 /// The encoding of a stored response's head on disk. Decoding trusts nothing: the bytes have a checksum, and every name
 /// and value is validated again.
 enum HeadCoding {
-    /// Version 1 has no `expiredAge`.
-    private static let version: UInt8 = 2
+    /// Version 1 has no `expiredAge`. The checksum of version 3 covers the other columns of the row, too (`RowSeal`).
+    private static let version: UInt8 = 3
     /// The upper limit of durations and times, in seconds.
     private static let farthest = 1 << 40
 
-    static func encode(_ response: StoredResponse, tags: [[UInt8]]) -> [UInt8] {
+    static func encode(_ response: StoredResponse, tags: [[UInt8]], _ seal: RowSeal) -> [UInt8] {
         var writer = Writer()
         writer.bytes.append(version)
         writer.number(response.status)
@@ -34,19 +34,20 @@ enum HeadCoding {
         }
         writer.number(tags.count)
         for tag in tags { writer.run(tag.span) }
-        let checksum = XXH64.hash(writer.bytes.span)
+        let checksum = XXH64.hash(writer.bytes.span, seed: seal.value)
         for shift in 0..<8 { writer.bytes.append(UInt8(truncatingIfNeeded: checksum >> UInt64(shift * 8))) }
         return writer.bytes
     }
 
-    /// - Returns: nil when `encode` cannot have made the bytes.
-    static func decode(_ bytes: [UInt8], _ options: CacheOptions) -> (StoredResponse, [[UInt8]])? {
-        guard bytes.count > 8 else { return nil }
+    /// - Returns: nil when `encode` cannot have made the bytes for this row.
+    static func decode(_ bytes: [UInt8], _ seal: RowSeal, _ options: CacheOptions) -> (StoredResponse, [[UInt8]])? {
+        guard bytes.count > 8, (1...version).contains(bytes[0]) else { return nil }
+        let seed = bytes[0] < 3 ? 0 : seal.value
         var checksum: UInt64 = 0
         for shift in 0..<8 { checksum |= UInt64(bytes[bytes.count - 8 + shift]) << UInt64(shift * 8) }
-        guard XXH64.hash(bytes.span.extracting(0..<(bytes.count - 8))) == checksum else { return nil }
+        guard XXH64.hash(bytes.span.extracting(0..<(bytes.count - 8)), seed: seed) == checksum else { return nil }
         var reader = Reader(bytes: bytes, end: bytes.count - 8)
-        guard let written = reader.byte(), written == 1 || written == version, let status = reader.number(),
+        guard let written = reader.byte(), let status = reader.number(),
             let requestTime = reader.number(),
             let responseTime = reader.number(), let initialAge = reader.number(), let lifetime = reader.number(),
             let expired = written == 1 ? -1 : reader.number(), let flags = reader.number(), let digest = reader.run(),
@@ -72,7 +73,7 @@ enum HeadCoding {
         return (response, tags)
     }
 
-    private struct Writer {
+    fileprivate struct Writer {
         var bytes: [UInt8] = []
 
         mutating func number(_ value: Int) {
@@ -150,4 +151,30 @@ enum HeadCoding {
             return tags
         }
     }
+}
+
+/// What a row of the index says besides its head: whose response it is, and which body. The head's checksum begins with
+/// it, so that a bit that flips in one of these columns makes a miss, not the response of another client.
+struct RowSeal {
+    fileprivate let value: UInt64
+
+    /// - Parameters:
+    ///   - uri: of the key.
+    ///   - part: of the key.
+    ///   - file: nil for a small body.
+    init(uri: [UInt8], part: [UInt8], file: UInt64?, length: Int, checksum: UInt64) {
+        var writer = HeadCoding.Writer()
+        writer.run(uri.span)
+        writer.run(part.span)
+        writer.number(file == nil ? 0 : 1)
+        for value in [file ?? 0, UInt64(bitPattern: Int64(length)), checksum] {
+            writer.number(Int(Int64(bitPattern: value)))
+        }
+        value = XXH64.hash(writer.bytes.span)
+    }
+
+    private init() { value = 0 }
+
+    /// For heads that are compared with each other alone.
+    static let none = RowSeal()
 }

@@ -7,8 +7,14 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     let code: Int32
     let description: String
 
-    /// Whether the file is not a database or is corrupt: a new one is made.
-    var isCorruption: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT }
+    /// Whether the file is no database, is corrupt, or is not the index that this program made: a new one is made. The
+    /// statements are constants, so one that is wrong, or that violates a constraint, says so of the file.
+    var isCorruption: Bool {
+        switch code {
+        case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT, SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH: true
+        default: false
+        }
+    }
     var isFull: Bool { code == SQLITE_FULL }
 }
 

@@ -1,3 +1,4 @@
+import HTTPCore
 import IOCore
 
 /// A stored body in memory: in a pool, or as an array.

@@ -38,9 +38,10 @@ package enum FileShare {
 package struct SharedFile: ~Copyable, Sendable {
     package let descriptor: Int32
 
-    /// Opens a regular path (open(2)), with O_CLOEXEC and O_NOFOLLOW. A share that is used up is an EMFILE.
+    /// Opens a regular path (open(2)), with O_CLOEXEC, O_NOFOLLOW, and O_NONBLOCK, so that a FIFO in its place is opened
+    /// at once, too. A share that is used up is an EMFILE.
     package init(_ path: String, _ flags: Int32, mode: UInt32 = 0) throws(IOFailure) {
-        descriptor = try Self.open(path, flags | O_CLOEXEC | O_NOFOLLOW, mode)
+        descriptor = try Self.open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode)
     }
 
     private static func open(_ path: String, _ flags: Int32, _ mode: UInt32) throws(IOFailure) -> Int32 {

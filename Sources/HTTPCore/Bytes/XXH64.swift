@@ -1,5 +1,5 @@
 /// The 64-bit xxHash (XXH64) of bytes in one or several pieces, at several GB a second. It detects damage by disks and
-/// crashes, but does not protect against an attacker with write access to the folder.
+/// crashes, but does not protect against an attacker with write access to the file.
 ///
 /// The algorithm is that of the xxHash specification, version 0.1.1, section "XXH64".
 package struct XXH64: Sendable {
