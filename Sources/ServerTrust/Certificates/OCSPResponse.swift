@@ -29,6 +29,8 @@ final class OCSPResponse {
     enum Fault: Error, Hashable {
         case tooLong(Int)
         case malformed
+        /// A certificate in it would cost too much to decode.
+        case costlyCertificate(CertificateMessage.Fault)
         /// The responder's error status: `trylater`, `unauthorized`.
         case unsuccessful(String)
         case weakSignature(String)
@@ -44,6 +46,11 @@ final class OCSPResponse {
     /// Reads a response in DER, and nothing after it.
     init(der: [UInt8]) throws(Fault) {
         guard der.count <= OCSPResponse.limit else { throw .tooLong(der.count) }
+        switch CertificateMessage.fault(inStaple: der.span) {
+        case nil: break
+        case .unreadable: throw .malformed
+        case .some(let fault): throw .costlyCertificate(fault)
+        }
         let response = der.withUnsafeBufferPointer { bytes -> OpaquePointer? in
             var place = bytes.baseAddress
             guard let response = d2i_OCSP_RESPONSE(nil, &place, bytes.count) else { return nil }

@@ -48,6 +48,43 @@ package enum CertificateMessage {
         return nil
     }
 
+    /// The reason to refuse an OCSP response (RFC 6960, section 4.2.1) for the responders' certificates in it, which OpenSSL
+    /// decodes with the response.
+    static func fault(inStaple bytes: borrowing Span<UInt8>) -> Fault? {
+        var whole = DERReader(bytes)
+        guard let response = whole.element(.sequence), whole.isAtEnd else { return .unreadable }
+        var outer = DERReader(bytes, response)
+        guard outer.element(.enumerated) != nil else { return .unreadable }
+        // One without success has nothing else.
+        if outer.isAtEnd { return nil }
+        guard let tagged = outer.element(.explicit0), outer.isAtEnd else { return .unreadable }
+        var inner = DERReader(bytes, tagged)
+        guard let typed = inner.element(.sequence), inner.isAtEnd else { return .unreadable }
+        var type = DERReader(bytes, typed)
+        guard type.element(.objectIdentifier) != nil, let octets = type.element(.octetString), type.isAtEnd else {
+            return .unreadable
+        }
+        var encoded = DERReader(bytes, octets)
+        guard let basic = encoded.element(.sequence), encoded.isAtEnd else { return .unreadable }
+        var parts = DERReader(bytes, basic)
+        guard parts.element(.sequence) != nil, parts.element(.sequence) != nil, parts.element(.bitString) != nil else {
+            return .unreadable
+        }
+        if parts.isAtEnd { return nil }
+        guard let optional = parts.element(.explicit0), parts.isAtEnd else { return .unreadable }
+        var list = DERReader(bytes, optional)
+        guard let certificates = list.element(.sequence), list.isAtEnd else { return .unreadable }
+        var rest = DERReader(bytes, certificates)
+        var count = 0
+        while !rest.isAtEnd {
+            count += 1
+            guard count <= mostCertificates else { return .tooManyCertificates }
+            guard let certificate = rest.whole(.sequence) else { return .unreadable }
+            if let fault = fault(inCertificate: bytes, certificate) { return fault }
+        }
+        return nil
+    }
+
     /// - Parameter range: the certificate's place in the message (RFC 5280, section 4.1).
     private static func fault(inCertificate bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Fault? {
         var outer = DERReader(bytes, range)
@@ -55,7 +92,7 @@ package enum CertificateMessage {
         var certificateReader = DERReader(bytes, certificate)
         guard let contents = certificateReader.element(.sequence) else { return .unreadable }
         var fields = DERReader(bytes, contents)
-        if fields.nextTag == 0xA0 { guard fields.element(.version) != nil else { return .unreadable } }
+        if fields.nextTag == 0xA0 { guard fields.element(.explicit0) != nil else { return .unreadable } }
         // Serial number, signature, issuer, validity, subject.
         for tag in [.integer, .sequence, .sequence, .sequence, .sequence] as [DERReader.Tag] {
             guard fields.element(tag) != nil else { return .unreadable }
@@ -161,9 +198,12 @@ private struct DERReader: ~Escapable {
     enum Tag: UInt8 {
         case integer = 0x02
         case bitString = 0x03
+        case octetString = 0x04
         case objectIdentifier = 0x06
+        case enumerated = 0x0A
         case sequence = 0x30
-        case version = 0xA0
+        /// `[0] EXPLICIT`.
+        case explicit0 = 0xA0
     }
 
     private let bytes: Span<UInt8>
@@ -215,6 +255,12 @@ private struct DERReader: ~Escapable {
         let size = first & 0x7F
         guard size > 0, size <= 4, let length = number(size) else { return nil }
         return contents(length)
+    }
+
+    /// The next element with its tag and length.
+    mutating func whole(_ tag: Tag) -> Range<Int>? {
+        let start = place
+        return element(tag).map { start..<$0.upperBound }
     }
 
     private mutating func contents(_ length: Int) -> Range<Int>? {

@@ -102,6 +102,10 @@ struct StapleEvaluator {
         case .tooLong(let count):
             "the staple of \(host) has \(count) bytes, more than the \(OCSPResponse.limit) that are read"
         case .malformed: "the staple of \(host) is no OCSP response"
+        case .costlyCertificate(.tooManyCertificates):
+            "the staple of \(host) has more than \(CertificateMessage.mostCertificates) certificates in it"
+        case .costlyCertificate:
+            "the staple of \(host) has a certificate in it whose key is of a form or size that is not decoded"
         case .unsuccessful(let word): "the staple of \(host) has no answer in it: the responder said \"\(word)\""
         case .weakSignature(let name): "the staple of \(host) is signed with \(name), which is too weak"
         case .badSignature(let why): "the staple of \(host) is not vouched for by its certificate's issuer: \(why)"

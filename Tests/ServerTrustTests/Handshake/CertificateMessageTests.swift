@@ -165,7 +165,7 @@ struct CertificateMessageTests {
     // MARK: In handshakes
 
     /// A certificate with a curve that is given by its equation, as OpenSSL makes and reads it.
-    private static func explicitCurve() throws -> Certificate {
+    static func explicitCurve() throws -> Certificate {
         let finished = try Programs.run(
             "openssl",
             [

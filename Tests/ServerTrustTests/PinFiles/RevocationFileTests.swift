@@ -1,4 +1,6 @@
+import COpenSSL
 import Foundation
+import Glibc
 import HTTPCore
 import ServerTrust
 import StrictJSON
@@ -109,6 +111,8 @@ struct RevocationFileTests {
             "critical": Array(try list { $0.criticalExtensions = [.unknown] }.utf8),
             "weak": Array(try list { $0.signatureDigest = "SHA1" }.utf8),
             "second": Array((good + (try list { $0.signatureDigest = "SHA1" })).utf8),
+            "no beginning": try Self.spoiled(der(good), time: 0), "no end": try Self.spoiled(der(good), time: 1),
+            "too long": [UInt8](repeating: 0x30, count: 16 << 20 + 1),
         ]
         for (name, bytes) in files { try folder.write(bytes: bytes, as: "pins/\(name)") }
         let expected = [
@@ -117,7 +121,9 @@ struct RevocationFileTests {
             "certificate.pem": "a PEM block \"CERTIFICATE\"", "certificate.der": "a certificate where revocation lists",
             "certificate too": "something else than revocation lists", "key": "a PEM block \"PRIVATE KEY\"",
             "endless": "until when it holds", "backwards": "until when it holds", "delta": "is a delta list",
-            "critical": "a critical extension", "weak": "SHA1", "second": "too weak", "absent": "No such file",
+            "critical": "a critical extension", "weak": "SHA1", "second": "too weak",
+            "no beginning": "until when it holds",
+            "no end": "until when it holds", "too long": "longer than 16384 KB", "absent": "No such file",
         ]
         #expect(expected.count == files.count + 1)
         for (file, message) in expected {
@@ -128,6 +134,85 @@ struct RevocationFileTests {
         try folder.write(good, as: "pins/good")
         #expect(try load(body("good")).warnings.isEmpty)
         #expect(try issue(body("good", "weak"), at: "/revocation/crlFiles/1").contains("too weak"))
+    }
+
+    /// The list with a text that is no time in the place of `thisUpdate` (0) or `nextUpdate` (1).
+    private static func spoiled(_ der: [UInt8], time: Int) throws -> [UInt8] {
+        var der = der
+        let starts = der.indices.filter { der[$0...].starts(with: [0x17, 13]) && der[$0 + 14] == UInt8(ascii: "Z") }
+        try #require(starts.count > time)
+        der.replaceSubrange(starts[time] + 2..<starts[time] + 15, with: Array("XXXXXXXXXXXXX".utf8))
+        return der
+    }
+
+    @Test("80 a list of hundreds of thousands of entries is ready when it is loaded: the first handshake sorts nothing")
+    func large() throws {
+        let revoked = try pki.server("revoked.example.com")
+        let contents = try Self.enlarged(
+            der(
+                RevocationListBuilder(validity: Self.validity, revoked: [revoked.certificate]).pem(
+                    issuer: pki.intermediate
+                )
+            ),
+            by: 300_000,
+            issuer: pki.intermediate
+        )
+        #expect(contents.count > 8 << 20)
+        try folder.write(bytes: contents, as: "pins/large")
+        let policy = try load(body("large").replacing("\"chain\"", with: "\"leaf\"")).policy
+        var costs: [UInt64] = []
+        for _ in 0..<2 {
+            let before = Self.processorTime
+            #expect(verdict(policy) == nil)
+            costs.append(Self.processorTime - before)
+        }
+        // The signature over all of it is verified in either; sorting would take several times as long.
+        #expect(costs[0] < 3 * costs[1] + 20_000_000, "\(costs)")
+        print("large list: evaluations took", costs.map { $0 / 1_000_000 }, "ms")
+    }
+
+    /// Of this thread, in nanoseconds.
+    private static var processorTime: UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// The list in DER with further entries, signed anew.
+    private static func enlarged(_ der: [UInt8], by count: Int, issuer: Identity) throws -> [UInt8] {
+        let list = der.withUnsafeBufferPointer { bytes in
+            var place = bytes.baseAddress
+            return d2i_X509_CRL(nil, &place, bytes.count)
+        }
+        let key = issuer.key.privateKeyDER.withUnsafeBufferPointer { bytes in
+            var place = bytes.baseAddress
+            return d2i_AutoPrivateKey(nil, &place, bytes.count)
+        }
+        defer {
+            X509_CRL_free(list)
+            EVP_PKEY_free(key)
+        }
+        let date = ASN1_TIME_set(nil, Int(now))
+        let serial = ASN1_INTEGER_new()
+        defer {
+            ASN1_STRING_free(date)
+            ASN1_INTEGER_free(serial)
+        }
+        for number in 0..<count {
+            let entry = X509_REVOKED_new()
+            // In no order, as some issuers send them.
+            ASN1_INTEGER_set_uint64(serial, UInt64(number) &* 0x9E37_79B9_7F4A_7C15 | 1 << 63)
+            X509_REVOKED_set_serialNumber(entry, serial)
+            X509_REVOKED_set_revocationDate(entry, date)
+            try #require(X509_CRL_add0_revoked(list, entry) == 1)
+        }
+        try #require(X509_CRL_sign(list, key, EVP_sha256()) > 0)
+        var bytes = [UInt8](repeating: 0, count: Int(i2d_X509_CRL(list, nil)))
+        bytes.withUnsafeMutableBufferPointer { buffer in
+            var place = buffer.baseAddress
+            _ = i2d_X509_CRL(list, &place)
+        }
+        return bytes
     }
 
     @Test("80 a list that is not in force loads with a warning, and refuses until it is replaced")

@@ -184,6 +184,21 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
         StapleCase("a responder with a key of 1,024 bits", "not vouched for") { cast, now in
             try cast.signed(by: Cast.responder(under: cast.pki.intermediate, .rsa(bits: 1024)), now: now).der()
         },
+        changed("times that are none", "no proper times") { response, _, _ in
+            response.singleResponses[0].times = ("XXXXXXXXXXXXXXX", "99999999999999Z")
+        },
+        changed("a beginning that is no time", "no proper times") { response, _, _ in
+            response.singleResponses[0].times = ("", "21000101000000Z")
+        },
+        changed("an end that is no time", "no proper times") { response, _, _ in
+            response.singleResponses[0].times = ("20000101000000Z", String(repeating: "9", count: 300))
+        },
+        changed("more certificates than are read", "more than 16 certificates") { response, cast, _ in
+            response.others = Array(repeating: cast.pki.root.certificate, count: 17)
+        },
+        changed("a certificate that costs much to decode", "not decoded") { response, _, _ in
+            response.others = [try CertificateMessageTests.explicitCurve()]
+        },
         changed("signed over SHA-1", "too weak") { response, _, _ in response.signatureDigest = "SHA1" },
         changed("a critical extension of the response", "critical extension") { response, _, _ in
             response.hasCriticalExtension = true
@@ -236,6 +251,9 @@ struct StapleTests {
             let sha256 = response.with { $0.singleResponses[0].digest = "SHA256" }
             #expect(try stapled(sha256).evaluation().verdict == .notPinned)
         }
+        // The last second that such a time can say.
+        let endless = cast.response().with { $0.singleResponses[0].nextUpdate = 253_402_300_799 }
+        #expect(try stapled(endless).evaluation().verdict == .notPinned)
         // A further single response about another certificate does no harm, even if it is out of date.
         let several = try cast.response().with {
             $0.singleResponses.append($0.singleResponses[0])

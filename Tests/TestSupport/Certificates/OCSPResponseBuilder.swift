@@ -22,6 +22,8 @@ package struct OCSPResponseBuilder: Sendable {
         /// The digest of the identifier.
         package var digest = "SHA1"
         package var hasCriticalExtension = false
+        /// Texts in the place of both times, which need not be times.
+        package var times: (this: String, next: String)?
     }
 
     package var singleResponses: [SingleResponse]
@@ -114,6 +116,16 @@ package struct OCSPResponseBuilder: Sendable {
         }
         guard let single = OCSP_basic_add1_status(basic, identifier, status.0, status.1, this, this, next) else {
             throw Failure(call: "OCSP_basic_add1_status")
+        }
+        if let times = answer.times {
+            var this: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+            var next: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+            OCSP_single_get0_status(single, nil, nil, &this, &next)
+            for (place, text) in [(this, times.this), (next, times.next)] {
+                guard ASN1_STRING_set(place, text, Int32(text.utf8.count)) == 1 else {
+                    throw Failure(call: "ASN1_STRING_set")
+                }
+            }
         }
         guard answer.hasCriticalExtension else { return }
         try withUnknownExtension {
