@@ -11,6 +11,8 @@ final class DownloadFile: @unchecked Sendable {
     private let files: EventLoop
     private let owner: EventLoop
     private var file: GrowingFile?
+    /// Of the bytes in the file.
+    private var checksum = XXH64()
     private var failure: SessionError?
 
     /// - Parameters:
@@ -32,37 +34,53 @@ final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Opens the partial file of an earlier task, and truncates it to its first bytes.
+    /// Opens the partial file of an earlier task, and truncates it to its first bytes. A file that was changed since is
+    /// left alone: with the rest of the download it would be a mixture.
     ///
-    /// - Parameter then: called with whether all of these bytes exist.
-    func reopen(at count: Int, then: @escaping @Sendable (Bool) -> Void) {
+    /// - Parameters:
+    ///   - expected: the checksum of these bytes.
+    ///   - then: called with whether all of these bytes exist, unchanged.
+    func reopen(at count: Int, _ expected: UInt64, then: @escaping @Sendable (Bool) -> Void) {
         files.submit { [self, owner] in
-            let isWhole: Bool
-            do {
-                let found = try GrowingFile(reopening: path)
-                isWhole = found.size >= count
-                if isWhole {
-                    try found.truncate(to: count)
-                    file = found
-                }
-            } catch {
-                owner.submit { then(false) }
-                return
+            var isWhole = false
+            if let found = try? GrowingFile(reopening: path), let known = Self.checksum(of: found, count),
+                known.value == expected, (try? found.truncate(to: count)) != nil
+            {
+                (file, checksum, isWhole) = (found, known, true)
             }
-            owner.submit { then(isWhole) }
+            owner.submit { [isWhole] in then(isWhole) }
         }
+    }
+
+    /// - Returns: nil when the file is shorter, or cannot be read.
+    private static func checksum(of file: GrowingFile, _ count: Int) -> XXH64? {
+        guard file.size >= count else { return nil }
+        var checksum = XXH64()
+        var offset = 0
+        while offset < count {
+            guard let piece = file.read(at: offset, count: min(1 << 20, count - offset)), !piece.isEmpty else {
+                return nil
+            }
+            checksum.update(piece.span)
+            offset += piece.count
+        }
+        return checksum
     }
 
     /// Truncates the file to nothing.
     func startOver() {
         files.submit { [self] in
+            checksum = XXH64()
             attempt { () throws(IOFailure) in try file?.truncate(to: 0) }
         }
     }
 
     func write(_ bytes: [UInt8], then: @escaping @Sendable (SessionError?) -> Void) {
         files.submit { [self, owner] in
-            attempt { () throws(IOFailure) in try file?.append(bytes) }
+            attempt { () throws(IOFailure) in
+                try file?.append(bytes)
+                checksum.update(bytes.span)
+            }
             let failure = failure
             owner.submit { then(failure) }
         }
@@ -122,15 +140,15 @@ final class DownloadFile: @unchecked Sendable {
 
     /// Closes the file and keeps it for a later task.
     ///
-    /// - Parameter then: called with the length of the file, in bytes.
-    func keep(then: @escaping @Sendable (Int) -> Void) {
+    /// - Parameter then: called with the length of the file, in bytes, and the checksum of these bytes.
+    func keep(then: @escaping @Sendable (Int, _ checksum: UInt64) -> Void) {
         files.submit { [self, owner] in
             // A later task relies on the contents of the file, also after a crash of the system.
             let isSafe = file.map { $0.synchronize() } ?? false
             let size = isSafe ? file?.size ?? 0 : 0
             file = nil
             if size == 0 { FileMove.remove(path) }
-            owner.submit { then(size) }
+            owner.submit { [checksum = checksum.value] in then(size, checksum) }
         }
     }
 

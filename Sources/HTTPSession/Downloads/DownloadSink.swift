@@ -22,6 +22,8 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     /// The validator with which a later task can request the rest; nil when it cannot.
     private var validator: String?
     private var request: HTTPSessionRequest
+    /// The length of the file, in bytes, when the rest of it is being received.
+    private var end: Int64?
     private var failure: SessionError?
     private var isOver = false
     /// Set by `cancel(byProducingResumeData:)`.
@@ -50,7 +52,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         guard let resumption else { return go(nil) }
         let whole = Self.forTheWhole(copy request)
         let found = makeFile(resumption.fileName)
-        found.reopen(at: resumption.received) { [self] isWhole in
+        found.reopen(at: resumption.received, resumption.checksum) { [self] isWhole in
             guard isWhole else {
                 self.resumption = nil
                 return go(whole)
@@ -84,7 +86,8 @@ final class DownloadSink: BodySink, @unchecked Sendable {
                 validator = resumption.validator
                 self.resumption = nil
                 let offset = Int64(resumption.received)
-                let whole = total.map { Int64($0) }
+                let whole = Int64(total)
+                end = whole
                 _ = task.count {
                     $0.received = offset
                     $0.expectedToReceive = whole
@@ -159,11 +162,17 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         isOver = true
         if !pending.isEmpty { write() }
         flow.flush()
+        // The framing of a part can end it anywhere, without a length that could be compared with its range before.
+        if error == nil, let end, task.countOfBytesReceived != end {
+            validator = nil
+            let reason = "The origin sent another number of bytes than the rest of the download has. Start it again."
+            return finish(SessionError(.responseInvalid, reason), then: done)
+        }
         if error == nil, flow.inFlight > 0 { reportWritten(flow.inFlight) }
         // The response was refused before its body: the resume data of the earlier task stays valid.
         if resumption != nil {
             guard let file else { return keepEarlier(error, done) }
-            return file.keep { [self] _ in keepEarlier(error, done) }
+            return file.keep { [self] _, _ in keepEarlier(error, done) }
         }
         guard let file else { return done(error) }
         guard let error else { return complete(file, done) }
@@ -171,7 +180,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
             return file.discard { done(error) }
         }
         let total = task.countOfBytesExpectedToReceive.map { Int($0) }
-        file.keep { [self] size in
+        file.keep { [self] size, checksum in
             if size > 0 {
                 own.resumeData =
                     ResumeData(
@@ -179,6 +188,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
                         headers: task.originalRequest.headers,
                         fileName: file.name,
                         received: size,
+                        checksum: checksum,
                         validator: validator,
                         total: total
                     ).bytes

@@ -14,16 +14,27 @@ package struct ResumeData: Equatable, Sendable {
     /// The name of the partial file in `Configuration.temporaryFolder`.
     package var fileName: String
     var received: Int
+    /// XXH64 of the received part: a file that was changed since is not completed.
+    var checksum: UInt64
     /// The value of `If-Range`: a strong entity tag, or a date.
     var validator: String
     /// The length of the complete file; nil when it was not known.
     var total: Int?
 
     static let filePrefix = "pinproxy-download-"
-    private static let firstLine = "pinproxy resume data 1"
+    /// Version 1 had no checksum.
+    private static let firstLine = "pinproxy resume data 2"
     private static let sizeLimit = 1 << 20
 
-    init(url: String, headers: HTTPHeaders, fileName: String, received: Int, validator: String, total: Int?) {
+    init(
+        url: String,
+        headers: HTTPHeaders,
+        fileName: String,
+        received: Int,
+        checksum: UInt64,
+        validator: String,
+        total: Int?
+    ) {
         self.url = url
         self.headers = headers
         for name in ["Authorization", "Proxy-Authorization", "Cookie", "Range", "If-Range"] {
@@ -31,13 +42,15 @@ package struct ResumeData: Equatable, Sendable {
         }
         self.fileName = fileName
         self.received = received
+        self.checksum = checksum
         self.validator = validator
         self.total = total
     }
 
     package var bytes: [UInt8] {
         var lines = [
-            Self.firstLine, "url: \(url)", "file: \(fileName)", "received: \(received)", "validator: \(validator)",
+            Self.firstLine, "url: \(url)", "file: \(fileName)", "received: \(received)", "checksum: \(checksum)",
+            "validator: \(validator)",
         ]
         if let total { lines.append("total: \(total)") }
         for (name, value) in headers { lines.append("field: \(name): \(value)") }
@@ -63,10 +76,11 @@ package struct ResumeData: Equatable, Sendable {
             }
         }
         guard (try? headers.validate()) != nil else { throw Self.unreadable }
-        let known: Set = ["url", "file", "received", "validator", "total"]
+        let known: Set = ["url", "file", "received", "checksum", "validator", "total"]
         guard Set(values.keys).isSubset(of: known), let url = values["url"], let file = values["file"],
             let received = values["received"].flatMap({ Int($0) }), received > 0,
-            let validator = values["validator"], !validator.isEmpty,
+            let checksum = values["checksum"].flatMap({ UInt64($0) }), let validator = values["validator"],
+            !validator.isEmpty,
             file.hasPrefix(Self.filePrefix), file.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") })
         else { throw Self.unreadable }
         let total = values["total"].map { Int($0) }
@@ -76,6 +90,7 @@ package struct ResumeData: Equatable, Sendable {
             headers: headers,
             fileName: file,
             received: received,
+            checksum: checksum,
             validator: validator,
             total: total ?? nil
         )
@@ -125,7 +140,7 @@ package struct ResumeData: Equatable, Sendable {
 
     enum Decision: Equatable {
         /// The response is the rest of the file.
-        case resume(total: Int?)
+        case resume(total: Int)
         /// The response is the complete file, because the version is another one, or the origin does not support
         /// ranges.
         case startOver
@@ -155,8 +170,14 @@ package struct ResumeData: Equatable, Sendable {
             guard range.last == total - 1, range.total == nil || range.total == total else { return nil }
         }
         if case .length(let count) = framing, count != range.last - range.first + 1 { return nil }
-        let own = validator.hasPrefix("\"") ? fields.first(.etag) : fields.first(.lastModified)
-        if let own, !fields.value(at: own).equals(Array(validator.utf8).span) { return nil }
-        return range.total ?? total ?? range.last + 1
+        // A part bears the entity tag that the complete response would bear (RFC 9110, section 15.3.7); without it the
+        // origin may not have looked at If-Range. The date may be missing.
+        let name: FieldName = validator.hasPrefix("\"") ? .etag : .lastModified
+        let whole = range.total ?? total ?? range.last + 1
+        guard let own = fields.first(name) else { return name == .etag ? nil : whole }
+        guard fields.next(name, after: own) == nil, fields.value(at: own).equals(Array(validator.utf8).span) else {
+            return nil
+        }
+        return whole
     }
 }

@@ -20,7 +20,7 @@ package final class GrowingFile {
     /// elsewhere through this type.
     package init(reopening path: String) throws(IOFailure) {
         self.path = path
-        descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else {
             size = 0
             throw IOFailure(code: errno, during: "open")
@@ -37,6 +37,13 @@ package final class GrowingFile {
     }
 
     deinit { close(descriptor) }
+
+    /// Reads a file that was reopened.
+    ///
+    /// - Returns: `count` bytes; nil when they could not be read.
+    package func read(at offset: Int, count: Int) -> [UInt8]? {
+        DescriptorInput.read(descriptor, at: offset, count: count)
+    }
 
     package func append(_ bytes: [UInt8]) throws(IOFailure) {
         let code = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) }

@@ -22,6 +22,7 @@ struct ResumeDataTests {
             headers: ["Accept": "a, b: c", "Authorization": "Basic secret", "Cookie": "secret=1"],
             fileName: "\(ResumeData.filePrefix)abc.part",
             received: 400,
+            checksum: .max,
             validator: validator,
             total: total
         )
@@ -48,7 +49,9 @@ struct ResumeDataTests {
         let good = String(decoding: try Self.sample().bytes, as: UTF8.self)
         let name = "\(ResumeData.filePrefix)abc.part"
         let changes: [(String, String)] = [
-            ("data 1", "data 2"), (name, "../../etc/passwd"), (name, "other"), (name, "\(ResumeData.filePrefix)/../x"),
+            ("data 2", "data 1"), ("data 2", "data 3"), ("checksum: 18446744073709551615\n", ""),
+            ("checksum: 1", "checksum: -1"), ("checksum: 1", "checksum: 9"), (name, "../../etc/passwd"),
+            (name, "other"), (name, "\(ResumeData.filePrefix)/../x"),
             ("received: 400", "received: -1"), ("received: 400", "received: 0"), ("received: 400", "received: 1001"),
             ("received: 400\n", ""), ("total: 1000", "total: x"), ("url: ", "link: "), ("field: Accept", "field: A b"),
             ("validator: \"v1\"\n", "validator: \n"), ("total: 1000\n", "total: 1000\ntotal: 1000\n"),
@@ -85,8 +88,8 @@ struct ResumeDataTests {
     @Test(
         "the answer to the request for the rest is taken at its word only where that fits",
         arguments: [
-            (206, ["Content-Range: bytes 400-999/1000"], .resume(total: 1000)),
-            (206, ["Content-Range: Bytes 400-999/*"], .resume(total: 1000)),
+            (206, ["Content-Range: bytes 400-999/1000", "ETag: \"v1\""], .resume(total: 1000)),
+            (206, ["Content-Range: Bytes 400-999/*", "ETag: \"v1\""], .resume(total: 1000)),
             (206, ["Content-Range: bytes 400-999/1000", "Content-Length: 600", "ETag: \"v1\""], .resume(total: 1000)),
             (200, [], .startOver), (416, ["Content-Range: bytes */100"], .askForTheWhole),
         ] as [(Int, [String], ResumeData.Decision)]
@@ -106,6 +109,8 @@ struct ResumeDataTests {
             ["Content-Range: bytes 400-999/1000", "Content-Length: 599"],
             ["Content-Range: bytes 400-999/1000", "ETag: \"v2\""],
             ["Content-Range: bytes 400-999/1000", "ETag: W/\"v1\""],
+            ["Content-Range: bytes 400-999/1000"],
+            ["Content-Range: bytes 400-999/1000", "ETag: \"v1\"", "ETag: \"v2\""],
         ]
     )
     func badParts(fields: [String]) throws {
@@ -118,6 +123,7 @@ struct ResumeDataTests {
         let range = "Content-Range: bytes 400-999/1000"
         let same = try Self.head(206, [range, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"])
         #expect(data.decision(on: same) == .resume(total: 1000))
+        #expect(data.decision(on: try Self.head(206, [range])) == .resume(total: 1000))
         let later = try Self.head(206, [range, "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT"])
         #expect(data.decision(on: later) == .askForTheWhole)
     }
@@ -134,7 +140,7 @@ struct ResumeDataTests {
     func endlessPart() throws {
         let data = try Self.sample(total: nil)
         for last in [Int.max - 1, Int.max] {
-            let head = try Self.head(206, ["Content-Range: bytes 400-\(last)/*"])
+            let head = try Self.head(206, ["Content-Range: bytes 400-\(last)/*", "ETag: \"v1\""])
             #expect(data.decision(on: head) == (last == Int.max ? .askForTheWhole : .resume(total: Int.max)))
         }
     }
@@ -142,8 +148,10 @@ struct ResumeDataTests {
     @Test("without a known length the part tells it")
     func unknownTotal() throws {
         let data = try Self.sample(total: nil)
-        #expect(data.decision(on: try Self.head(206, ["Content-Range: bytes 400-499/500"])) == .resume(total: 500))
-        #expect(data.decision(on: try Self.head(206, ["Content-Range: bytes 400-499/*"])) == .resume(total: 500))
+        for total in ["500", "*"] {
+            let head = try Self.head(206, ["Content-Range: bytes 400-499/\(total)", "ETag: \"v1\""])
+            #expect(data.decision(on: head) == .resume(total: 500))
+        }
     }
 }
 

@@ -120,6 +120,67 @@ extension DownloadTests {
         await stage.end()
     }
 
+    @Test(
+        "a partial file that was changed is not completed: the whole is asked for, and the changed one is left alone",
+        arguments: ["one byte", "cut", "longer", "other bytes", "link", "FIFO"]
+    )
+    func changedFile(how: String) async throws {
+        let data = try await leftOver()
+        let name = try #require(partials.first)
+        let path = "\(folder.path)/\(name)"
+        switch how {
+        case "one byte", "longer":
+            let handle = try #require(FileHandle(forUpdatingAtPath: path))
+            try handle.seek(toOffset: how == "longer" ? 1_000_000 : 999_999)
+            handle.write(Data([Self.body[999_999] ^ 1]))
+            try handle.close()
+        case "cut": truncate(path, 999_999)
+        case "other bytes": try Data(count: 1_000_000).write(to: URL(fileURLWithPath: path))
+        case "link":
+            try FileManager.default.moveItem(atPath: path, toPath: path + "2")
+            symlink(path + "2", path)
+        default:
+            unlink(path)
+            mkfifo(path, 0o600)
+        }
+        let stage = try stage { try Self.serve($0) }
+        let target = "\(folder.path)/whole"
+        let answer = try await stage.manager.downloadTask(withResumeData: data) { _, _ in (target, []) }.value()
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        // Bytes behind the part do no harm: they are cut off.
+        #expect(stage.origin.requests.map { $0["Range"] != nil } == [how == "longer"])
+        await stage.end()
+    }
+
+    @Test(
+        "a rest of another length than its range says is no file, whatever ends it",
+        arguments: [-1, 1, -2_000_000],
+        [true, false]
+    )
+    func otherLength(difference: Int, isChunked: Bool) async throws {
+        let data = try await leftOver()
+        let stage = try stage { connection in
+            _ = try connection.readRequest()
+            let rest = Array(Self.body[1_000_000...]) + [1]
+            let sent = Array(rest.prefix(2_000_000 + difference))
+            let framing = isChunked ? "Transfer-Encoding: chunked" : "Connection: close"
+            try connection.write(
+                "HTTP/1.1 206 X\r\nETag: \"v1\"\r\nContent-Range: bytes 1000000-2999999/3000000\r\n\(framing)\r\n\r\n"
+            )
+            if isChunked, !sent.isEmpty { try connection.write("\(String(sent.count, radix: 16))\r\n") }
+            try connection.write(sent)
+            guard isChunked else { return connection.close() }
+            try connection.write((sent.isEmpty ? "" : "\r\n") + "0\r\n\r\n")
+            connection.readToEnd()
+        }
+        let target = "\(folder.path)/whole"
+        let task = try stage.manager.downloadTask(withResumeData: data) { _, _ in (target, []) }
+        await #expect { try await task.value() } throws: { $0.sessionCode == .responseInvalid }
+        #expect(access(target, F_OK) != 0 && partials.isEmpty)
+        await stage.end()
+    }
+
     @Test("a part that nobody asked for is no download")
     func unaskedPart() async throws {
         let stage = try stage { connection in
