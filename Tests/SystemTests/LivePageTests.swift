@@ -104,6 +104,128 @@ struct LivePageTests {
         #expect(said[3].contains("Content Security Policy"), "\(said[3])")
     }
 
+    /// Texts of peers, of files and of the network that mean ill, as values and as names.
+    private static let evilTexts = [
+        "<script>document.title='run'</script>", "\"><img src=x onerror=\"document.title='run'\">",
+        "</script><script>document.title='run'</script>", "javascript:document.title='run'", "\u{202E}moc.live\u{2066}",
+        "a\u{2028}b\u{2029}c", "nul\0 \u{1B}[2J", "__proto__", "constructor", "toString",
+        "' onmouseover='document.title=1",
+        String(repeating: "w", count: 20_000), "&lt;b&gt; &#60;", "",
+    ]
+
+    /// A document of the admin listener in which every text is the same, and numbers are odd.
+    private static func documents(_ text: String, _ number: Any) -> (
+        domain: [String: Any], task: [String: Any], load: [String: Any]
+    ) {
+        let time = "2026-11-25T10:00:00.000Z"
+        let key: [String: Any] = ["pin": text, "isPinned": true, "subject": text]
+        let last: [String: Any] = [
+            "host": text, "time": text, "verdict": text, "error": text, "keys": [key],
+            "certificateExpiresInDays": number,
+        ]
+        let pin: [String: Any] = ["pin": text, "matched": number, "backup": true, "scope": text, "comment": text]
+        let domain: [String: Any] = [
+            "domain": text, "file": text, "includeSubdomains": true, "ports": [number], "expiration": text,
+            "expiresInDays": number, "handshakes": [text: number, "pass": number], "pins": [pin], "lastHandshake": last,
+            "__proto__": ["excludedFromParentPolicy": true],
+        ]
+        let transaction: [String: Any] = [
+            "fetchStart": number, "domainLookupStart": 0, "domainLookupEnd": number, "connectStart": number,
+            "connectEnd": 3, "requestStart": -5, "requestEnd": 4, "responseStart": number, "responseEnd": 1e308,
+            "remoteAddress": text, "networkProtocolName": text, "tlsVersion": text, "cipher": text,
+        ]
+        let task: [String: Any] = [
+            "time": time, "client": text, "method": text, "url": text, "status": number, "duration": number,
+            "bytesReceived": number, "redirectCount": number, "cache": text, "user": text, "error": text,
+            "errorDetails": text, "pinning": ["verdict": text, "matched": text], "transactions": [transaction],
+        ]
+        let issue: [String: Any] = ["file": text, "pointer": text, "line": number, "message": text, "remedy": text]
+        let load: [String: Any] = [
+            "time": time, "trigger": text, "applied": true, "generation": number, "errors": [issue],
+            "warnings": [issue],
+        ]
+        return (domain, task, load)
+    }
+
+    @Test("no text of a peer is run, stops the page, hides a row or breaks its layout", .enabled(if: isThere))
+    func hostileTexts() throws {
+        let numbers: [Any] = [-1, 9_223_372_036_854_775_807, 1e300, -1e300, 0, 1.5, NSNull(), "7", "NaN", true]
+        let all = Self.evilTexts.enumerated().map { Self.documents($1, numbers[$0 % numbers.count]) }
+        func json(_ value: Any) throws -> String {
+            String(decoding: try JSONSerialization.data(withJSONObject: value), as: UTF8.self)
+        }
+        let text = Self.evilTexts.joined()
+        let settings = Self.evilTexts.map { ["title": $0, "rows": [["label": $0, "text": $0]]] as [String: Any] }
+        let answers = [
+            "/policy": try json(
+                [
+                    "generation": 1, "loaded": text, "unpinnedHosts": text, "domains": all.map(\.domain),
+                    "files": [
+                        "current": false, "inForce": ["digest": text], "onDisk": ["digest": text, "seen": text],
+                    ],
+                ] as [String: Any]
+            ),
+            "/tasks": try json(["tasks": all.map(\.task), "next": 1] as [String: Any]),
+            "/reloads": try json(["loads": all.map(\.load), "restartNeeded": [text]] as [String: Any]),
+            "/cache": try json(
+                [
+                    "requests": ["hit": 1, "stale": 0, "revalidated": 0, text: 1], "stored": -1,
+                    "memory": ["bytes": -1, "capacity": 1e300],
+                    "disk": ["offBecause": text, "bytes": 1, "capacity": 1],
+                ] as [String: Any]
+            ),
+            "/workers": try json(["workers": [["longestTurn": ["milliseconds": 1e9, "work": [text]]]]]),
+            "/config": try json(["sections": settings]),
+        ]
+        // The page with its own policy, as the proxy sends it.
+        let real = try stage().proxy.exchange("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        let policy = try #require(real["Content-Security-Policy"])
+        let page = real.text
+        let streamed = try all.prefix(3).map { "event: task\ndata: \(try json($0.task))\n\n" }.joined()
+        let site = try ScriptedOrigin(nil) { connection in
+            while let request = try connection.readRequest() {
+                let path = String(request.target.prefix { $0 != "?" })
+                if path == "/tasks/stream" {
+                    try connection.write(
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\(streamed)event: task\ndata: {\n\n"
+                    )
+                    return connection.readToEnd()
+                }
+                let answer = path == "/" ? page : answers[path] ?? "{}"
+                let type = path == "/" ? "text/html; charset=utf-8" : "application/json"
+                try connection.write(
+                    OriginAnswer.text(answer, fields: ["Content-Type: \(type)", "Content-Security-Policy: \(policy)"])
+                )
+            }
+        }
+        let finished = try Programs.run(
+            Self.script,
+            [
+                "phone=390x844", "open=http://127.0.0.1:\(site.port)/", "wait=\(Self.rows) == \(all.count + 3)",
+                ##"wait=document.querySelectorAll("#setting-list details").length == \##(all.count)"##,
+                "print=document.title", "print=document.querySelectorAll('script').length",
+                "print=document.querySelectorAll('img, iframe, object, svg, main [onerror], main [onmouseover], main script').length",
+                ##"print=document.querySelectorAll("#host-table tbody tr").length"##,
+                ##"print=document.querySelectorAll("#reload-table tbody tr").length"##,
+                #"print=document.getElementById("failure").textContent"#,
+                #"print=/[\u0000-\u0008\u200b-\u200f\u2028-\u202e\u2066-\u2069]/.test(document.body.textContent)"#,
+                "print=document.documentElement.scrollWidth <= 390",
+                #"print=[...document.querySelectorAll("a")].every((one) => one.protocol === "http:")"#,
+                // The page lives on.
+                ##"print={ const one = document.getElementById("task-filter"); one.value = "moc.live"; one.dispatchEvent(new Event("input")); \##(Self.rows) }"##,
+                "print=[...document.querySelectorAll('.errors')].filter((one) => one.textContent.startsWith('This cannot be shown')).length",
+            ],
+            seconds: 150
+        )
+        let said = finished.output.split(separator: "\n").map(String.init)
+        try #require(finished.exitCode == 0 && said.count == 12, "\(finished.errors) \(said.map { $0.prefix(2000) })")
+        #expect(said[0] == "\"pinproxy\"" && said[1] == "1" && said[2] == "0")
+        #expect(said[3] == "\(all.count)" && said[4] == "\(all.count)" && said[5] == "\"\"", "\(said[3...5])")
+        #expect(said[6] == "false" && said[7] == "true" && said[8] == "true" && said[9] == "1", "\(said[6...9])")
+        // An event that is no JSON is the only thing that the browser complains of.
+        #expect(said[11].contains("SyntaxError") && !said[11].contains("TypeError"), "\(said[11].prefix(2000))")
+    }
+
     @Test("a page of another site reads and changes nothing, however it tries", .enabled(if: isThere))
     func otherSite() throws {
         let stage = try Stage { settings in
