@@ -55,6 +55,8 @@ final class HTTP2Peer: HTTP2SessionDelegate {
         try flush()
     }
 
+    func close() { client.close() }
+
     func flush() throws {
         _ = session.produce(upTo: 1 << 20)
         let bytes = session.output.withUnsafeBytes { [UInt8]($0) }
