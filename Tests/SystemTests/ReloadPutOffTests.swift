@@ -135,47 +135,6 @@ struct ReloadPutOffTests {
         #expect(try cache.get("/after").status == 200)
     }
 
-    @Test("a look at the disk that ends after a reload is followed by a request under the new policy")
-    func diskLookup() throws {
-        let folder = try TemporaryFolder()
-        let body = String(repeating: "b", count: 200_000)
-        let disk: [String: Any] = ["disk": ["path": "\(folder.path)/cache", "size": "64MB"]]
-        let cache = try CacheStage(disk) { _ in CacheStage.fresh(body) }
-        #expect(try cache.get("/file").text == body)
-        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
-        // A reader waits in open(2) until there is a writer.
-        let file = try #require(Self.largestFile(in: folder.path))
-        unlink(file)
-        try #require(mkfifo(file, 0o600) == 0)
-        let client = try proxy.connect()
-        try client.send(ProxyUnderTest.request("GET", cache.stage.url("/file")))
-        try Patience.poll(for: "the disk's thread to wait") { try Self.isOpening(file, proxy) ? true : nil }
-        var settings = cache.stage.settings
-        settings.pin(Stage.host, to: .unrelated(2))
-        try proxy.reload(settings)
-        close(open(file, O_WRONLY))
-        #expect(try client.readResponse().problemCode == "pin_mismatch")
-        try proxy.reload(cache.stage.settings)
-        #expect(try proxy.get(cache.stage.url("/file")).text == body)
-    }
-
-    private static func largestFile(in folder: String) -> String? {
-        let names = FileManager.default.enumerator(atPath: folder)?.compactMap { $0 as? String } ?? []
-        return names.map { "\(folder)/\($0)" }.filter { path in
-            var status = stat()
-            return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 200_000
-        }.first
-    }
-
-    /// Whether a reader waits: opening for writing without blocking succeeds only then.
-    private static func isOpening(_ fifo: String, _ proxy: ProxyUnderTest) throws -> Bool {
-        let tasks = "/proc/\(proxy.identifier)/task"
-        return try FileManager.default.contentsOfDirectory(atPath: tasks).contains { thread in
-            let place = try? String(contentsOfFile: "\(tasks)/\(thread)/wchan", encoding: .utf8)
-            return place?.contains("fifo") == true || place?.contains("wait_for_partner") == true
-        }
-    }
-
     // MARK: Connections
 
     /// The possible first requests of a client, each with a route of its own to an origin.
