@@ -127,6 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="pinproxy-hostile-") as name:
         folder = Path(name)
         folder.chmod(0o755)
+        for name in ("first", "second"):
+            (folder / name).mkdir()
         origin = Origin(shutil.which("nginx"), folder / "origin")
         try:
             origin.wait_until_ready()
@@ -134,14 +136,20 @@ def run(arguments: argparse.Namespace) -> int:
             if not arguments.inside:
                 print(HEADING, flush=True)
             for peer in peers:
-                result = run_peer(peer, arguments, origin, folder)
+                result = run_peer(peer, arguments, origin, folder / "first")
                 if arguments.inside:
                     arguments.inside.write_text(json.dumps(asdict(result)))
                     continue
                 found = faults(result, arguments.strict)
+                print(line(peer, result, found), flush=True)
+                if not found:
+                    continue
+                # Once more: a virtual machine whose processor was taken away counts that as the thread's time.
+                result = run_peer(peer, arguments, origin, folder / "second")
+                found = faults(result, arguments.strict)
+                print(line(peer, result, found), flush=True)
                 if found:
                     failed.append(peer)
-                print(line(peer, result, found), flush=True)
         finally:
             origin.server.stop()
     if arguments.inside:
