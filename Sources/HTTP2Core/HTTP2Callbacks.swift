@@ -222,7 +222,10 @@ final class HTTP2Callbacks: @unchecked Sendable {
         // A part of the head may have gone out from here on.
         guard UInt32(head.type) == NGHTTP2_HEADERS.rawValue, let stream = session.stream(head.stream_id) else { return }
         stream.isHeadSent = true
+        guard stream.queuedHeadBytes > 0 else { return }
+        // A body may wait for the room of the head alone: no piece of it would tell of that.
         stream.queuedHeadBytes = 0
+        session.noteRoom(stream)
     }
 
     private static func didSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {

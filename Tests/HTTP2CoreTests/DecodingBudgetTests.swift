@@ -33,6 +33,22 @@ private enum Block {
     static func references(_ count: Int) -> [UInt8] { [UInt8](repeating: 0xBE, count: count) }
 }
 
+@Suite("Room behind a response head")
+struct HeadRoomTests {
+    @Test("a head that goes out tells of its room, because a body may wait for it alone")
+    func told() throws {
+        let pair = Pair()
+        let request = try #require(pair.request("GET", "/"))
+        pair.exchange()
+        let stream = try #require(pair.server.opened.first)
+        pair.server.session.respond(stream, endsStream: false) { $0.add(status: 200) }
+        #expect(stream.queuedHeadBytes > 0 && stream.roomTold == 0)
+        pair.exchange()
+        #expect(stream.queuedHeadBytes == 0 && stream.roomTold == 1)
+        #expect(request.heads.count == 1)
+    }
+}
+
 @Suite("What a peer may have decoded")
 struct DecodingBudgetTests {
     private static let preface =

@@ -110,6 +110,45 @@ struct EventLoopTests {
         #expect(loop.hasNothingPlanned)
     }
 
+    @Test("work that is done is released although more comes in each turn")
+    func releasedWork() throws {
+        final class Held: Sendable {}
+        let loop = try EventLoop()
+        weak var first: Held?
+        do {
+            let held = Held()
+            first = held
+            loop.submit { withExtendedLifetime(held) {} }
+        }
+        // Each adds one, so that there is always some left.
+        @Sendable func again(_ left: Int) {
+            Self.takeLong()
+            if left > 0 { loop.submit { again(left - 1) } }
+        }
+        for _ in 0..<8 { loop.submit { again(4) } }
+        for _ in 0..<4 { loop.turn(waitingAtMost: .milliseconds(0)) }
+        #expect(first == nil)
+        #expect(!loop.hasNothingPlanned)
+    }
+
+    @Test("what a turn has no time for is put back before what came since")
+    func putBack() {
+        final class Element {
+            let number: Int
+            init(_ number: Int) { self.number = number }
+        }
+        for came in 0..<3 {
+            var queue = TurnQueue<Element>()
+            for number in 0..<4 { queue.append(Element(number)) }
+            let taken = queue.take()
+            for number in 0..<came { queue.append(Element(10 + number)) }
+            queue.putBack(taken[1...])
+            #expect(queue.take().map(\.number) == [1, 2, 3] + (0..<came).map { 10 + $0 })
+            queue.putBack([])
+            #expect(queue.isEmpty)
+        }
+    }
+
     @Test("a registration is left alone by the handler that had the descriptor's number before")
     func numberOfAnother() throws {
         let loop = try EventLoop()

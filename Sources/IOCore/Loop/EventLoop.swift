@@ -350,7 +350,11 @@ package final class EventLoop: @unchecked Sendable {
             defer { submitted = [] }
             return submitted
         }
-        if taken.isEmpty { taken = queue } else { taken.append(contentsOf: queue) }
+        guard !taken.isEmpty else { return taken = queue }
+        // Under a load that never lets up, what was done would stay otherwise.
+        taken.removeSubrange(..<takenCount)
+        takenCount = 0
+        taken.append(contentsOf: queue)
     }
 
     private func runTaken() {
