@@ -110,27 +110,6 @@ struct EventLoopTests {
         #expect(loop.hasNothingPlanned)
     }
 
-    @Test("work that is done is released although more comes in each turn")
-    func releasedWork() throws {
-        final class Held: Sendable {}
-        let loop = try EventLoop()
-        weak var first: Held?
-        do {
-            let held = Held()
-            first = held
-            loop.submit { withExtendedLifetime(held) {} }
-        }
-        // Each adds one, so that there is always some left.
-        @Sendable func again(_ left: Int) {
-            Self.takeLong()
-            if left > 0 { loop.submit { again(left - 1) } }
-        }
-        for _ in 0..<8 { loop.submit { again(4) } }
-        for _ in 0..<4 { loop.turn(waitingAtMost: .milliseconds(0)) }
-        #expect(first == nil)
-        #expect(!loop.hasNothingPlanned)
-    }
-
     @Test("what a turn has no time for is put back before what came since")
     func putBack() {
         final class Element {

@@ -350,7 +350,10 @@ package final class EventLoop: @unchecked Sendable {
             defer { submitted = [] }
             return submitted
         }
-        guard !taken.isEmpty else { return taken = queue }
+        guard !taken.isEmpty else {
+            taken = queue
+            return
+        }
         // Under a load that never lets up, what was done would stay otherwise.
         taken.removeSubrange(..<takenCount)
         takenCount = 0
