@@ -197,7 +197,9 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
 
     override func hasRoom() {
         account()
-        if output.count < connection.shareOfOutput / 4 { exchange?.outputHasRoom() }
+        // What waits was enough for a client that takes nothing: its head leaving is no reason for more.
+        guard exchangeStream.hasRoom, output.count < connection.shareOfOutput / 4 else { return }
+        exchange?.outputHasRoom()
     }
 
     /// The exchange is over.
