@@ -51,10 +51,9 @@ final class HTTP2Callbacks: @unchecked Sendable {
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, identifier, bytes, count, user in
             let session = HTTP2Callbacks.session(user)
             guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
+            session.creditConnection(count)
             if let stream = session.stream(identifier), !stream.isMalformed {
                 stream.didReceiveData(HTTP2Callbacks.span(bytes, count))
-            } else {
-                session.consumeOfConnection(count)
             }
             return 0
         }

@@ -64,7 +64,7 @@ public final class HTTP2Session {
         var option: OpaquePointer?
         guard nghttp2_option_new(&option) == 0, let option else { return nil }
         defer { nghttp2_option_del(option) }
-        // Flow-control credit is given when bytes were consumed, not when they arrive.
+        // A stream's flow-control credit is given when bytes were consumed, not when they arrive.
         nghttp2_option_set_no_auto_window_update(option, 1)
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_max_outbound_ack(option, 1100)
@@ -353,18 +353,14 @@ public final class HTTP2Session {
 
     /// Returns flow-control credit for consumed bytes of a stream's body.
     package func consume(_ stream: HTTP2Stream, _ count: Int) {
-        guard count > 0, !isAbandoned else { return }
-        if stream.isClosed {
-            nghttp2_session_consume_connection(session, count)
-        } else {
-            nghttp2_session_consume(session, stream.identifier, count)
-        }
+        guard count > 0, !isAbandoned, !stream.isClosed else { return }
+        nghttp2_session_consume_stream(session, stream.identifier, count)
         if wantsToWrite { hasOutput() }
     }
 
-    /// Returns credit for bytes of a stream that has ended.
-    package func consumeOfConnection(_ count: Int) {
-        guard count > 0, !isAbandoned else { return }
+    /// Returns the connection's credit, for bytes that have just come: streams that nobody reads would take it from all
+    /// others otherwise. What waits is bounded by the windows of the streams.
+    func creditConnection(_ count: Int) {
         nghttp2_session_consume_connection(session, count)
         if wantsToWrite { hasOutput() }
     }

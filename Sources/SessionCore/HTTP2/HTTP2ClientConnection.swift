@@ -61,7 +61,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     init?(_ connection: VerifiedConnection, entry: HostEntry, connections: OriginConnections) {
         let settings = HTTP2Settings(
             streamWindow: Self.streamWindow,
-            // A stream that is not read leaves the others their share.
+            // What all streams may send at once.
             connectionWindow: Self.streamWindow * Int32(Self.streamLimit),
             headerListBytes: UInt32(clamping: connections.headLimits.headBytes)
         )
@@ -147,7 +147,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// Whether a response may hold so many bytes.
     func mayHold(_ bytes: Int) -> Bool { connections.mayHold(bytes) }
 
-    /// Bytes of a response were taken, also of one that is over.
+    /// Bytes of a response were taken.
     func consume(_ stream: HTTP2Stream, _ count: Int) { session.consume(stream, count) }
 
     /// A request has no more use for its stream.

@@ -160,7 +160,7 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
-        guard let request, let task = request.task else { return connection.consume(self, bytes.count) }
+        guard let request, let task = request.task else { return }
         connection.didProgress()
         request.didMoveBytes()
         if task.isReceivePaused || !held.isEmpty {
@@ -240,7 +240,6 @@ final class HTTP2OriginStream: HTTP2Stream {
     func detach() {
         guard request != nil else { return }
         request = nil
-        connection.consume(self, held.count)
         held.release()
         connection.heldDidChange(by: -accounted)
         accounted = 0

@@ -229,7 +229,6 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
             connection.worker.returnExchange(exchange)
             connection.exchangeIsOver()
         }
-        connection.consumeRest(uncredited)
         uncredited = 0
         connection.streamClosed(isBroken: (code != .noError || isUnderWay) && !isGivenUp)
         exchangeStream.isClosed = true

@@ -273,9 +273,6 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         transport.flushLater()
     }
 
-    /// Gives connection credit for bytes that belong to no stream any more.
-    func consumeRest(_ count: Int) { session.consumeOfConnection(count) }
-
     override func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {
         windowUpdates += 1
         if windowUpdates > 10_000 + 4 * requests + session.bodyBytesSent >> 9 { terminate(.enhanceYourCalm) }
