@@ -14,7 +14,7 @@ import IOCore
 // Every notice of the store goes to standard error.
 //
 // A body's first eight bytes are its number and its length, and every byte follows from the number, so that a reader
-// can verify a body. It prints "ready" at the start.
+// can verify a body. It prints "ready" at the start, and a dot for each body that is whole.
 
 /// A generator of numbers, the same for the same seed.
 struct Numbers {
@@ -90,7 +90,12 @@ while true {
     insertion.append(Array(bytes[place..<end]))
     open[index].2 = end
     if end == bytes.count {
-        if numbers.next(below: 8) == 0 { insertion.abort() } else { insertion.finish() }
+        if numbers.next(below: 8) == 0 {
+            insertion.abort()
+        } else {
+            insertion.finish()
+            DescriptorOutput.write(".", to: STDOUT_FILENO)
+        }
         open.remove(at: index)
     }
     // Not faster than the disk: each round waits for a lookup in the index.
