@@ -119,6 +119,11 @@ struct FieldSectionTests {
         #expect(section(replacing(":path", path), isForOrigin: true).fault == expected)
     }
 
+    @Test("UTF-8 in the path is percent-encoded, as in HTTP/1.1")
+    func pathUTF8() {
+        #expect(section(replacing(":path", "/caf\u{E9}?\u{E9}")).target == "/caf%C3%A9?%C3%A9")
+    }
+
     @Test("OPTIONS * is asked of the origin as a whole")
     func asterisk() {
         let options = [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "h.example"), (":path", "*")]

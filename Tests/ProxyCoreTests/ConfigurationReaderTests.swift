@@ -71,6 +71,8 @@ struct ConfigurationReaderTests {
         #expect(configuration.access.allowHosts == [.any])
         #expect(configuration.limits.headBytes == 65_536)
         #expect(configuration.limits.headFields == 100)
+        #expect(configuration.limits.targetBytes == 8192)
+        #expect(!configuration.limits.strictHost)
         #expect(configuration.limits.responseHeadBytes == 262_144)
         #expect(configuration.limits.responseHeadFields == 500)
         #expect(configuration.limits.connections == 10_000)
@@ -115,7 +117,8 @@ struct ConfigurationReaderTests {
               "access": { "denyAddresses": ["private", "198.51.100.0/24"], "denyHosts": ["bad.test"],
                           "allowHosts": ["*.test", "*.example.com", "192.0.2.1", "2001:db8::1"],
                           "connectPorts": [443] },
-              "limits": { "headBytes": "32KB", "headFields": 50, "connections": 5, "connectionsPerHost": 6, "requestBodyBytes": "1MB",
+              "limits": { "headBytes": "32KB", "headFields": 50, "targetBytes": "16KB", "strictHost": true,
+                          "connections": 5, "connectionsPerHost": 6, "requestBodyBytes": "1MB",
                           "responseHeadBytes": "16MB", "responseHeadFields": 10000, "heldBytes": "48MB" },
               "defaults": { "connect": "deny", "redirects": { "policy": "return" }, "rewriteUpgraded": false,
                             "timeouts": { "connect": "1s", "head": "2s", "firstByte": "3s", "stall": "4s",
@@ -158,6 +161,8 @@ struct ConfigurationReaderTests {
         #expect(configuration.access.allowHosts.count == 4)
         #expect(configuration.limits.headBytes == 32_768)
         #expect(configuration.limits.headFields == 50)
+        #expect(configuration.limits.targetBytes == 16_384)
+        #expect(configuration.limits.strictHost)
         #expect(configuration.limits.responseHeadBytes == 16 << 20)
         #expect(configuration.limits.responseHeadFields == 10_000)
         #expect(configuration.limits.connections == 5)

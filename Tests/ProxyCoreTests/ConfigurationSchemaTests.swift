@@ -183,6 +183,8 @@ struct ConfigurationSchemaTests {
         let limits = configuration.limits
         #expect(try text("limits", "headBytes") == ByteCount.describe(limits.headBytes))
         #expect(try text("limits", "headFields") == "\(limits.headFields)")
+        #expect(try text("limits", "targetBytes") == ByteCount.describe(limits.targetBytes))
+        #expect(!limits.strictHost)
         #expect(try text("limits", "responseHeadBytes") == ByteCount.describe(limits.responseHeadBytes))
         #expect(try text("limits", "responseHeadFields") == "\(limits.responseHeadFields)")
         #expect(try text("limits", "connections") == "\(limits.connections)")

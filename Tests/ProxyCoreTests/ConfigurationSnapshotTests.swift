@@ -133,7 +133,8 @@ struct ConfigurationSnapshotTests {
         )
         let timeouts = "queue 10s, head 10s, firstByte 1m, body 1m, stall 5m, idle 1m, total none, drain 30s"
         let limits = [
-            "headBytes 64KB", "headFields 100", "responseHeadBytes 256KB", "responseHeadFields 500",
+            "headBytes 64KB", "headFields 100", "targetBytes 8KB", "strictHost false", "responseHeadBytes 256KB",
+            "responseHeadFields 500",
             "connections 10000", "connectionsPerHost 256", "requestBodyBytes none", "redirectBodyBytes 10MB",
             "heldBytes \(ByteCount.describe(LimitsConfiguration.usualHeldBytes))",
         ].joined(separator: ", ")

@@ -164,6 +164,59 @@ struct ForwardedFieldsTests {
         #expect(old.text == Stage.host)
     }
 
+    @Test("rule 20: a Host that differs from the target is replaced; limits.strictHost refuses it")
+    func differingHost() throws {
+        let stage = try Stage { OriginAnswer.text("\($0["Host"] ?? "") \($0.target)") }
+        for host in ["localhost:8080", "other.example.com", "\(Stage.host):8080"] {
+            let answer = try stage.proxy.exchange("GET http://\(Stage.host)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n")
+            #expect(answer.status == 200 && answer.text == "\(Stage.host) /x")
+        }
+        let strict = try Stage({ $0.members["limits"] = ["strictHost": true] }) { OriginAnswer.text($0.target) }
+        let refused = try strict.proxy.exchange("GET http://\(Stage.host)/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n")
+        #expect(refused.status == 400 && refused.text.contains("(rule host-differs)"))
+        #expect(try strict.get("/").status == 200)
+        #expect(strict.origin.requests.count == 1)
+    }
+
+    @Test("rule 15: user information in the target becomes Authorization, and is not logged")
+    func userinfo() throws {
+        let stage = try Stage { OriginAnswer.text("\($0["Authorization"] ?? "none") \($0["Host"] ?? "") \($0.target)") }
+        let url = "http://user:s%20cret@\(Stage.host)/x"
+        let answer = try stage.proxy.get(url)
+        #expect(answer.text == "Basic dXNlcjpzIGNyZXQ= \(Stage.host) /x")
+        let own = try stage.proxy.get(url, fields: ["Authorization: Bearer own"])
+        #expect(own.text == "Bearer own \(Stage.host) /x")
+        let lines = try stage.proxy.waitForTaskLines(2)
+        #expect(lines.allSatisfy { $0.string("url") == "https://\(Stage.host)/x" })
+    }
+
+    @Test("rule 12: a fragment is removed, rule 11: UTF-8 is percent-encoded")
+    func unusualTargets() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        #expect(try stage.get("/a?b#part").text == "/a?b")
+        #expect(try stage.proxy.get("http://\(Stage.host)#part").text == "/")
+        #expect(try stage.get("/caf\u{E9}").text == "/caf%C3%A9")
+    }
+
+    @Test("rule 10: limits.targetBytes bounds the target")
+    func targetBytes() throws {
+        let stage = try Stage({ $0.members["limits"] = ["targetBytes": "32KB"] }) {
+            OriginAnswer.text("\($0.target.utf8.count)")
+        }
+        #expect(try stage.get("/" + String(repeating: "x", count: 32_000)).text == "32001")
+        #expect(try stage.get("/" + String(repeating: "x", count: 33_000)).status == 414)
+    }
+
+    @Test("rule 16: ws and wss URLs with an Upgrade are requests for http and https ones", arguments: ["ws", "wss"])
+    func webSocketURL(scheme: String) throws {
+        let stage = try Stage { OriginAnswer.text("\($0["Host"] ?? "") \($0["Upgrade"] ?? "")") }
+        let answer = try stage.proxy.get(
+            "\(scheme)://\(Stage.host)/",
+            fields: ["Connection: Upgrade", "Upgrade: websocket"]
+        )
+        #expect(answer.status == 200 && answer.text == "\(Stage.host) websocket")
+    }
+
     @Test("the path goes through as it was written")
     func exactPath() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }

@@ -75,13 +75,13 @@ struct RefusedHeadRuleTests {
         ),
         .rule(
             11,
-            "a control character or a byte above 0x7E in the target",
+            "a control character in the target, or UTF-8 in its host",
             [
                 (asked("http://api.example.com/\u{0}"), 400), (asked("http://api.example.com/\u{1}"), 400),
-                (asked("http://api.example.com/\u{7F}"), 400), (asked("http://api.example.com/\u{E9}"), 400),
+                (asked("http://api.example.com/\u{7F}"), 400), (asked("http://\u{E9}.example.com/"), 400),
             ]
         ),
-        .rule(12, "# in the target", [(asked("http://api.example.com/#part"), 400)]),
+        .rule(12, "# in a target without a path", [(asked("api.example.com:443#part", method: "CONNECT"), 400)]),
         .rule(13, "* without OPTIONS", [(asked("*"), 400)]),
         .rule(
             14,
@@ -93,13 +93,19 @@ struct RefusedHeadRuleTests {
         ),
         .rule(
             15,
-            "user information in target or Host",
+            "user information that can be read in two ways, or in Host",
             [
-                (asked("http://user:pass@api.example.com/"), 400),
+                (asked("http://user:pass@other.example.com@api.example.com/"), 400),
+                (asked("http://user%40other.example.com@api.example.com/"), 400),
+                (asked("user:pass@api.example.com:443", method: "CONNECT"), 400),
                 (line + "Host: user@api.example.com\r\n\r\n", 400),
             ]
         ),
-        .rule(16, "a scheme other than http and https", [(asked("ftp://api.example.com/"), 400)]),
+        .rule(
+            16,
+            "a scheme other than http and https, ws without Upgrade",
+            [(asked("ftp://api.example.com/"), 400), (asked("ws://api.example.com/"), 400)]
+        ),
     ]
 
     private static let hostField: [WireRule] = [
@@ -115,8 +121,8 @@ struct RefusedHeadRuleTests {
         ),
         .rule(
             20,
-            "a Host that differs from the target",
-            [(line + "Host: other.example.com\r\n\r\n", 400), (line + "Host: api.example.com:8080\r\n\r\n", 400)]
+            "a Host that is none beside an absolute target",
+            [(line + "Host: other.example.com/\r\n\r\n", 400), (line + "Host: u@api.example.com\r\n\r\n", 400)]
         ),
     ]
 

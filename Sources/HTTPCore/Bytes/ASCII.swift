@@ -15,6 +15,7 @@ package enum ASCII {
     @usableFromInline static let equals = UInt8(ascii: "=")
     @usableFromInline static let questionMark = UInt8(ascii: "?")
     @usableFromInline static let numberSign = UInt8(ascii: "#")
+    @usableFromInline static let percent = UInt8(ascii: "%")
     @usableFromInline static let at = UInt8(ascii: "@")
     @usableFromInline static let asterisk = UInt8(ascii: "*")
     @usableFromInline static let openBracket = UInt8(ascii: "[")

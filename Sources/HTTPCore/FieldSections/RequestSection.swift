@@ -98,7 +98,8 @@ package struct RequestSection: Sendable {
         if let fault = parseTarget(into: &head) { return fault }
         // A Content-Length replaces this framing below.
         if !endsStream { head.framing = .untilClose }
-        if let fault = head.conclude() { return fault }
+        // RFC 9113, section 8.3.1, has a request malformed whose Host and :authority differ.
+        if let fault = head.conclude(strictHost: true) { return fault }
         if isForOrigin, head.form == .absolute { head.becomeOriginForm() }
         return nil
     }
@@ -109,11 +110,17 @@ package struct RequestSection: Sendable {
         if head.method == .connect {
             guard self[.path] == nil, self[.scheme] == nil else { return .connectWithoutAuthority }
             addHost(authority, to: &head)
-            return RequestTarget.parse(authority.span, into: &head)
+            return RequestTarget.parse(authority.span, isVisible: true, into: &head)
         }
         guard let scheme = self[.scheme], let path = self[.path], !path.isEmpty else { return .missingTarget }
         guard path.count <= limits.targetBytes else { return .targetTooLong }
-        for byte in path where byte <= 0x20 || byte >= ASCII.delete { return .targetInvalidByte }
+        var isVisible = true
+        for byte in path {
+            if byte <= 0x20 || byte == ASCII.delete { return .targetInvalidByte }
+            // RFC 9113, section 8.3.1: `:path` is path and query.
+            if byte == ASCII.numberSign { return .targetFragment }
+            if byte > ASCII.delete { isVisible = false }
+        }
         let isAsterisk = path == [ASCII.asterisk]
         if isAsterisk {
             guard head.method == .options else { return .asteriskWithoutOptions }
@@ -128,12 +135,14 @@ package struct RequestSection: Sendable {
         where byte == ASCII.slash || byte == ASCII.questionMark || byte == ASCII.numberSign || byte == ASCII.backslash {
             return .authorityInvalid
         }
+        // It has no user information (RFC 9113, section 8.3.1).
+        if authority.span.firstIndex(of: ASCII.at) != nil { return .userinfo }
         var url = scheme
         url += [ASCII.colon, ASCII.slash, ASCII.slash]
         url += authority
         if !isAsterisk { url += path }
         addHost(authority, to: &head)
-        return RequestTarget.parse(url.span, into: &head)
+        return RequestTarget.parse(url.span, isVisible: isVisible, into: &head)
     }
 
     /// `:authority`, or Host in a request that was converted from HTTP/1.1 (RFC 9113, section 8.3.1).

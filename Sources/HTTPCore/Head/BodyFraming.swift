@@ -22,11 +22,21 @@ package struct HeadLimits: Hashable, Sendable {
     package var methodBytes: Int
     /// Field lines: 431 above.
     package var fieldCount: Int
+    /// Whether a Host that differs from the authority of the target is refused, or else replaced (RFC 9112, section
+    /// 3.2.2).
+    package var strictHost: Bool
 
-    package init(headBytes: Int = 65_536, targetBytes: Int = 8192, methodBytes: Int = 32, fieldCount: Int = 100) {
+    package init(
+        headBytes: Int = 65_536,
+        targetBytes: Int = 8192,
+        methodBytes: Int = 32,
+        fieldCount: Int = 100,
+        strictHost: Bool = false
+    ) {
         self.headBytes = headBytes
         self.targetBytes = targetBytes
         self.methodBytes = methodBytes
         self.fieldCount = fieldCount
+        self.strictHost = strictHost
     }
 }

@@ -98,14 +98,17 @@ package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
         case .versionMalformed: "The version is malformed; write HTTP/1.1."
         case .methodInvalid: "The method is no token; it may hold letters, digits and !#$%&'*+-.^_`|~ only."
         case .methodTooLong: "The method is longer than any that is known here."
-        case .targetTooLong: "The request target is too long; shorten it or put the data into a body."
-        case .targetInvalidByte: "The target holds a control character or a byte above 0x7F; percent-encode it."
-        case .targetFragment: "The target holds '#'; a fragment is never sent, and a '#' in data is written %23."
+        case .targetTooLong:
+            "The request target is longer than limits.targetBytes; shorten it or put the data into a body."
+        case .targetInvalidByte:
+            "The target holds a control character or bytes that are no UTF-8; percent-encode them."
+        case .targetFragment: "The target holds '#', which only a URL or a path can; a '#' in data is written %23."
         case .targetForm: "The target is neither a path that begins with '/' nor an http or https URL."
         case .asteriskWithoutOptions: "The target '*' goes with OPTIONS only."
         case .connectWithoutAuthority: "CONNECT needs host:port as its target, and only CONNECT has such a one."
-        case .userinfo: "The authority holds user information; send credentials in a field instead."
-        case .schemeUnsupported: "Only http and https URLs are served."
+        case .userinfo:
+            "The authority holds user information that could be read in two ways; send credentials in a field instead."
+        case .schemeUnsupported: "Only http and https URLs are served, ws and wss with an Upgrade."
         case .authorityInvalid: "The authority of the target is malformed; write host or host:port."
         case .hostInvalid: "The host of the target is no valid name or address."
         case .hostAmbiguousNumber:

@@ -2,18 +2,23 @@ import IOCore
 
 /// The checks that need all fields: Host, framing, connection, expectations.
 extension RequestHead {
-    mutating func conclude() -> RequestFault? {
-        if let fault = concludeHost() { return fault }
+    /// - Parameter strictHost: whether a Host that differs from the target's authority is refused.
+    mutating func conclude(strictHost: Bool) -> RequestFault? {
+        if let fault = concludeHost(isStrict: strictHost) { return fault }
         if let fault = concludeFraming() { return fault }
         connection = ConnectionOptions(fields)
         if connection.isTooLong { return .connectionTooLong }
         keepAlive = connection.persists(minorVersion: minorVersion)
         wantsUpgrade = connection.upgrade && minorVersion >= 1 && fields.contains(.upgrade)
+        if isWebSocketURL, !wantsUpgrade { return .schemeUnsupported }
+        if !credentialsRange.isEmpty, !fields.contains(.authorization) {
+            fields.append(.authorization, Array(storage[credentialsRange]).span)
+        }
         if let fault = concludeExpectation() { return fault }
         return method == .trace ? .methodTrace : nil
     }
 
-    private mutating func concludeHost() -> RequestFault? {
+    private mutating func concludeHost(isStrict: Bool) -> RequestFault? {
         guard let index = fields.first(.host) else { return minorVersion == 0 ? nil : .hostMissing }
         if fields.next(.host, after: index) != nil { return .hostRepeated }
         // Usually the client writes the target's authority once more.
@@ -46,8 +51,8 @@ extension RequestHead {
             hostRange = normal
             return nil
         case .absolute, .authority:
-            // The target takes precedence; a different Host is an attempt to mislead a recipient (rule 20). Many
-            // clients omit the port in the Host of a CONNECT.
+            // The target takes precedence, and replaces the client's Host (rule 20): nobody reads that one. Many clients
+            // omit the port in the Host of a CONNECT.
             let isSamePort =
                 form == .absolute
                 ? authority.port ?? scheme?.defaultPort == port
@@ -56,7 +61,10 @@ extension RequestHead {
                 isSamePort && kind == hostKind
                 && storage.span.extracting(normal).equals(storage.span.extracting(hostRange))
             storage.removeLast(storage.count - start)
-            return isSame ? nil : .hostDiffers
+            if isSame { return nil }
+            if isStrict { return .hostDiffers }
+            fields.set(.host, Array(storage[rawAuthorityRange]).span)
+            return nil
         }
     }
 

@@ -56,6 +56,10 @@ package struct RequestHead: ~Copyable, Sendable {
     var rawHostRange = 0..<0
     /// The same with its port, of a target in absolute-form.
     var rawAuthorityRange = 0..<0
+    /// The range of the value of Authorization that the target's user information makes; empty without it.
+    var credentialsRange = 0..<0
+    /// The scheme was ws or wss, which goes with an Upgrade only (rule 16).
+    var isWebSocketURL = false
 
     package init() {}
 
@@ -81,6 +85,8 @@ package struct RequestHead: ~Copyable, Sendable {
         hostRange = 0..<0
         rawHostRange = 0..<0
         rawAuthorityRange = 0..<0
+        credentialsRange = 0..<0
+        isWebSocketURL = false
     }
 
     /// Resets it and frees the memory: for a connection that goes idle.
@@ -95,7 +101,7 @@ package struct RequestHead: ~Copyable, Sendable {
 
     package func copyOfTarget() -> [UInt8] { Array(copying: target) }
 
-    /// The request target as the client wrote it.
+    /// The request target as the client wrote it, without user information and fragment.
     package var rawTarget: Span<UInt8> {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(rawTargetRange) }
     }

@@ -14,13 +14,14 @@ enum RequestLine {
         case .failure(let fault): return fault
         }
         let target: Range<Int>
+        let isVisible: Bool
         switch targetRange(line, method.upperBound &+ 1, limits) {
-        case .success(let range): target = range
+        case .success(let found): (target, isVisible) = found
         case .failure(let fault): return fault
         }
         if let fault = parseVersion(line, target.upperBound &+ 1, into: &head) { return fault }
         head.method = HTTPMethod(validated: line.extracting(method))
-        return RequestTarget.parse(line.extracting(target), into: &head)
+        return RequestTarget.parse(line.extracting(target), isVisible: isVisible, into: &head)
     }
 
     /// The fault of a line that is longer than any valid one, determined from its beginning.
@@ -51,12 +52,18 @@ enum RequestLine {
         return index < line.count ? .success(0..<index) : .failure(.missingTarget)
     }
 
+    /// The target's range, and whether its bytes are visible ASCII.
     private static func targetRange(
         _ line: borrowing Span<UInt8>,
         _ start: Int,
         _ limits: HeadLimits
-    ) -> Result<Range<Int>, RequestFault> {
-        let index = line.firstIndexOutsideVisible(in: start..<line.count) ?? line.count
+    ) -> Result<(range: Range<Int>, isVisible: Bool), RequestFault> {
+        var index = line.firstIndexOutsideVisible(in: start..<line.count) ?? line.count
+        var isVisible = true
+        while index < line.count, line[index] > ASCII.delete {
+            isVisible = false
+            index = line.firstIndexOutsideVisible(in: index &+ 1..<line.count) ?? line.count
+        }
         let isEnded = index == line.count || line[index] == ASCII.space
         if index &- start > limits.targetBytes || index &- start == limits.targetBytes && !isEnded {
             return .failure(.targetTooLong)
@@ -69,7 +76,7 @@ enum RequestLine {
             // An empty target, or a second space.
             return .failure(index == line.count ? .missingTarget : .requestLineSpacing)
         }
-        return index < line.count ? .success(start..<index) : .failure(.version09)
+        return index < line.count ? .success((start..<index, isVisible)) : .failure(.version09)
     }
 
     private static func parseVersion(

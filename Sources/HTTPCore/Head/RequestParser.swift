@@ -127,7 +127,7 @@ package struct RequestParser: Sendable {
 
         if state == .fields {
             if textEnd == 0 {
-                if let fault = head.conclude() { return .failed(fault) }
+                if let fault = head.conclude(strictHost: limits.strictHost) { return .failed(fault) }
                 return .complete
             }
             if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }

@@ -2,12 +2,25 @@ import IOCore
 
 /// The four forms of a request target (RFC 9112 3.2).
 enum RequestTarget {
-    /// Parses `target`, whose bytes are visible ASCII, into `head`, whose method is already set.
-    static func parse(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+    /// Parses `target` into `head`, whose method is already set.
+    ///
+    /// - Parameter isVisible: whether all bytes are visible ASCII; otherwise there are some above 0x7F as well.
+    static func parse(
+        _ target: borrowing Span<UInt8>,
+        isVisible: Bool,
+        into head: inout RequestHead
+    ) -> RequestFault? {
+        if isVisible, target.firstIndex(of: ASCII.numberSign) == nil { return parse(target, into: &head) }
+        switch IrregularTarget.makeRegular(target) {
+        case .success(let regular): return parse(regular.span, into: &head)
+        case .failure(let fault): return fault
+        }
+    }
+
+    private static func parse(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
         head.rawTargetRange = 0..<target.count
         head.targetRange = 0..<target.count
         head.storage.append(target)
-        if target.firstIndex(of: ASCII.numberSign) != nil { return .targetFragment }
         if head.method == .connect { return parseAuthority(target, into: &head) }
         if target[0] == ASCII.slash {
             head.form = .origin
@@ -45,6 +58,10 @@ enum RequestTarget {
             head.scheme = .http
         } else if scheme.equalsIgnoringCase("https") {
             head.scheme = .https
+        } else if hasAuthority, scheme.equalsIgnoringCase("ws") || scheme.equalsIgnoringCase("wss") {
+            // RFC 6455, section 3. Whether there is an Upgrade is known at the end of the head.
+            head.scheme = scheme.count == 2 ? .http : .https
+            head.isWebSocketURL = true
         } else if hasAuthority || !(index &+ 1 < target.count && ASCII.isDigit(target[index &+ 1])) {
             return .schemeUnsupported
         } else {
@@ -55,7 +72,10 @@ enum RequestTarget {
         let start = index &+ 3
         var end = start
         while end < target.count, target[end] != ASCII.slash, target[end] != ASCII.questionMark { end &+= 1 }
-        if let fault = head.parseHost(start..<end) { return fault }
+        if let fault = head.parseHost(start..<end) {
+            let hasUserinfo = target.extracting(start..<end).firstIndex(of: ASCII.at) != nil
+            return hasUserinfo ? parseUserinfo(of: target, authority: start..<end, into: &head) : fault
+        }
 
         if end < target.count, target[end] == ASCII.slash {
             head.targetRange = end..<target.count
@@ -66,6 +86,24 @@ enum RequestTarget {
         head.storage.append(head.method == .options && end == target.count ? ASCII.asterisk : ASCII.slash)
         head.storage.append(target.extracting(end..<target.count))
         head.targetRange = made..<head.storage.count
+        return nil
+    }
+
+    /// Parses the target again without its user information, which becomes the value of Authorization.
+    private static func parseUserinfo(
+        of target: borrowing Span<UInt8>,
+        authority: Range<Int>,
+        into head: inout RequestHead
+    ) -> RequestFault? {
+        guard let user = IrregularTarget.userinfo(of: target.extracting(authority)) else { return .userinfo }
+        var regular = Array(copying: target.extracting(0..<authority.lowerBound))
+        regular.append(target.extracting((authority.lowerBound &+ user.count &+ 1)..<target.count))
+        head.storage.removeAll(keepingCapacity: true)
+        if let fault = parse(regular.span, into: &head) { return fault }
+        guard let value = user.authorization else { return nil }
+        let start = head.storage.count
+        head.storage.append(contentsOf: value)
+        head.credentialsRange = start..<head.storage.count
         return nil
     }
 

@@ -1,5 +1,4 @@
 import HTTPCore
-import ServerTrust
 
 /// Makes `Authorization` for one protection space, with a credential and the scheme that the server asked for. Belongs
 /// to the loop.

@@ -1,5 +1,4 @@
 public import HTTPCore
-import ServerTrust
 public import SessionCore
 
 /// Writes parameters into a request's URL or body, and sets the common fields of requests.

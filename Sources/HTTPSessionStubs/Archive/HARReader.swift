@@ -1,6 +1,5 @@
 import HTTPCore
 import HTTPSession
-import ServerTrust
 import SessionCore
 
 /// Reads an archive of HAR 1.2: of a `HARRecorder`, of a browser, or of another tool.

@@ -1,6 +1,5 @@
 import HTTPCore
 import HTTPSession
-import ServerTrust
 import SessionCore
 
 /// Writes exchanges in the form of HAR 1.2. Names that begin with an underscore are additions, which the format allows.

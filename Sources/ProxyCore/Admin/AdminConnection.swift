@@ -9,7 +9,7 @@ final class AdminConnection: EventHandler {
     let number: Int
     private var socket: StreamSocket
     private let isUnix: Bool
-    private var parser = RequestParser(limits: HeadLimits(headBytes: 16 << 10))
+    private var parser = RequestParser(limits: HeadLimits(headBytes: 16 << 10, strictHost: true))
     private var head = RequestHead()
     private var input = ByteBuffer()
     private var output = ByteBuffer()

@@ -1,3 +1,4 @@
+import HTTPCore
 import ServerTrust
 
 /// The live page: one document without outside resources.

@@ -1,5 +1,4 @@
 import HTTPCore
-import ServerTrust
 
 /// The contents of a client's `Proxy-Authorization` (RFC 9110, section 11.7.2).
 enum PresentedCredentials: Equatable {

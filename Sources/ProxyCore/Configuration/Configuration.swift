@@ -135,6 +135,10 @@ package struct LimitsConfiguration: Hashable, Sendable {
     package var headBytes = 64 * 1024
     /// Fields of a request head.
     package var headFields = 100
+    /// Bytes of a request target.
+    package var targetBytes = 8192
+    /// Whether a Host that differs from an absolute target is refused.
+    package var strictHost = false
     /// Bytes of a response head, status line and fields together.
     package var responseHeadBytes = 256 << 10
     /// Fields of a response head.

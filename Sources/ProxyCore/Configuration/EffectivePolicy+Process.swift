@@ -41,6 +41,7 @@ extension EffectivePolicy {
         let body = limits.requestBodyBytes.map { ByteCount.describe($0) } ?? "none"
         return [
             "headBytes \(ByteCount.describe(limits.headBytes))", "headFields \(limits.headFields)",
+            "targetBytes \(ByteCount.describe(limits.targetBytes))", "strictHost \(limits.strictHost)",
             "responseHeadBytes \(ByteCount.describe(limits.responseHeadBytes))",
             "responseHeadFields \(limits.responseHeadFields)", "connections \(limits.connections)",
             "connectionsPerHost \(limits.connectionsPerHost)", "requestBodyBytes \(body)",

@@ -49,7 +49,9 @@ final class Generation: @unchecked Sendable {
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,
-            fieldCount: configuration.limits.headFields
+            targetBytes: configuration.limits.targetBytes,
+            fieldCount: configuration.limits.headFields,
+            strictHost: configuration.limits.strictHost
         )
         headTime = .milliseconds(configuration.defaults.timeouts.head.count)
         bodyTime = .milliseconds(configuration.defaults.timeouts.body.count)

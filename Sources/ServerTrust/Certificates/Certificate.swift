@@ -1,6 +1,7 @@
 import COpenSSL
 import CShims
 import Glibc
+import HTTPCore
 import StrictJSON
 
 /// An X.509 certificate (RFC 5280).

@@ -1,4 +1,5 @@
 import COpenSSL
+import HTTPCore
 
 /// A pin: SHA-256 over a whole DER-encoded SubjectPublicKeyInfo (RFC 5280, section 4.1), as in RFC 7469.
 ///

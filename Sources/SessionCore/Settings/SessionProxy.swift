@@ -1,5 +1,4 @@
 public import HTTPCore
-import ServerTrust
 
 /// A proxy between a session and the servers. It tunnels TLS, and the security policy applies as without it. The proxy
 /// sees the hosts of requests, and the contents only of those to `http` hosts.

@@ -80,7 +80,8 @@ package final class ProxyUnderTest {
         body: String? = nil
     ) -> String {
         let afterScheme = url.range(of: "://").map { url[$0.upperBound...] } ?? url[...]
-        let authority = afterScheme.prefix { $0 != "/" && $0 != "?" }
+        let whole = afterScheme.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        let authority = whole.split(separator: "@").last ?? whole
         var lines = ["\(method) \(url) HTTP/1.1", "Host: \(authority)"] + fields
         if let body { lines.append("Content-Length: \(body.utf8.count)") }
         return lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? "")

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ServerTrust
+@testable import HTTPCore
 
 @Suite("Base64")
 struct Base64Tests {
