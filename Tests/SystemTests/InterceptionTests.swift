@@ -91,7 +91,7 @@ struct InterceptionTests {
         )
         #expect(finished.output.contains("Verify return code: 0 (ok)"), "\(finished.output)")
         #expect(finished.output.contains("issuer=CN=pinproxy local CA"), "\(finished.output)")
-        #expect(finished.output.contains("ALPN protocol: http/1.1"))
+        #expect(finished.output.contains("ALPN protocol: h2"))
     }
 
     @Test("large bodies go both ways, several on one connection")
@@ -256,10 +256,169 @@ struct InterceptionTests {
         #expect(try said(stage, "GET / HTTP/1.1\r\n\r\n", name: "other.example.com").contains("unrecognized name"))
     }
 
-    @Test("a client that speaks HTTP/2 alone is told so in TLS's words")
-    func http2Alone() throws {
+    // MARK: - Clients that do not get as far as a request
+
+    private func handshakeProblem(of stage: Stage) throws -> String {
+        let line = try stage.proxy.waitForTaskLines(1)[0]
+        #expect(line.string("method") == "CONNECT" && line.integer("status") == 200)
+        #expect(line.string("error") == "client_handshake_failed", "\(line.text)")
+        return line.string("errorDetails") ?? line.text
+    }
+
+    @Test("a client with other protocols than HTTP's is told so in TLS's words, and the log says it")
+    func otherProtocols() throws {
         let stage = try stage(script: Self.answering)
-        #expect(try said(stage, "", protocols: "h2").contains("no application protocol"))
+        #expect(try said(stage, "", protocols: "spdy/1").contains("no application protocol"))
+        #expect(try handshakeProblem(of: stage).contains("ALPN"))
+    }
+
+    @Test("a client that does not trust the local CA: the log has its alert, and the remedy")
+    func untrustedCA() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try Programs.run(
+            "curl",
+            ["-sS", "--max-time", "30", "--proxy", "http://127.0.0.1:\(stage.proxy.port)", "https://\(Stage.host)/"]
+        )
+        #expect(finished.exitCode == 60)
+        let details = try handshakeProblem(of: stage)
+        #expect(details.contains("alert unknown_ca") && details.contains("pinproxy ca show"), "\(details)")
+    }
+
+    @Test(
+        "what is no TLS of today inside a CONNECT: the log says what came",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n", "plain HTTP"),
+            ("SSH-2.0-OpenSSH_9.2\r\n", "no TLS"), ("", "without an alert"),
+        ]
+    )
+    func noTLS(first: String, expected: String) throws {
+        let stage = try stage(script: Self.answering)
+        let client = try stage.proxy.connect()
+        try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
+        #expect(try client.readResponseHead(to: "CONNECT").status == 200)
+        if first.isEmpty { client.finishSending() } else { try client.send(first) }
+        #expect(try handshakeProblem(of: stage).contains(expected))
+    }
+
+    @Test("a client with TLS 1.1: the log says that it is too old")
+    func oldTLS() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try curl(
+            stage,
+            "--tls-max",
+            "1.1",
+            "--tlsv1.0",
+            "--ciphers",
+            "DEFAULT:@SECLEVEL=0",
+            "https://\(Stage.host)/"
+        )
+        #expect(finished.exitCode == 35, "\(finished.errors)")
+        #expect(try handshakeProblem(of: stage).contains("no TLS from 1.2 on"))
+    }
+
+    @Test("a client that never completes its handshake: timeouts.head ends it")
+    func lateHandshake() throws {
+        let stage = try stage({ $0.members["defaults"] = ["timeouts": ["head": "100ms"]] }, script: Self.answering)
+        let client = try stage.proxy.connect()
+        try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
+        #expect(try client.readResponseHead(to: "CONNECT").status == 200)
+        #expect(try handshakeProblem(of: stage).contains("timeouts.head"))
+    }
+
+    // MARK: - HTTP/2 inside
+
+    @Test("HTTP/2 inside the CONNECT: many streams on one connection, each with its pin and its line")
+    func http2() throws {
+        let stage = try stage(script: Self.answering)
+        let urls = (0..<10).map { "https://\(Stage.host)/\($0)" }
+        let finished = try Programs.run(
+            "curl",
+            ["-sS", "--http2", "--parallel", "--max-time", "30", "-w", " %{http_version}\n"]
+                + ["--proxy", "http://127.0.0.1:\(stage.proxy.port)", "--cacert", ca] + urls
+        )
+        let lines = finished.output.split(separator: "\n").sorted()
+        #expect(lines == (0..<10).map { "GET /\($0) 2" }, "\(finished.output) \(finished.errors)")
+        let requests = try stage.proxy.waitForTaskLines(11).filter { $0.string("method") == "GET" }
+        #expect(requests.count == 10)
+        for line in requests { #expect(line.object("pinning")?["verdict"] as? String == "pass") }
+    }
+
+    @Test("a stream of HTTP/2 for another host than the CONNECT's is refused")
+    func http2Elsewhere() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try curl(
+            stage,
+            "--http2",
+            "-H",
+            "Host: other.example.com",
+            "-w",
+            "%{http_code} %{http_version}",
+            "-o",
+            "\(folder.path)/body",
+            "https://\(Stage.host)/"
+        )
+        #expect(finished.output == "421 2", "\(finished.errors)")
+        #expect(stage.origin.requests.isEmpty)
+    }
+
+    // MARK: - Port 80
+
+    @Test("requests inside a CONNECT to port 80 are handled as those with the whole http URL, TLS and pin included")
+    func plain() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try curl(stage, "--proxytunnel", "http://\(Stage.host)/one", "http://\(Stage.host)/two")
+        #expect(finished.output == "GET /oneGET /two", "\(finished.errors)")
+        let lines = try stage.proxy.waitForTaskLines(3)
+        #expect(lines[0].string("method") == "CONNECT" && lines[0].string("url") == "\(Stage.host):80")
+        #expect(lines[0].integer("status") == 200)
+        for line in lines[1...] {
+            #expect(line.string("url")?.hasPrefix("https://\(Stage.host)/") == true)
+            #expect(line.object("pinning")?["verdict"] as? String == "pass")
+        }
+    }
+
+    @Test("behind a wrong pin a request inside a CONNECT to port 80 gets 502, and the origin no byte")
+    func plainWrongPin() throws {
+        let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.answering)
+        let finished = try curl(stage, "--proxytunnel", "-w", "%{http_code}", "http://\(Stage.host)/")
+        #expect(finished.output.hasSuffix("502") && finished.output.contains("pin_mismatch"), "\(finished.output)")
+        #expect(stage.origin.applicationBytes == 0)
+    }
+
+    @Test("HTTP/2 with prior knowledge inside a CONNECT to port 80, where the listener has it")
+    func plainHTTP2() throws {
+        let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.answering)
+        let words = ["--proxytunnel", "--http2-prior-knowledge", "-w", " %{http_version}"]
+        let finished = try curl(stage, words[0], words[1], words[2], words[3], "http://\(Stage.host)/one")
+        #expect(finished.output == "GET /one 2", "\(finished.errors)")
+    }
+
+    @Test("what is for another host inside a CONNECT to port 80, and TLS, is refused")
+    func plainRefused() throws {
+        let stage = try stage(script: Self.answering)
+        func say(_ text: String) throws -> HTTPMessage {
+            let client = try stage.proxy.connect()
+            try client.send("CONNECT \(Stage.host):80 HTTP/1.1\r\nHost: \(Stage.host):80\r\n\r\n")
+            #expect(try client.readResponseHead(to: "CONNECT").status == 200)
+            try client.send(text)
+            return try client.readResponse()
+        }
+        #expect(try say("GET / HTTP/1.1\r\nHost: other.example.com\r\n\r\n").status == 421)
+        #expect(try say("GET https://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n").status == 421)
+        #expect(try say("CONNECT \(Stage.host):80 HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n").status == 403)
+        #expect(try say("GET http://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n").text == "GET /")
+        #expect(try say("\u{16}\u{3}\u{1}\u{2}").text.contains("CONNECT to port 80"))
+    }
+
+    @Test("without interception a CONNECT to port 80 of a pinned host is refused")
+    func plainDenied() throws {
+        let stage = try Stage(script: Self.answering)
+        let answer = try stage.proxy.exchange(
+            "CONNECT \(Stage.host):80 HTTP/1.1\r\nHost: \(Stage.host):80\r\n\r\n",
+            method: "CONNECT"
+        )
+        #expect(answer.status == 403 && answer.problemCode == "connect_denied")
+        #expect(stage.origin.connections.isEmpty)
     }
 
     // MARK: - Clients and rules

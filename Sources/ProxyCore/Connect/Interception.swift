@@ -15,7 +15,7 @@ final class Interception: Relay {
 
     init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint, context: TLSServerContext) {
         self.context = context
-        authority = InterceptedAuthority(host: endpoint.host, port: endpoint.port)
+        authority = InterceptedAuthority(scheme: .https, host: endpoint.host, port: endpoint.port)
         super.init(exchange, clientStream, to: endpoint)
     }
 
@@ -23,23 +23,12 @@ final class Interception: Relay {
         task.pauseReceiving()
         takeOverConnection(.opening) { exchange.writeConnectionEstablished(&$0) }
         passConnectionOn { input, output in
-            transport.intercept(authority, user: exchange.proven, context, early: &input, pending: &output)
-            exchange.relayDidEnd(nil)
-        }
-    }
-}
-
-/// The host and port of a CONNECT; every request in it has to be for them.
-struct InterceptedAuthority {
-    let host: Host
-    let port: UInt16
-
-    /// Whether a request's Host, or its URL, names this host and port.
-    func isNamed(by head: borrowing RequestHead) -> Bool {
-        guard head.hostKind != nil, head.hostBytes.equals(host.bytes.span) else { return false }
-        switch head.form {
-        case .absolute: return head.scheme == .https && head.port == port
-        default: return (head.port ?? 443) == port
+            // It has shown the origin's key, and carries nothing.
+            task.cancel()
+            transport.intercept(authority, user: exchange.proven, context, early: &input, pending: &output) {
+                // The exchange has the relay, which has the task for the log.
+                [exchange] in exchange.relayDidEnd($0)
+            }
         }
     }
 }

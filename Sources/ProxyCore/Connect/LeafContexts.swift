@@ -44,6 +44,7 @@ final class LeafContexts {
             )
             var settings = TLSServerContext.Settings()
             settings.host = host
+            settings.applicationProtocols.insert("h2", at: 0)
             let context = try TLSServerContext(ServerIdentity(leaf), settings)
             // Clients choose the names, so the table is bounded.
             if entries.count >= Self.bound { entries = [:] }

@@ -58,8 +58,9 @@ class Relay: LoopStreamTaskDelegate {
         stream.resume()
     }
 
-    /// The task for the log.
-    final var task: LoopTask? { stream?.task }
+    /// The task for the log, also of a stream that the relay has let go.
+    final var task: LoopTask? { stream?.task ?? ended }
+    private var ended: LoopTask?
 
     /// Takes the client's connection over from HTTP.
     ///
@@ -296,6 +297,7 @@ class Relay: LoopStreamTaskDelegate {
     /// Releases the stream, which holds this object as its delegate.
     private func letGo() {
         worker.loop.remove(timer)
+        ended = stream?.task
         stream = nil
     }
 }

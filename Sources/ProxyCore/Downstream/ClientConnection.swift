@@ -50,7 +50,7 @@ final class ClientConnection: ExchangeStream {
     private static let leastProgress = 1 << 10
 
     override init(_ transport: ClientTransport) {
-        mayBeHTTP2 = transport.listener.configuration.http2 && transport.intercepted == nil
+        mayBeHTTP2 = transport.mayBeHTTP2
         super.init(transport)
         timer.whenDue { [unowned self] in timeIsUp() }
     }
@@ -59,6 +59,9 @@ final class ClientConnection: ExchangeStream {
     func open() {
         worker.loop.arm(timer, after: worker.generation.headTime)
     }
+
+    /// The next request is the first one inside a CONNECT.
+    func beginsAnew() { mayBeHTTP2 = transport.mayBeHTTP2 }
 
     // MARK: Input
 
@@ -95,7 +98,6 @@ final class ClientConnection: ExchangeStream {
     /// Processes input of any kind: preface, head, body, or bytes to drop.
     private func feed(_ bytes: borrowing Span<UInt8>) {
         guard phase != .closed else { return }
-        if mayBeHTTP2 { return feedPreface(bytes) }
         isFeeding = true
         defer { isFeeding = false }
         var position = 0
@@ -103,6 +105,7 @@ final class ClientConnection: ExchangeStream {
             let rest = bytes.extracting(position..<bytes.count)
             switch phase {
             case .head:
+                if mayBeHTTP2 { return feedPreface(rest) }
                 guard mayBegin else {
                     input.append(rest)
                     return
@@ -177,6 +180,7 @@ final class ClientConnection: ExchangeStream {
     private func problem(_ fault: RequestFault, _ bytes: borrowing Span<UInt8>) -> Problem {
         guard fault == .methodInvalid, bytes.count > 1 else { return Problem(fault) }
         switch (bytes[0], bytes[1]) {
+        case (0x16, 0x03) where transport.intercepted?.scheme == .http: return .unexpectedTLSInside
         case (0x16, 0x03): return .unexpectedTLS
         // SOCKS 4 with a command; SOCKS 5 with the number of its methods.
         case (0x04, 1...2), (0x05, 1...): return .unexpectedSOCKS

@@ -1,4 +1,5 @@
 import IOCore
+import ServerTrust
 
 /// A client's connection during its TLS handshake.
 ///
@@ -7,13 +8,26 @@ final class ClientHandshake {
     private let transport: ClientTransport
     /// Takes the connection over when the handshake is complete.
     private let next: (ClientTransport) -> Void
+    /// Takes the reason when the handshake fails.
+    private let failed: (Failure) -> Void
     private var timer: LoopTimer!
     private var isOver = false
 
-    init(_ transport: ClientTransport, then next: @escaping (ClientTransport) -> Void) {
+    enum Failure {
+        /// Not complete within `timeouts.head`.
+        case late
+        case fault(TLSClientFault)
+    }
+
+    init(
+        _ transport: ClientTransport,
+        failed: @escaping (Failure) -> Void,
+        then next: @escaping (ClientTransport) -> Void
+    ) {
         self.transport = transport
+        self.failed = failed
         self.next = next
-        timer = LoopTimer { [unowned self] in close() }
+        timer = LoopTimer { [unowned self] in close(.late) }
     }
 
     func open() {
@@ -43,10 +57,13 @@ final class ClientHandshake {
         }
     }
 
-    func close() {
+    func close() { close(.fault(transport.handshakeFault)) }
+
+    private func close(_ failure: Failure) {
         guard !isOver else { return }
         isOver = true
         transport.worker.loop.remove(timer)
         transport.close()
+        failed(failure)
     }
 }

@@ -86,7 +86,8 @@ final class ClientTransport: EventHandler {
         case .context(let context):
             var early = ByteBuffer()
             var pending = ByteBuffer()
-            startTLS(context, early: &early, pending: &pending) { transport in
+            startTLS(context, early: &early, pending: &pending) { _ in
+            } then: { transport in
                 transport.identifyClient()
                 transport.serveHTTP()
             }
@@ -125,19 +126,45 @@ final class ClientTransport: EventHandler {
     ///   - user: the user of the CONNECT, and the credentials that it was authenticated with.
     ///   - early: bytes that the client has sent behind the CONNECT.
     ///   - pending: the unwritten part of the response to the CONNECT.
+    ///   - ended: called at the end of the client's handshake, with the problem if it has failed.
     func intercept(
         _ authority: InterceptedAuthority,
         user: (name: [UInt8], credentials: ClientCredentials)?,
         _ context: TLSServerContext,
         early: inout ByteBuffer,
-        pending: inout ByteBuffer
+        pending: inout ByteBuffer,
+        ended: @escaping (Problem?) -> Void
     ) {
-        intercepted = authority
-        if clientName == nil, let user {
-            clientName = user.name
-            clientCredentials = user.credentials
+        enter(authority, user: user)
+        let limit = worker.generation.headTime.milliseconds
+        startTLS(context, early: &early, pending: &pending) { [worker] failure in
+            if worker.isDraining {
+                return ended(Problem(.cancelled, "The connection was ended because pinproxy stops."))
+            }
+            switch failure {
+            case .late: ended(InterceptedHandshake.isLate(limit, with: authority.host))
+            case .fault(let fault): ended(InterceptedHandshake.problem(fault, with: authority.host))
+            }
+        } then: { transport in
+            ended(nil)
+            transport.serveHTTP()
         }
-        startTLS(context, early: &early, pending: &pending) { $0.serveHTTP() }
+    }
+
+    /// Binds the connection to what a CONNECT was for: from now on its requests are for that.
+    ///
+    /// - Parameter user: the user of the CONNECT, and the credentials that it was authenticated with.
+    func enter(_ authority: InterceptedAuthority, user: (name: [UInt8], credentials: ClientCredentials)?) {
+        intercepted = authority
+        if case .http1(let connection) = self.user { connection.beginsAnew() }
+        guard clientName == nil, let user else { return }
+        clientName = user.name
+        clientCredentials = user.credentials
+    }
+
+    /// Whether the next request may be HTTP/2's: as the listener says, or as was agreed in a TLS handshake inside a CONNECT.
+    var mayBeHTTP2: Bool {
+        intercepted?.scheme == .https ? applicationProtocol == "h2" : listener.configuration.http2
     }
 
     /// The owner of the connections that the client has authenticated, or is about to authenticate.
@@ -170,20 +197,28 @@ final class ClientTransport: EventHandler {
     /// - Parameters:
     ///   - early: bytes of the handshake that were already read.
     ///   - pending: bytes that have to be written before the handshake.
+    ///   - failed: called when the handshake has failed, and the connection is closed.
     ///   - next: called when the handshake is complete; hands the connection to its next user.
     private func startTLS(
         _ context: TLSServerContext,
         early: inout ByteBuffer,
         pending: inout ByteBuffer,
+        failed: @escaping (ClientHandshake.Failure) -> Void,
         then next: @escaping (ClientTransport) -> Void
     ) {
-        guard let session = try? context.session() else { return close() }
+        let session: TLSServerSession
+        do throws(OpenSSLError) {
+            session = try context.session()
+        } catch {
+            close()
+            return failed(.fault(.other(error.description)))
+        }
         swap(&session.incoming, &early)
         swap(&session.outgoing, &pending)
         let layer = TLSLayer(session, over: tls)
         layer.noteReadable(peerHasEnded: peerHasEnded)
         tls = layer
-        let handshake = ClientHandshake(self, then: next)
+        let handshake = ClientHandshake(self, failed: failed, then: next)
         user = .handshake(handshake)
         handshake.open()
     }
@@ -234,6 +269,9 @@ final class ClientTransport: EventHandler {
         }
         return outcome
     }
+
+    /// What has ended the handshake.
+    var handshakeFault: TLSClientFault { TLSClientFault(tls?.fault) }
 
     private func logFault(_ fault: OpenSSLError?) {
         let level = worker.generation.snapshot.configuration.log.level

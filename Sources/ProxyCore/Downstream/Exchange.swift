@@ -211,6 +211,7 @@ final class Exchange {
                 }
             case .tunnel(let endpoint): startTunnel(endpoint, generation)
             case .intercept(let endpoint): startInterception(endpoint, generation)
+            case .requests(let authority): serveRequests(for: authority)
             }
         }
     }
@@ -703,6 +704,15 @@ final class Exchange {
                 keepAlive: canPersist
             )
         }
+    }
+
+    /// Serves requests of plain HTTP inside the CONNECT: each is handled as one in absolute form.
+    private func serveRequests(for authority: InterceptedAuthority) {
+        guard mayConnect() else { return }
+        stream.transport.enter(authority, user: proven)
+        writer.writeConnectionEstablished(to: &stream.output)
+        finish(nil)
+        stream.finished(self, persists: !worker.isDraining, isWhole: true)
     }
 
     /// Whether a CONNECT is possible; otherwise it is refused.

@@ -46,6 +46,7 @@ package struct Problem: Error, Sendable {
         case requestTooLarge = "request_too_large"
         case authenticationRequired = "authentication_required"
         case misdirectedRequest = "misdirected_request"
+        case clientHandshakeFailed = "client_handshake_failed"
         case clientClosed = "client_closed"
         case cancelled = "cancelled"
         case `internal` = "internal"
@@ -123,6 +124,14 @@ package struct Problem: Error, Sendable {
         )
     }
 
+    /// Refuses a TLS hello inside a CONNECT to port 80.
+    static var unexpectedTLSInside: Problem {
+        Problem(
+            .requestInvalid,
+            "The client speaks TLS inside a CONNECT to port 80, where this proxy serves plain http requests. Use port 443 for TLS."
+        )
+    }
+
     /// Refuses the first bytes of SOCKS 4 and 5.
     static var unexpectedSOCKS: Problem {
         Problem(
@@ -189,7 +198,8 @@ extension Problem.Code {
         case .sessionInvalidated: "proxy_configuration_error"
         case .requestInvalid, .requestTimeout, .requestTooLarge, .authenticationRequired, .misdirectedRequest:
             "http_request_error"
-        case .clientClosed, .cancelled, .fileFailed, .quotaReached, .internal: "proxy_internal_error"
+        case .clientHandshakeFailed, .clientClosed, .cancelled, .fileFailed, .quotaReached, .internal:
+            "proxy_internal_error"
         }
     }
 
@@ -235,6 +245,7 @@ extension Problem.Code {
         case .requestTooLarge: "The request is too large"
         case .authenticationRequired: "This proxy serves only clients that say who they are"
         case .misdirectedRequest: "This listener does not serve that host"
+        case .clientHandshakeFailed: "The client's TLS inside a CONNECT failed"
         case .clientClosed: "The client went away"
         case .cancelled: "The request was cancelled"
         case .internal: "The proxy failed"

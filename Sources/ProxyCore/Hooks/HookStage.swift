@@ -264,7 +264,7 @@ final class HookStage: ResponseStage {
                     "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(plan.hop.url.origin). \(problem.details)"
                 )
             )
-        case .tunnel, .intercept: exchange.fail(Problem(.internal, "A redirect leads to a tunnel."))
+        case .tunnel, .intercept, .requests: exchange.fail(Problem(.internal, "A redirect leads to a tunnel."))
         case .origin(let endpoint): follow(plan, to: endpoint, on: route)
         }
     }

@@ -119,16 +119,17 @@ final class WorkerListener: EventHandler {
                 nil
             )
         }
-        if let known = routes.lookup(isHTTPS: true, host: head.hostBytes, port: authority.port) {
+        let isHTTPS = authority.scheme == .https
+        if let known = routes.lookup(isHTTPS: isHTTPS, host: head.hostBytes, port: authority.port) {
             return decision(known)
         }
         let route = worker.generation.router.route(
-            isHTTPS: true,
+            isHTTPS: isHTTPS,
             host: authority.host,
             port: authority.port,
             allowHosts: configuration.allowHosts
         )
-        routes.insert(route, isHTTPS: true, host: head.hostBytes, port: authority.port)
+        routes.insert(route, isHTTPS: isHTTPS, host: head.hostBytes, port: authority.port)
         return decision(route)
     }
 

@@ -11,6 +11,8 @@ final class Route {
         case tunnel(Endpoint)
         /// CONNECT: TLS that ends in the proxy, with requests to that origin inside.
         case intercept(Endpoint)
+        /// CONNECT: requests of plain HTTP for that authority inside.
+        case requests(InterceptedAuthority)
         case refused(Problem)
     }
 

@@ -4,7 +4,7 @@ import SessionCore
 
 /// CONNECT: the destinations that a tunnel may have.
 extension Router {
-    /// Finds the route of a CONNECT: `.tunnel`, `.intercept`, or a refusal. Access rules come first, then the policy
+    /// Finds the route of a CONNECT: `.tunnel`, `.intercept`, `.requests`, or a refusal. Access rules come first, then the policy
     /// for the host.
     ///
     /// - Parameter allowHosts: the listener's own rule, in addition to those of `access`.
@@ -37,6 +37,18 @@ extension Router {
             )
         case .tunnel, .intercept:
             break
+        }
+        // A client that asks for a tunnel to plain HTTP gets what it gets for a URL in absolute form, TLS to a pinned host
+        // included: nothing is hidden, and `connectPorts` is about tunnels.
+        if settings.connect == .intercept, port == RequestHead.Scheme.http.defaultPort {
+            let inside = route(isHTTPS: false, host: host, port: port, allowHosts: allowHosts)
+            if case .refused(let problem) = inside.destination { return refused(problem) }
+            return Route(
+                destination: .requests(InterceptedAuthority(scheme: .http, host: host, port: port)),
+                isUpgraded: false,
+                rewritesUpgraded: false,
+                logPrefix: place
+            )
         }
         guard snapshot.configuration.access.connectPorts.contains(port) else {
             return refused(

@@ -23,6 +23,7 @@ package struct Router: Sendable {
         let isHTTPS = origin.scheme == .https
         switch route(isHTTPS: isHTTPS, host: origin.host, port: origin.port, allowHosts: .any).destination {
         case .origin(let endpoint), .tunnel(let endpoint), .intercept(let endpoint): return .success(endpoint)
+        case .requests: return .failure(Problem(.internal, "A request of the proxy's own leads to a CONNECT."))
         case .refused(let problem): return .failure(problem)
         }
     }
@@ -31,6 +32,7 @@ package struct Router: Sendable {
     package func endpoint(host: Host, port: UInt16) -> Result<Endpoint, Problem> {
         switch route(isHTTPS: true, host: host, port: port, allowHosts: .any).destination {
         case .origin(let endpoint), .tunnel(let endpoint), .intercept(let endpoint): .success(endpoint)
+        case .requests: .failure(Problem(.internal, "A request of the proxy's own leads to a CONNECT."))
         case .refused(let problem): .failure(problem)
         }
     }

@@ -9,9 +9,9 @@ struct ClientCertificateRefusal {
     /// - Parameter alert: the number of the alert that has ended the connection.
     /// - Returns: nil unless the server has asked for a certificate, and the alert is about one.
     init?(_ alert: UInt8?, _ verification: TLSVerification?) {
-        guard let alert, let name = Self.name(of: alert), let verification, verification.wasAskedForCertificate else {
-            return nil
-        }
+        guard let alert = alert.map({ TLSAlert($0) }), alert.isAboutCertificate, let name = alert.name,
+            let verification, verification.wasAskedForCertificate
+        else { return nil }
         self.alert = name
         identity = verification.clientIdentity
     }
@@ -41,22 +41,6 @@ struct ClientCertificateRefusal {
         case "unknown_ca":
             "The server does not know its issuer: send the intermediate certificates too, in the same file, or take a certificate of an authority that the server trusts."
         default: "Ask the server's operator which certificates it accepts."
-        }
-    }
-
-    /// The alerts about certificates (RFC 8446, section 6.2). TLS 1.2 has none for one that is missing: handshake_failure says it.
-    private static func name(of alert: UInt8) -> StaticString? {
-        switch alert {
-        case 40: "handshake_failure"
-        case 42: "bad_certificate"
-        case 43: "unsupported_certificate"
-        case 44: "certificate_revoked"
-        case 45: "certificate_expired"
-        case 46: "certificate_unknown"
-        case 48: "unknown_ca"
-        case 49: "access_denied"
-        case 116: "certificate_required"
-        default: nil
         }
     }
 }

@@ -64,7 +64,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         guard let exchange else { return true }
         if let fault = exchange.concludeHead(
             &section,
-            isForOrigin: connection.listener.isGateway,
+            isForOrigin: connection.listener.isGateway || connection.transport.intercepted != nil,
             endsStream: endsStream
         ) {
             exchange.refuse(Problem(fault), keepAlive: true)
