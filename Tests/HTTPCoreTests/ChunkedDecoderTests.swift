@@ -3,8 +3,13 @@ import IOCore
 import TestSupport
 import Testing
 
-func readChunks(_ bytes: [UInt8], pieceSize: Int, limits: ChunkLimits = ChunkLimits()) -> ChunkReading {
-    let reading = ChunkReading(bytes, pieceSize: pieceSize, limits: limits)
+func readChunks(
+    _ bytes: [UInt8],
+    pieceSize: Int,
+    limits: ChunkLimits = ChunkLimits(),
+    isInResponse: Bool = false
+) -> ChunkReading {
+    let reading = ChunkReading(bytes, pieceSize: pieceSize, limits: limits, isInResponse: isInResponse)
     #expect(!reading.miscounted)
     return reading
 }
@@ -12,10 +17,11 @@ func readChunks(_ bytes: [UInt8], pieceSize: Int, limits: ChunkLimits = ChunkLim
 func readChunksBothWays(
     _ bytes: [UInt8],
     limits: ChunkLimits = ChunkLimits(),
+    isInResponse: Bool = false,
     sourceLocation: SourceLocation = #_sourceLocation
 ) -> ChunkReading {
-    let whole = readChunks(bytes, pieceSize: max(1, bytes.count), limits: limits)
-    var single = readChunks(bytes, pieceSize: 1, limits: limits)
+    let whole = readChunks(bytes, pieceSize: max(1, bytes.count), limits: limits, isInResponse: isInResponse)
+    var single = readChunks(bytes, pieceSize: 1, limits: limits, isInResponse: isInResponse)
     // The pieces of the data before a fault may differ, but not the data.
     if single.isEnded { single.rest = whole.rest }
     #expect(whole == single, "whole and byte by byte differ", sourceLocation: sourceLocation)
@@ -24,8 +30,12 @@ func readChunksBothWays(
 
 @Suite("Rules 36-43: the chunked coding")
 struct ChunkedDecoderTests {
-    private func read(_ text: String, limits: ChunkLimits = ChunkLimits()) -> ChunkReading {
-        readChunksBothWays(Array(text.utf8), limits: limits)
+    private func read(
+        _ text: String,
+        limits: ChunkLimits = ChunkLimits(),
+        isInResponse: Bool = false
+    ) -> ChunkReading {
+        readChunksBothWays(Array(text.utf8), limits: limits, isInResponse: isInResponse)
     }
 
     @Test("data comes out, what follows the end is left")
@@ -66,6 +76,48 @@ struct ChunkedDecoderTests {
     func rule38Accepted() {
         #expect(read("00A\r\n0123456789\r\n0\r\n\r\n").data.count == 10)
         #expect(read("a\r\n0123456789\r\n000\r\n\r\n").isEnded)
+    }
+
+    @Test(
+        "rule 38: white space between a size or an extension and its line's end is read in a response alone",
+        arguments: [" ", "\t", "   ", "      ", " \t ", ";a ", ";a=b\t", ";a=\"b\"  ", ";a=b ;c "]
+    )
+    func rule38Blanks(blanks: String) {
+        let text = "5\(blanks)\r\nhello\r\n0\(blanks)\r\nA: b\r\n\r\nrest"
+        let reading = read(text, isInResponse: true)
+        #expect(reading.isEnded && reading.data == Array("hello".utf8) && reading.rest == 4)
+        #expect(reading.trailers.list.map(\.name) == ["A"])
+        // What is written anew has none of it.
+        #expect(String(decoding: reading.written, as: UTF8.self) == "5\r\nhello\r\n0\r\nA: b\r\n\r\n")
+        #expect(read(text).fault == .extensionInvalid)
+    }
+
+    @Test(
+        "rule 38: nothing else is read in a response that is refused in a request",
+        arguments: [
+            " 5\r\n", "\t5\r\n", "+5\r\n", "0x5\r\n", "5 5\r\n", "5 x\r\n", "5 \n", "5 \r5", "5\n", "5\u{0B}\r\n",
+            "5\u{0C}\r\n", "5 \u{0}\r\n", "5;\r\n", "5; \r\n", "5;=a\r\n", "5;a b\r\n", "5;a=\"b\r\n", "5;a\n",
+            "5 \r\r\n",
+            "5\r\nhello \r\n", "5\r\nhello\n", "5\r\nhello\r\n0\r\nA: b\n\r\n", "5\r\nhello\r\n0\r\nA : b\r\n\r\n",
+            "5\r\nhello\r\n0\r\nA: b\r\n c\r\n\r\n", "8000000000000000 \r\n",
+        ]
+    )
+    func rule38NothingElse(text: String) {
+        let fault = read(text, isInResponse: true).fault
+        #expect(fault != nil)
+        #expect(read(text).fault != nil)
+    }
+
+    @Test(
+        "rule 38: a fault has the place of the byte that is wrong, however the body comes",
+        arguments: [
+            ("zz\r\n", 0), ("5\r\nhelloX", 8), ("5\r\nhello\r\n5x\r\n", 11), ("5 5\r\n", 2), ("5\n", 1),
+            ("5;a=\u{1}", 4),
+            ("5\r\nhello\r\n0\r\nbad\r\n\r\n", 17),
+        ]
+    )
+    func faultPosition(text: String, position: Int) {
+        #expect(read(text, isInResponse: true).faultPosition == position)
     }
 
     @Test(

@@ -213,9 +213,9 @@ struct BodyTests {
             ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n", .responseTruncated), ("", .responseTruncated),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello", .responseInvalid),
             ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", .responseInvalid),
-            ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", .responseInvalid),
+            ("HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\nx", .responseInvalid),
             ("HTTP/1.1 101 Switching\r\n\r\n", .responseInvalid), ("nonsense\r\n\r\n", .responseInvalid),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nmore", .responseInvalid),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nmore\r\n\r\n", .responseInvalid),
         ]
     )
     func badAnswers(answer: String, code: SessionError.Code) throws {

@@ -7,16 +7,26 @@ struct BadOriginTests {
         "rule 54: an answer with bad framing is refused with 502",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
-            "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello!",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length:\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nContent-Length: 5x\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent Length: 5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n \r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\nX: y\r\n\r\nhello",
+            "HTTP/1.1 200 OK\nContent-Length: 5\r\n\nhello",
+            "\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            "http/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.10 200 OK\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nX-Bad\u{1}: 1\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nX-Bad: a\u{0}b\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nX\rBad: a\r\nContent-Length: 5\r\n\r\nhello",
@@ -49,12 +59,17 @@ struct BadOriginTests {
     @Test(
         "rule 54: a body with bad chunks never ends well for the client",
         arguments: [
-            "zz\r\nhello\r\n0\r\n\r\n", "5\r\nhelloX0\r\n\r\n", "5\nhello\r\n0\r\n\r\n", "-5\r\nhello\r\n0\r\n\r\n",
-            "5 5\r\nhello\r\n0\r\n\r\n", "fffffffffffffffffff\r\nhello\r\n0\r\n\r\n", "0x5\r\nhello\r\n0\r\n\r\n",
-            "5\r\nhello\r\n0\r\nbad trailer\r\n\r\n", "5\r\nhello\r\n0\r\n\r\nmore than was announced",
+            ("zz\r\nhello\r\n0\r\n\r\n", "chunk-size-invalid, byte 0"),
+            ("5\r\nhelloX0\r\n\r\n", "chunk-data-end, byte 8"), ("5\nhello\r\n0\r\n\r\n", "chunk-line-end, byte 1"),
+            ("-5\r\nhello\r\n0\r\n\r\n", "chunk-size-invalid, byte 0"),
+            ("5 5\r\nhello\r\n0\r\n\r\n", "chunk-extension-invalid, byte 2"),
+            ("fffffffffffffffffff\r\nhello\r\n0\r\n\r\n", "chunk-size-overflow, byte 15"),
+            ("0x5\r\nhello\r\n0\r\n\r\n", "chunk-size-invalid, byte 1"),
+            ("5\r\nhello\r\n0\r\nbad trailer\r\n\r\n", "trailer-invalid, byte 25"),
+            ("5 \nhello\r\n0\r\n\r\n", "chunk-extension-invalid, byte 2"),
         ]
     )
-    func badChunks(body: String) throws {
+    func badChunks(body: String, rule: String) throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(body)")
@@ -64,6 +79,8 @@ struct BadOriginTests {
         #expect(answer.status == 502 || answer.isTruncated, "\(answer.startLine) \(answer.text)")
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "response_invalid")
+        let details = line.string("errorDetails") ?? ""
+        #expect(details.contains("(rule \(rule) of the body as it was sent)"), "\(details)")
         // The connection that sent them is not used again.
         try stage.origin.waitForClosed()
     }

@@ -53,7 +53,7 @@ enum HeadCoding {
             let expired = written == 1 ? -1 : reader.number(), let flags = reader.number(), let digest = reader.run(),
             let fields = reader.fields(),
             let selecting = reader.selecting(), let tags = reader.tags(), reader.isAtEnd,
-            (200...599).contains(status), (0...farthest).contains(initialAge), (0...farthest).contains(responseTime),
+            (200...999).contains(status), (0...farthest).contains(initialAge), (0...farthest).contains(responseTime),
             (0...farthest).contains(requestTime), lifetime <= farthest, expired <= farthest
         else { return nil }
         let response = StoredResponse(

@@ -18,6 +18,9 @@ package struct ChunkLimits: Hashable, Sendable {
 
 /// A strict decoder of the chunked coding, byte by byte (RFC 9112 7.1; rules 38–43).
 ///
+/// In a response, white space between a size or an extension and the end of its line is read as nothing: some servers fill
+/// sizes up to a width with it, and every reader takes the same digits.
+///
 /// It returns the range of the data in its input, without a copy. Extensions are validated and dropped; trailers are
 /// kept separate from the fields of the head.
 package struct ChunkedDecoder: Sendable {
@@ -38,6 +41,7 @@ package struct ChunkedDecoder: Sendable {
     }
 
     private let limits: ChunkLimits
+    private let isInResponse: Bool
     private var state = State.size
     private var fault = ChunkFault.sizeInvalid
     /// While the size line is read, the chunk's size so far; then the rest of its data, in bytes.
@@ -50,8 +54,12 @@ package struct ChunkedDecoder: Sendable {
     /// The trailer fields that may be forwarded; valid after the end.
     package private(set) var trailers = HeaderFields()
 
-    package init(limits: ChunkLimits = ChunkLimits()) {
+    /// The number of bytes of the body, as it came, that were consumed; after a fault those before the byte that is wrong.
+    package private(set) var position = 0
+
+    package init(limits: ChunkLimits = ChunkLimits(), isInResponse: Bool = false) {
         self.limits = limits
+        self.isInResponse = isInResponse
     }
 
     package var isEnded: Bool { state == .end }
@@ -59,13 +67,21 @@ package struct ChunkedDecoder: Sendable {
     /// Consumes bytes up to the end of the next run of data, or all of them.
     package mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
         var index = 0
+        let step = read(bytes, &index)
+        position &+= index
+        return step
+    }
+
+    /// - Parameter index: where reading begins; then the number of bytes that were consumed.
+    private mutating func read(_ bytes: borrowing Span<UInt8>, _ index: inout Int) -> Step {
         while index < bytes.count {
             switch state {
             case .data:
-                let end = index &+ min(remaining, bytes.count &- index)
-                remaining &-= end &- index
+                let start = index
+                index &+= min(remaining, bytes.count &- index)
+                remaining &-= index &- start
                 if remaining == 0 { state = .dataCarriageReturn }
-                return .data(index..<end, consumed: end)
+                return .data(start..<index, consumed: index)
             case .dataCarriageReturn:
                 guard bytes[index] == ASCII.carriageReturn else { return fail(.dataEndInvalid) }
                 state = .dataLineFeed
@@ -118,6 +134,7 @@ package struct ChunkedDecoder: Sendable {
             return parseEndOfPart(byte, otherwise: .sizeInvalid)
         case .spaceBeforeExtension:
             if byte == ASCII.semicolon { state = .extensionName }
+            if byte == ASCII.carriageReturn, isInResponse { return parseEndOfPart(byte, otherwise: .extensionInvalid) }
             return byte == ASCII.semicolon || ASCII.isBlank(byte) ? nil : .extensionInvalid
         case .extensionName:
             if ASCII.isToken(byte) { state = .insideName }
@@ -136,6 +153,7 @@ package struct ChunkedDecoder: Sendable {
         case .spaceAfterName:
             if byte == ASCII.equals { state = .extensionValue }
             if byte == ASCII.semicolon { state = .extensionName }
+            if byte == ASCII.carriageReturn, isInResponse { return parseEndOfPart(byte, otherwise: .extensionInvalid) }
             return byte == ASCII.equals || byte == ASCII.semicolon || ASCII.isBlank(byte) ? nil : .extensionInvalid
         case .extensionValue:
             if ASCII.isToken(byte) { state = .insideToken }

@@ -10,7 +10,7 @@ public struct HeaderFields: Sendable {
         /// The start of the name in `storage`; the value begins two bytes after the end of the name.
         let start: UInt32
         let nameLength: UInt32
-        let valueLength: UInt32
+        var valueLength: UInt32
         let id: FieldName
 
         @inline(__always)
@@ -188,6 +188,22 @@ public struct HeaderFields: Sendable {
             storage.append(ASCII.lineFeed)
         }
         record(start: start, nameLength: nameLength, valueLength: value.count, id)
+    }
+
+    /// Appends a continuation line to the value of the field that was appended last, behind one space (RFC 9112 5.2).
+    ///
+    /// - Parameter bytes: not empty, without control characters, and without white space at the ends.
+    mutating func continueLastField(with bytes: borrowing Span<UInt8>) {
+        precondition(Self.isValidValue(bytes) && !bytes.isEmpty, "a continuation is a field value")
+        precondition(entries[entries.count - 1].line.upperBound == storage.count, "the last field is the last line")
+        // Its CRLF makes room; a value that began empty takes no space at its start.
+        storage.removeLast(2)
+        let isEmpty = entries[entries.count - 1].valueLength == 0
+        if !isEmpty { storage.append(ASCII.space) }
+        storage.append(bytes)
+        storage.append(ASCII.carriageReturn)
+        storage.append(ASCII.lineFeed)
+        entries[entries.count - 1].valueLength += UInt32(bytes.count) + (isEmpty ? 0 : 1)
     }
 
     /// Appends the field lines from `start` of `bytes` on that have the usual form: a name, a colon and a space, a value without

@@ -1,6 +1,6 @@
 /// The head of a valid response.
 public struct ResponseHead: Sendable {
-    /// 100 to 599.
+    /// 100 to 999. What is above 599 no standard defines, and some servers send it: it counts as 5xx (RFC 9110, section 15).
     public internal(set) var status = 200
     public internal(set) var majorVersion: UInt8 = 1
     public internal(set) var minorVersion: UInt8 = 1
@@ -12,6 +12,9 @@ public struct ResponseHead: Sendable {
     /// The value of Content-Length, also when no body follows (HEAD, 304).
     public internal(set) var contentLength: Int?
     package internal(set) var connection = ConnectionOptions()
+    /// Whether the connection carries no further response: the head was read although it breaks a rule about where messages
+    /// begin and end, and a server that is wrong there may be wrong about the next message, too.
+    package internal(set) var endsConnection = false
     /// The length of the head on the wire, in bytes.
     package internal(set) var byteCount = 0
 
@@ -38,6 +41,7 @@ public struct ResponseHead: Sendable {
         fields.removeAll(keepingCapacity: true)
         framing = .none
         contentLength = nil
+        endsConnection = false
         connection = ConnectionOptions()
         byteCount = 0
         isWholeMessage = false

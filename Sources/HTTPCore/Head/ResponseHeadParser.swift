@@ -4,6 +4,9 @@ import IOCore
 ///
 /// The status line begins a head, the empty line completes it; after an interim response the next head follows. After
 /// a fault it stays failed until `reset`.
+///
+/// What is merely unusual is read: lines that all end with LF alone, and what `IrregularFieldLine` knows. What two readers
+/// could take for two things is refused (docs/http.md has the list of both).
 package struct ResponseHeadParser: Sendable {
     package enum Outcome: Hashable, Sendable {
         case needMore, complete
@@ -18,6 +21,11 @@ package struct ResponseHeadParser: Sendable {
     /// The limits, of which `headBytes` and `fieldCount` apply.
     package let limits: HeadLimits
     private var state = State.statusLine
+    /// Whether the lines of the head end with LF alone, as its status line does. A head with both is refused: there the LF
+    /// may come from a value that somebody else has written.
+    private var endsLinesWithLineFeed = false
+    /// The number of fields when a line was last left out, which a continuation would belong to; -1 for none.
+    private var fieldsBeforeOmission = -1
 
     package init(limits: HeadLimits = HeadLimits()) {
         self.limits = limits
@@ -55,7 +63,7 @@ package struct ResponseHeadParser: Sendable {
         from start: Int,
         into head: inout ResponseHead
     ) -> Int {
-        guard case .fields = state else { return start }
+        guard case .fields = state, !endsLinesWithLineFeed else { return start }
         let end = head.fields.appendUsualLines(
             of: bytes,
             from: start,
@@ -66,31 +74,95 @@ package struct ResponseHeadParser: Sendable {
         return end
     }
 
-    private func parse(_ line: borrowing Span<UInt8>, _ method: HTTPMethod, _ head: inout ResponseHead) -> Outcome {
+    private mutating func parse(
+        _ line: borrowing Span<UInt8>,
+        _ method: HTTPMethod,
+        _ head: inout ResponseHead
+    ) -> Outcome {
         if head.byteCount > limits.headBytes { return .failed(.headTooLarge) }
-        let end = line.count - 2
-        guard end >= 0, line[end] == ASCII.carriageReturn else { return .failed(.bareLineFeed) }
+        guard line.count > 0, line[line.count - 1] == ASCII.lineFeed else { return .failed(.bareLineFeed) }
+        let hasCarriageReturn = line.count >= 2 && line[line.count - 2] == ASCII.carriageReturn
+        let end = line.count - (hasCarriageReturn ? 2 : 1)
 
         if state == .statusLine {
             if let fault = Self.parseStatusLine(line.extracting(0..<end), into: &head) { return .failed(fault) }
+            endsLinesWithLineFeed = !hasCarriageReturn
+            fieldsBeforeOmission = -1
+            head.endsConnection = endsLinesWithLineFeed
             return .needMore
         }
+        guard hasCarriageReturn != endsLinesWithLineFeed else { return .failed(.bareLineFeed) }
         if end == 0 {
             if let fault = head.conclude(answering: method) { return .failed(fault) }
             return .complete
         }
         if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }
+        guard hasCarriageReturn else {
+            var regular: [UInt8] = []
+            regular.append(line.extracting(0..<end))
+            regular += [ASCII.carriageReturn, ASCII.lineFeed]
+            return parseField(regular.span, into: &head)
+        }
+        return parseField(line, into: &head)
+    }
+
+    /// - Parameter line: not empty, with CRLF.
+    private mutating func parseField(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> Outcome {
         switch FieldLine.parse(line, into: &head.fields) {
         case .success: return .needMore
-        case .failure(let fault): return .failed(ResponseFault(fault))
+        case .failure(let fault): return parseIrregularField(line, fault, into: &head)
         }
     }
 
-    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase.
+    /// Each round mends one thing, and there are two that a line can have at once: blanks before the colon, and control
+    /// characters in the value.
+    @inline(never)
+    private mutating func parseIrregularField(
+        _ line: borrowing Span<UInt8>,
+        _ fault: FieldLine.Fault,
+        into head: inout ResponseHead
+    ) -> Outcome {
+        switch IrregularFieldLine.meaning(of: line.extracting(0..<line.count - 2), fault) {
+        case .field(let regular):
+            return parseField(regular.span, into: &head)
+        case .continuation(let range):
+            // It goes where its line went.
+            guard head.fields.count != fieldsBeforeOmission else { return .needMore }
+            let last = head.fields.count - 1
+            guard last >= 0, !IrregularFieldLine.strictNames.contains(head.fields.id(at: last)) else {
+                return .failed(.foldedField)
+            }
+            head.fields.continueLastField(with: line.extracting(range))
+            return .needMore
+        case .nothing:
+            fieldsBeforeOmission = head.fields.count
+            return .needMore
+        case .refused(let fault):
+            return .failed(ResponseFault(fault))
+        }
+    }
+
+    /// Whether a line that begins so can be a status line.
+    package static func mayBeginStatusLine(_ bytes: borrowing Span<UInt8>) -> Bool {
+        func begins(like word: StaticString) -> Bool {
+            for index in 0..<min(bytes.count, word.utf8CodeUnitCount) where bytes[index] != word.utf8Start[index] {
+                return false
+            }
+            return true
+        }
+        return begins(like: "HTTP/") || begins(like: "ICY ")
+    }
+
+    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase; or `ICY 200 OK`, as which SHOUTcast servers write HTTP/1.0.
     private static func parseStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault?
     {
         if let index = line.firstIndexOutsideFieldValue(in: 0..<line.count) {
             return line[index] == ASCII.carriageReturn ? .bareCarriageReturn : .statusLineInvalid
+        }
+        if line.count >= 7, line.extracting(0..<4).equals("ICY ") {
+            head.majorVersion = 1
+            head.minorVersion = 0
+            return parseStatus(line, at: 4, into: &head)
         }
         guard line.count >= 10, line.extracting(0..<5).equals("HTTP/"), ASCII.isDigit(line[5]) else {
             return .statusLineInvalid
@@ -99,8 +171,17 @@ package struct ResponseHeadParser: Sendable {
         guard line.count >= 12, ASCII.isDigit(line[7]), line[8] == ASCII.space else { return .statusLineInvalid }
         head.majorVersion = 1
         head.minorVersion = line[7] - UInt8(ascii: "0")
-        guard line.count == 12 || line[12] == ASCII.space,
-            let status = DecimalNumber.parse(line.extracting(9..<12)), status >= 100, status <= 599
+        return parseStatus(line, at: 9, into: &head)
+    }
+
+    private static func parseStatus(
+        _ line: borrowing Span<UInt8>,
+        at start: Int,
+        into head: inout ResponseHead
+    ) -> ResponseFault? {
+        let end = start + 3
+        guard line.count == end || line[end] == ASCII.space,
+            let status = DecimalNumber.parse(line.extracting(start..<end)), status >= 100
         else { return .statusInvalid }
         head.status = status
         return nil
@@ -115,14 +196,23 @@ extension ResponseHead {
         let allowsBody = Self.allowsBody(status: status, to: method)
         let length = fields.first(.contentLength)
         if let length {
-            if fields.next(.contentLength, after: length) != nil { return .contentLengthRepeated }
-            switch FramingFields.contentLength(fields.value(at: length)) {
-            case .value(let count): contentLength = count
-            case .list: return .contentLengthRepeated
-            case .invalid, .leadingZero, .overflow: return .contentLengthInvalid
+            if fields.next(.contentLength, after: length) == nil,
+                case .value(let count) = FramingFields.contentLength(fields.value(at: length))
+            {
+                contentLength = count
+            } else if let fault = concludeUnusualLength() {
+                return fault
             }
         }
         if let coding = fields.first(.transferEncoding) {
+            if length == nil, majorVersion == 1, fields.value(at: coding).equalsIgnoringCase("identity"),
+                fields.next(.transferEncoding, after: coding) == nil
+            {
+                // No coding at all (RFC 2616, section 3.6): the body goes up to the connection's end, with the field or without it.
+                fields.remove(.transferEncoding)
+                if allowsBody { framing = .untilClose }
+                return nil
+            }
             if majorVersion != 1 || minorVersion == 0 { return .transferEncodingInVersion }
             if length != nil { return .lengthAndTransferEncoding }
             if fields.next(.transferEncoding, after: coding) != nil { return .transferEncodingRepeated }
@@ -135,6 +225,33 @@ extension ResponseHead {
         } else if allowsBody {
             framing = contentLength.map { .length($0) } ?? .untilClose
         }
+        return nil
+    }
+
+    /// Reads Content-Length. The same number several times, in fields or in a list, counts once (RFC 9110, section 8.6), and
+    /// leading zeros, which its grammar allows, do not count; the field is written anew then.
+    @inline(never)
+    private mutating func concludeUnusualLength() -> ResponseFault? {
+        var common: Int?
+        var isRepeated = false
+        var hasZeros = false
+        var place = fields.first(.contentLength)
+        while let index = place {
+            let value = fields.value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                let member = value.extracting(range)
+                guard let number = DecimalNumber.parse(member) else { return .contentLengthInvalid }
+                if let common, common != number { return .contentLengthRepeated }
+                if common != nil { isRepeated = true }
+                if member.count > 1, member[0] == UInt8(ascii: "0") { hasZeros = true }
+                common = number
+            }
+            place = fields.next(.contentLength, after: index)
+        }
+        contentLength = common
+        if isRepeated { endsConnection = true }
+        if isRepeated || hasZeros, let common { fields.set(.contentLength, Array("\(common)".utf8).span) }
         return nil
     }
 }

@@ -24,6 +24,12 @@ package struct ReusableBytes: Sendable {
         if !keepingCapacity { memory = [] }
     }
 
+    /// Removes the last bytes, of which there are at least `number`.
+    package mutating func removeLast(_ number: Int) {
+        precondition(number <= count, "bytes before the start")
+        count -= number
+    }
+
     /// The memory in bytes, as `[UInt8].footprint`.
     package var footprint: Int { memory.footprint }
 

@@ -73,7 +73,10 @@ package struct HTTP1ResponseReader: ~Copyable {
 
     /// Whether the server lets the connection carry another request (RFC 9112, section 9.3).
     package var keepsConnection: Bool {
-        guard isComplete, !isCloseAnnounced, head.framing != .untilClose, head.status != 101 else { return false }
+        guard isComplete, !isCloseAnnounced, !head.endsConnection, head.framing != .untilClose, head.status != 101
+        else {
+            return false
+        }
         return head.minorVersion == 0 ? head.connection.keepAlive && !head.connection.close : !head.connection.close
     }
 
@@ -96,7 +99,7 @@ package struct HTTP1ResponseReader: ~Copyable {
             guard let end = bytes.firstIndex(of: UInt8(ascii: "\n"), from: start + scanned) else {
                 scanned = bytes.count - start
                 // A line that cannot become a status line is refused at once: its end may never come.
-                if !parser.isInsideHead, !Self.mayBeginStatusLine(bytes.extracting(start..<bytes.count)) {
+                if !parser.isInsideHead, !ResponseHeadParser.mayBeginStatusLine(bytes.extracting(start..<bytes.count)) {
                     return fail(.statusLineInvalid)
                 }
                 guard scanned <= parser.limits.headBytes else { return fail(.headTooLarge) }
@@ -107,23 +110,15 @@ package struct HTTP1ResponseReader: ~Copyable {
             start = end + 1
             switch parser.consume(line: line, answering: method, into: &head) {
             case .needMore: continue
-            case .failed(let fault): return fail(fault)
+            case .failed(let fault): return fail(fault, in: line)
             case .complete: return finishHead(consumed: start)
             }
         }
     }
 
-    private static func mayBeginStatusLine(_ bytes: borrowing Span<UInt8>) -> Bool {
-        let version: StaticString = "HTTP/"
-        for index in 0..<min(bytes.count, version.utf8CodeUnitCount) where bytes[index] != version.utf8Start[index] {
-            return false
-        }
-        return true
-    }
-
     private mutating func finishHead(consumed: Int) -> Step {
         if head.isInterim {
-            if head.connection.close || head.minorVersion == 0 { isCloseAnnounced = true }
+            if head.connection.close || head.minorVersion == 0 || head.endsConnection { isCloseAnnounced = true }
             return .informational(consumed: consumed)
         }
         guard head.status != 101 || mayUpgrade else {
@@ -136,7 +131,7 @@ package struct HTTP1ResponseReader: ~Copyable {
             missing = count
             state = .body
         case .chunked:
-            chunks = ChunkedDecoder()
+            chunks = ChunkedDecoder(isInResponse: true)
             state = .body
         case .untilClose: state = .body
         }
@@ -159,17 +154,14 @@ package struct HTTP1ResponseReader: ~Copyable {
             case .data(let range, let consumed): return .data(range, consumed: consumed)
             case .needMore(let consumed): return .needMore(consumed: consumed)
             case .end(let consumed):
-                // Bytes behind the last chunk in one piece with it: the two sides may not agree on the body's end.
-                guard consumed == bytes.count else {
-                    state = .failed
-                    return .failed("The origin sent more than the body it announced.")
-                }
                 state = .complete
                 if chunks.trailers.count > 0 { trailers = chunks.trailers }
                 return .end(consumed: consumed)
             case .failed(let fault):
                 state = .failed
-                return .failed("\(fault.message) (rule \(fault.rule))")
+                return .failed(
+                    "\(fault.message) (rule \(fault.rule), byte \(chunks.position) of the body as it was sent)"
+                )
             }
         case .none:
             state = .complete
@@ -205,6 +197,13 @@ package struct HTTP1ResponseReader: ~Copyable {
 
     private mutating func fail(_ fault: ResponseFault) -> Step {
         state = .failed
-        return .failed("\(fault.message) (rule \(fault.rule))")
+        return .failed(fault.words)
+    }
+
+    /// - Parameter line: the line with the fault, of which a field's name is shown.
+    private mutating func fail(_ fault: ResponseFault, in line: borrowing Span<UInt8>) -> Step {
+        guard fault.isAboutField, let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return fail(fault) }
+        state = .failed
+        return .failed(fault.words(onField: line.extracting(0..<colon)))
     }
 }

@@ -57,7 +57,7 @@ enum MessageProperties {
 
     private static func check(_ head: ResponseHead, answering method: HTTPMethod) throws(FuzzFinding) {
         try check(head.fields)
-        guard (100...599).contains(head.status), head.contentLength ?? 0 >= 0 else {
+        guard (100...999).contains(head.status), head.contentLength ?? 0 >= 0 else {
             throw FuzzFinding("status \(head.status), length \(head.contentLength ?? 0)")
         }
         guard !(head.fields.contains(.contentLength) && head.fields.contains(.transferEncoding)) else {
@@ -82,12 +82,17 @@ enum MessageProperties {
 
     /// Every division of a chunk stream gives the same data, which is equal after another encoding.
     static func chunks(_ bytes: [UInt8]) throws(FuzzFinding) {
-        for limits in [ChunkLimits(), ChunkLimits(sizeLineBytes: 12, trailerBytes: 30, trailerCount: 2)] {
-            let whole = ChunkReading(bytes, pieceSize: max(1, bytes.count), limits: limits)
+        for (limits, isInResponse) in [
+            (ChunkLimits(), false), (ChunkLimits(sizeLineBytes: 12, trailerBytes: 30, trailerCount: 2), false),
+            (ChunkLimits(), true),
+        ] {
+            let whole = ChunkReading(bytes, pieceSize: max(1, bytes.count), limits: limits, isInResponse: isInResponse)
             guard !whole.miscounted else { throw FuzzFinding("the decoder miscounts") }
-            for size in [1, 2 + bytes.count % 30]
-            where !ChunkReading(bytes, pieceSize: size, limits: limits).isSame(as: whole) {
-                throw FuzzFinding("whole and in pieces of \(size) they differ")
+            for size in [1, 2 + bytes.count % 30] {
+                let pieces = ChunkReading(bytes, pieceSize: size, limits: limits, isInResponse: isInResponse)
+                guard pieces.isSame(as: whole) else {
+                    throw FuzzFinding("whole and in pieces of \(size) they differ")
+                }
             }
             guard whole.isEnded else { continue }
             try check(whole.trailers)

@@ -32,16 +32,10 @@ enum ResponseProperties {
         var isReusable = false
         var outcome = Outcome.needMore
 
-        /// Bytes behind a chunked body are a fault when they come in one piece with its end, and excess otherwise: neither
-        /// leaves a connection that is used again.
         func isSame(as other: Reading) -> Bool {
-            guard informational == other.informational, status == other.status, fields == other.fields,
-                data == other.data
-            else { return false }
-            switch (outcome, other.outcome) {
-            case (.failed, .end(let excess)), (.end(let excess), .failed): return excess > 0
-            default: return outcome == other.outcome && trailers == other.trailers && isReusable == other.isReusable
-            }
+            informational == other.informational && status == other.status && fields == other.fields
+                && data == other.data && outcome == other.outcome && trailers == other.trailers
+                && isReusable == other.isReusable
         }
     }
 

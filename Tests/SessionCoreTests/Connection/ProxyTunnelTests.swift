@@ -413,7 +413,7 @@ struct ProxyTunnelTests {
             ("HTTP/1.1 301 Moved\r\nLocation: https://elsewhere.example/\r\nContent-Length: 0\r\n\r\n", "301"),
             ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "invalid"),
             ("HTTP/2 200 OK\r\n\r\n", "invalid"), ("SSH-2.0-x\r\n", "invalid"),
-            ("HTTP/1.1 200 OK\nX: y\n\n", "invalid"),
+            ("HTTP/1.1 200 OK\r\nX: y\n\r\n", "invalid"),
             ("HTTP/1.1 200 OK\r\nX: \(String(repeating: "y", count: 300_000))\r\n\r\n", "invalid"),
             (String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100), "informational"),
         ]

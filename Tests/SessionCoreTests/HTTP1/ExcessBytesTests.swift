@@ -10,7 +10,7 @@ import Testing
 struct ExcessBytesTests {
     /// A response without a body.
     enum Response: CaseIterable, CustomTestStringConvertible {
-        case head, noContent, notModified, empty, length
+        case head, noContent, notModified, empty, length, chunks
 
         var method: HTTPMethod { self == .head ? .head : .get }
 
@@ -21,6 +21,7 @@ struct ExcessBytesTests {
             case .notModified: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"
             case .empty: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
             case .length: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+            case .chunks: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
             }
         }
 
@@ -49,7 +50,7 @@ struct ExcessBytesTests {
             try session.start(delegate, endpoint, response.method)
             try session.finish(delegate)
             #expect(delegate.error == nil && delegate.head?.fields.value(for: "Content-Length") != "6")
-            #expect(delegate.text == (response == .length ? "ok" : ""))
+            #expect(delegate.text == ([.length, .chunks].contains(response) ? "ok" : ""))
         }
         #expect(origin.connections.map(\.requests.count) == [1, 1, 1])
     }

@@ -87,6 +87,8 @@ struct HTTP1ResponseReaderTests {
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx",
+        "HTTP/1.1 200 OK\nA : b\n c\nContent-Length: 2, 2\n\nok",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5  \r\nhello\r\n0 \r\n\r\n",
     ]
 
     @Test("a response is the same wherever it is cut", arguments: whole)
@@ -115,6 +117,7 @@ struct HTTP1ResponseReaderTests {
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 204 No Content\r\n\r\n",
             "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ]
     )
     func excess(text: String) {
@@ -156,27 +159,30 @@ struct HTTP1ResponseReaderTests {
     }
 
     @Test(
-        "malformed chunks, and bytes behind the last one, fail the response",
+        "malformed chunks fail the response, with the rule and the place of the byte that is wrong",
         arguments: [
-            "5\nhello", "x\r\n", "5\r\nhelloo\r\n", "0\r\n\r\nx", "0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "5 5\r\n",
+            ("5\nhello", "chunk-line-end, byte 1 "), ("x\r\n", "chunk-size-invalid, byte 0 "),
+            ("5\r\nhelloo\r\n", "chunk-data-end, byte 8 "), ("5 5\r\n", "chunk-extension-invalid, byte 2 "),
+            ("5\r\nhello\r\n-5\r\n", "chunk-size-invalid, byte 10 "),
         ]
     )
-    func badChunks(body: String) {
+    func badChunks(body: String, rule: String) {
         var reader = makeReader()
         let outcome = read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(body)", with: &reader)
-        #expect(outcome.failure != nil && !outcome.hasEnd)
+        #expect(outcome.failure?.contains("(rule \(rule)of the body") == true, "\(outcome.failure ?? "")")
+        #expect(!outcome.hasEnd)
         check(!isComplete(reader) && !reader.keepsConnection)
     }
 
     @Test(
         "heads that are contradictory or malformed fail with the rule that they break, cut or not",
         arguments: [
-            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 2\r\n\r\n", "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
             "HTTP/1.1 200 OK\nA: b\r\n\r\n",
-            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "ICY 200 OK\r\n\r\n", "HTTP/2 200 OK\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "ICE 200 OK\r\n\r\n", "HTTP/2 200 OK\r\n\r\n",
             "HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n", "\r\nHTTP/1.1 200 OK\r\n\r\n",
         ]
     )
@@ -188,6 +194,25 @@ struct HTTP1ResponseReaderTests {
             check(outcome.status == nil && !reader.hasHead)
             check(!isComplete(reader))
         }
+    }
+
+    @Test(
+        "a fault of a field names the field, and not its value",
+        arguments: [
+            ("X-Bad: s3cr\u{0}t7", "(rule response-field-value, field \"X-Bad\")"),
+            ("X-Bad: s3cr\rt7", "(rule response-bare-carriage-return, field \"X-Bad\")"),
+            ("Content-Length : 77", "(rule response-space-before-colon, field \"Content-Length\")"),
+            ("X\u{1B}[m: secret", "(rule response-field-name, field \"X?[m\")"),
+            (
+                "\(String(repeating: "n", count: 80))\u{1}: secret",
+                "(rule response-field-name, field \"\(String(repeating: "n", count: 60))\")"
+            ),
+        ]
+    )
+    func namedField(line: String, words: String) {
+        let failure = read("HTTP/1.1 200 OK\r\nA: b\r\n\(line)\r\n\r\n").failure
+        #expect(failure?.hasSuffix(words) == true, "\(failure ?? "")")
+        for secret in ["s3cr", "t7", "77", "secret"] { #expect(failure?.contains(secret) == false) }
     }
 
     @Test("what cannot become a status line fails at its first byte")
@@ -230,7 +255,11 @@ struct HTTP1ResponseReaderTests {
             ("HTTP/1.0 204 x\r\nConnection: keep-alive\r\n\r\n", true),
             ("HTTP/1.0 204 x\r\nConnection: keep-alive, close\r\n\r\n", false),
             ("HTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n", true),
-            ("HTTP/1.1 200 x\r\nContent-Length: 1\r\n\r\n", false),
+            ("HTTP/1.1 200 x\r\nContent-Length: 1\r\n\r\n", false), ("HTTP/1.1 204 x\n\n", false),
+            ("HTTP/1.1 103 x\n\nHTTP/1.1 204 x\r\n\r\n", false),
+            ("HTTP/1.1 200 x\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", false),
+            ("HTTP/1.1 204 x\r\nA : b\r\n c\r\n\r\n", true),
+            ("HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n0 \r\n\r\n", true),
         ]
     )
     func keepsConnection(text: String, isKept: Bool) {

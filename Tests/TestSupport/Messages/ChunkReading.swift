@@ -5,6 +5,8 @@ import IOCore
 package struct ChunkReading: Equatable {
     package var data: [UInt8] = []
     package var fault: ChunkFault?
+    /// The place of the byte that is wrong.
+    package var faultPosition: Int?
     package var isEnded = false
     /// The bytes after the end.
     package var rest = 0
@@ -13,8 +15,13 @@ package struct ChunkReading: Equatable {
     package var miscounted = false
 
     /// Decodes `bytes`, fed in pieces of `pieceSize`, up to the end of the body.
-    package init(_ bytes: [UInt8], pieceSize: Int, limits: ChunkLimits = ChunkLimits()) {
-        var decoder = ChunkedDecoder(limits: limits)
+    package init(
+        _ bytes: [UInt8],
+        pieceSize: Int,
+        limits: ChunkLimits = ChunkLimits(),
+        isInResponse: Bool = false
+    ) {
+        var decoder = ChunkedDecoder(limits: limits, isInResponse: isInResponse)
         var position = 0
         while position < bytes.count {
             let end = min(bytes.count, position + pieceSize)
@@ -39,6 +46,7 @@ package struct ChunkReading: Equatable {
                 return
             case .failed(let fault):
                 self.fault = fault
+                faultPosition = decoder.position
                 return
             }
         }

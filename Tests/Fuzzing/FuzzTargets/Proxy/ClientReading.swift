@@ -90,6 +90,11 @@ struct ClientReading {
                 answering: method,
                 into: &head
             )
+            // The parser reads what origins send; a client gets regular lines alone.
+            let line = bytes[position..<newline]
+            guard line.last == 13, line.count == 1 || !(line.first == 32 || line.first == 9) else {
+                throw FuzzFinding("a client was sent an irregular line at \(position)")
+            }
             position = newline + 1
             switch outcome {
             case .needMore: continue
