@@ -45,8 +45,18 @@ final class HTTP2Callbacks: @unchecked Sendable {
             return HTTP2Callbacks.malformed
         }
         // Without this nghttp2 would drop the field and continue.
-        nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
-            HTTP2Callbacks.malformed
+        nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, frame, name, count, _, _, _, user in
+            let stream = HTTP2Callbacks.session(user).stream(frame!.pointee.hd.stream_id)
+            stream?.didRefuseField(name: HTTP2Callbacks.span(name, count))
+            return HTTP2Callbacks.malformed
+        }
+        // What it refuses without asking, such as `connection`, it only tells in words.
+        nghttp2_session_callbacks_set_error_callback2(callbacks) { _, code, words, count, user in
+            guard code == NGHTTP2_ERR_HTTP_HEADER.rawValue, let words else { return 0 }
+            words.withMemoryRebound(to: UInt8.self, capacity: count) { start in
+                HTTP2Callbacks.didRefuseField(HTTP2Callbacks.session(user), HTTP2Callbacks.span(start, count))
+            }
+            return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, identifier, bytes, count, user in
             let session = HTTP2Callbacks.session(user)
@@ -155,6 +165,28 @@ final class HTTP2Callbacks: @unchecked Sendable {
         default: break
         }
         return session.isAbandoned ? fatal : 0
+    }
+
+    /// - Parameter words: "… stream: 1, name: [connection], value: [close]". Where another release has others, the field is
+    ///   not named.
+    private static func didRefuseField(_ session: HTTP2Session, _ words: borrowing Span<UInt8>) {
+        guard !session.isAbandoned, let number = end(of: "stream: ", in: words, from: 0),
+            let comma = words.firstIndex(of: UInt8(ascii: ","), from: number),
+            let identifier = DecimalNumber.parse(words.extracting(number..<comma)),
+            let start = end(of: "name: [", in: words, from: comma),
+            let next = end(of: "], value: [", in: words, from: start)
+        else { return }
+        session.stream(Int32(clamping: identifier))?.didRefuseField(name: words.extracting(start..<next - 11))
+    }
+
+    private static func end(of text: StaticString, in words: borrowing Span<UInt8>, from start: Int) -> Int? {
+        let count = text.utf8CodeUnitCount
+        var index = start
+        while index + count <= words.count {
+            if words.extracting(index..<index + count).equals(text) { return index + count }
+            index += 1
+        }
+        return nil
     }
 
     private static func refuse(_ stream: HTTP2Stream, _ session: HTTP2Session) {

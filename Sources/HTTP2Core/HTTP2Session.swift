@@ -75,6 +75,8 @@ public final class HTTP2Session {
         // nghttp2 drops a longer head without a word (64 KB unless set), and its stream never ends.
         nghttp2_option_set_max_send_header_block_length(option, longestHead)
         nghttp2_option_set_stream_reset_rate_limit(option, 1000, 100)
+        // Servers send values with white space at the ends; the section leaves it out.
+        if role == .client { nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1) }
         // The value before the peer's settings arrive.
         nghttp2_option_set_peer_max_concurrent_streams(option, 100)
         var session: OpaquePointer?

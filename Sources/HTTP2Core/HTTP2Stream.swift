@@ -47,6 +47,9 @@ open class HTTP2Stream {
     /// - Returns: false to reset the stream as malformed.
     open func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool { true }
 
+    /// Notifies that nghttp2 has refused a field, before the stream is reset as malformed.
+    open func didRefuseField(name: borrowing Span<UInt8>) {}
+
     /// Notifies that a field of the block was too large and was replaced by a meaningless one. Called before
     /// `didReceiveHead`.
     open func didOmitField() {}

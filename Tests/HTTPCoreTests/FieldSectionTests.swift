@@ -210,7 +210,7 @@ struct FieldSectionTests {
         var head = ResponseHead()
         for (name, value) in fields {
             guard section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head) else {
-                return (head, false, nil)
+                return (head, false, section.fault)
             }
         }
         let fault = section.conclude(answering: method, into: &head)
@@ -234,8 +234,8 @@ struct FieldSectionTests {
         arguments: [
             [(":status", "20")], [(":status", "2000")], [(":status", "99")], [(":status", "200"), (":status", "200")],
             [("x", "y"), (":status", "200")], [(":status", "200"), ("Connection", "close")],
-            [(":status", "200"), ("transfer-encoding", "chunked")], [(":status", "200"), ("content_length", "3")],
-            [(":status", "abc")], [(":path", "/")],
+            [(":status", "200"), ("transfer-encoding", "chunked")], [(":status", "200"), ("x", "a\u{0}b")],
+            [(":status", "abc")], [(":path", "/")], [(":status", "200 ")], [(":status", " 20")],
         ]
     )
     func responseMalformed(_ fields: [(String, String)]) {
@@ -245,8 +245,46 @@ struct FieldSectionTests {
     @Test("a response without a status, or with two lengths, is refused")
     func responseFaults() {
         #expect(response([("x", "y")]).fault == .statusInvalid)
-        let twice = response([(":status", "200"), ("content-length", "1"), ("content-length", "1")])
+        let twice = response([(":status", "200"), ("content-length", "1"), ("content-length", "2")])
         #expect(twice.fault == .contentLengthRepeated)
+    }
+
+    @Test(
+        "white space around the values of a response is left out, as in HTTP/1.1, and around those of a request refused"
+    )
+    func blanksAroundValues() {
+        let (head, isWell, fault) = response([
+            (":status", "999"), ("x", " y z\t "), ("e", "  "), ("content_length", "3"),
+        ])
+        #expect(isWell && fault == nil && head.status == 999)
+        #expect(head.fields.list.map { "\($0.name): \($0.value)" } == ["x: y z", "e: "])
+        for (isInResponse, value) in [(true, " 1 "), (true, "1"), (false, "1")] {
+            var trailers = TrailerSection()
+            let isTaken = trailers.append(
+                name: "x".utf8Array.span,
+                value: value.utf8Array.span,
+                isInResponse: isInResponse
+            )
+            #expect(isTaken && trailers.fields.list.map(\.value) == ["1"])
+        }
+        var trailers = TrailerSection()
+        let isTaken = trailers.append(name: "x".utf8Array.span, value: " 1".utf8Array.span)
+        #expect(!isTaken)
+    }
+
+    @Test(
+        "what is malformed names its rule",
+        arguments: [
+            (":status", "201", ResponseFault.pseudoFieldInvalid), (":x", "y", .pseudoFieldInvalid),
+            ("X", "y", .upperCaseName),
+            ("connection", "close", .connectionField), ("te", "gzip", .connectionField),
+            ("a b", "y", .fieldNameInvalid),
+            ("x", "a\u{1}b", .fieldValueInvalid), ("x", "a\rb", .fieldValueInvalid),
+        ]
+    )
+    func rulesOfMalformed(name: String, value: String, fault: ResponseFault) {
+        let result = response([(":status", "200"), (name, value)])
+        #expect(!result.isWellFormed && result.fault == fault)
     }
 
     @Test("the head after a 1xx head begins anew")
@@ -281,4 +319,8 @@ struct FieldSectionTests {
         #expect(!take("Grpc-Message", "x"))
         #expect(!take("x", String(repeating: "v", count: 400)))
     }
+}
+
+extension String {
+    fileprivate var utf8Array: [UInt8] { Array(utf8) }
 }

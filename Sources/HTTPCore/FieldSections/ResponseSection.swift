@@ -14,7 +14,10 @@ package struct ResponseSection: Sendable {
 
     package init(limits: HeadLimits = HeadLimits()) { self.limits = limits }
 
-    /// - Returns: false when the response is malformed.
+    /// Appends a field. White space at the ends of its value is left out, as in HTTP/1.1; RFC 9113, section 8.2.1, calls it
+    /// malformed, but servers send it, and nobody takes it for a part of the value.
+    ///
+    /// - Returns: false when the response is malformed; `fault` says why.
     package mutating func append(
         name: borrowing Span<UInt8>,
         value: borrowing Span<UInt8>,
@@ -30,8 +33,8 @@ package struct ResponseSection: Sendable {
         guard fault == nil else { return true }
         if name.count > 0, name[0] == ASCII.colon {
             guard name.equals(":status"), status == nil, !seesFields, value.count == 3,
-                let number = DecimalNumber.parse(value), number >= 100, number <= 599
-            else { return false }
+                let number = DecimalNumber.parse(value), number >= 100
+            else { return refuse(name) }
             status = number
             // The corresponding status line of HTTP/1.1.
             head.byteCount = 14
@@ -39,16 +42,22 @@ package struct ResponseSection: Sendable {
         }
         seesFields = true
         let id = FieldName(name)
-        guard SectionField.isWellFormed(id, name: name, value: value), id != .underscoredContentLength,
-            id != .underscoredTransferEncoding
-        else { return false }
+        // These mean something to some servers; in a response they mean nothing.
+        if id == .underscoredContentLength || id == .underscoredTransferEncoding { return true }
+        let text = value.extracting(value.trimmingBlanks(0..<value.count))
+        guard SectionField.isWellFormed(id, name: name, value: text) else { return refuse(name) }
         guard head.fields.count < limits.fieldCount else {
             fault = .tooManyFields
             return true
         }
-        head.fields.append(name: name, value: value)
+        head.fields.append(name: name, value: text)
         head.byteCount += name.count + value.count + 4
         return true
+    }
+
+    private mutating func refuse(_ name: borrowing Span<UInt8>) -> Bool {
+        fault = .ofMalformedField(name)
+        return false
     }
 
     /// Concludes the section, and resets for the next one: another head follows a 1xx head.

@@ -15,6 +15,8 @@ final class HTTP2OriginStream: HTTP2Stream {
     /// A head has come, be it an informational one: the server has acted on the request.
     private var hasBegunResponse = false
     private var isWhole = false
+    /// The field that has ended the stream, and the rule.
+    private var malformation: String?
     /// Bytes of the response that came while the task took nothing.
     private var held = ByteBuffer()
     /// The bytes that this stream is known to hold.
@@ -114,8 +116,13 @@ final class HTTP2OriginStream: HTTP2Stream {
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         // The rest of a section that nobody takes is not looked at.
         guard let request else { return false }
-        if hasHead { return trailers.append(name: name, value: value) }
+        if hasHead {
+            let isWell = trailers.append(name: name, value: value, isInResponse: true)
+            if !isWell { didRefuseField(name: name) }
+            return isWell
+        }
         let isWell = section.append(name: name, value: value, into: &head)
+        if !isWell { didRefuseField(name: name) }
         guard isWell, let fault = section.fault else { return isWell }
         connection.didProgress()
         hasBegunResponse = true
@@ -123,8 +130,12 @@ final class HTTP2OriginStream: HTTP2Stream {
         return false
     }
 
+    override func didRefuseField(name: borrowing Span<UInt8>) {
+        malformation = malformation ?? ResponseFault.ofMalformedField(name).words(onField: name)
+    }
+
     private func fail(_ request: OriginRequest, _ fault: ResponseFault) {
-        request.fail(SessionError(.responseInvalid, "\(fault.message) (rule \(fault.rule))"))
+        request.fail(SessionError(.responseInvalid, fault.words))
     }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
@@ -210,8 +221,9 @@ final class HTTP2OriginStream: HTTP2Stream {
             )
         }
         if !byPeer, connection.loss == nil, code != .refusedStream {
+            let why = malformation ?? "\(code.name)."
             return request.fail(
-                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2 (\(code.name)).")
+                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(why)")
             )
         }
         if connection.lastProgress == 0, let refusal = connection.connection.certificateRefusal {

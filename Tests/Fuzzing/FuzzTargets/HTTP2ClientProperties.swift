@@ -68,7 +68,8 @@ enum HTTP2ClientProperties {
 
         override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
             hasHead
-                ? trailers.append(name: name, value: value) : section.append(name: name, value: value, into: &head)
+                ? trailers.append(name: name, value: value, isInResponse: true)
+                : section.append(name: name, value: value, into: &head)
         }
 
         override func didReceiveHead(endsStream: Bool) -> Bool {

@@ -1,0 +1,67 @@
+import TestSupport
+import Testing
+
+@Suite("Fields of responses over HTTP/2")
+struct HTTP2ResponseFieldTests {
+    /// A host of HTTP/2 whose responses have these fields.
+    private func stage(_ fields: [(String, String)], trailers: [(String, String)] = []) throws -> (
+        ProxyUnderTest, ScriptedOrigin
+    ) {
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
+            let http2 = try HTTP2Script(connection)
+            while let request = try http2.nextRequest() {
+                try http2.head(200, fields: fields, stream: request.stream)
+                try http2.body("hello", stream: request.stream, ends: trailers.isEmpty)
+                guard !trailers.isEmpty else { continue }
+                // HEADERS with END_STREAM and END_HEADERS, literals without indexing.
+                let block = trailers.flatMap { name, value -> [UInt8] in
+                    [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+                }
+                try http2.send(.headers, flags: 5, stream: request.stream, block)
+            }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.hosts[Stage.host]?["httpVersion"] = "2"
+        settings.members["workers"] = 1
+        return (try ProxyUnderTest(settings), origin)
+    }
+
+    @Test("values of HTTP/2 lose the white space around them, as in HTTP/1.1")
+    func blanksOfHTTP2() throws {
+        let (proxy, origin) = try stage(
+            [("x-a", "  b c \t"), ("x-d", " "), ("content_length", "9"), ("content-length", "5")],
+            trailers: [("x-sum", " 1 ")]
+        )
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 200 && answer.text == "hello", "\(answer.text)")
+        #expect(answer["x-a"] == "b c" && answer["x-d"] == "" && answer["content_length"] == nil)
+        #expect(try proxy.get("http://\(Stage.host)/").text == "hello")
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test(
+        "what HTTP/2 refuses names the field and the rule",
+        arguments: [
+            ("connection", "close", "response-connection-field"),
+            ("transfer-encoding", "chunked", "response-connection-field"),
+            ("te", "gzip", "response-connection-field"), ("X-Upper", "b", "response-upper-case-name"),
+            ("x-null", "a\u{0}b", "response-field-value"), ("x-feed", "a\nb", "response-field-value"),
+            ("x bad", "b", "response-field-name"), (":unknown", "b", "response-pseudo-field"),
+            (":status", "200", "response-pseudo-field"), ("content-length", "+5", "response-content-length"),
+        ]
+    )
+    func refusedByHTTP2(name: String, value: String, rule: String) throws {
+        let (proxy, origin) = try stage([("x-secret", "hidden"), (name, value)])
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "response_invalid", "\(answer.text)")
+        #expect(
+            answer.text.contains("(rule \(rule), field \\\"\(name.replacing(" ", with: "?"))\\\")"),
+            "\(answer.text)"
+        )
+        let line = try #require(try proxy.waitForTaskLines(1).first)
+        #expect(line.string("errorDetails")?.contains("rule \(rule)") == true)
+        #expect(origin.connections.count == 1)
+    }
+}
