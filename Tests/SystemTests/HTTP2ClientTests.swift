@@ -41,6 +41,26 @@ struct HTTP2ClientTests {
         )
     }
 
+    @Test("a POST without a body, and one with an empty body, have a length towards an origin of HTTP/1.1")
+    func emptyBodies() throws {
+        let stage = try stage {
+            OriginAnswer.text("\($0.method) \($0["Content-Length"] ?? "-") \($0["Transfer-Encoding"] ?? "-")")
+        }
+        let peer = try peer(stage)
+        for method in ["POST", "PUT", "PATCH", "GET", "DELETE"] {
+            let answer = try peer.finish(peer.request(method, authority: Stage.host))
+            #expect(answer.text == "\(method) \(["GET", "DELETE"].contains(method) ? "-" : "0") -")
+        }
+        let empty = try peer.finish(peer.request("POST", authority: Stage.host, fields: [("content-length", "0")]))
+        #expect(empty.text == "POST 0 -")
+        // A client of HTTP/1.1 may leave it out, too.
+        let old = try stage.proxy.exchange(
+            "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n",
+            method: "POST"
+        )
+        #expect(old.text == "POST 0 -")
+    }
+
     @Test("on a listener that does not take it, HTTP/2's preface is answered with 505")
     func preface() throws {
         let stage = try Stage(answering: { OriginAnswer.text($0.target) })

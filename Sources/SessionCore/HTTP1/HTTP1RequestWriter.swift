@@ -40,6 +40,8 @@ struct HTTP1RequestWriter {
         case .none:
             framing = .none
             isComplete = true
+            // Servers want a length with these even without a body, and some refuse with 411 (RFC 9110, section 8.6).
+            if Self.wantsLength(request.method) { output.append("Content-Length: 0\r\n") }
         case .bytes(let count):
             framing = .length(count)
             output.append("Content-Length: ")
@@ -51,6 +53,14 @@ struct HTTP1RequestWriter {
             output.append("Transfer-Encoding: chunked\r\n")
         }
         output.append("\r\n")
+    }
+
+    /// Whether the method gives a body a meaning.
+    private static func wantsLength(_ method: HTTPMethod) -> Bool {
+        switch method {
+        case .post, .put, .patch: true
+        default: false
+        }
     }
 
     /// Writes target and `Host` for a proxy that requests it itself, and the proxy's credentials.

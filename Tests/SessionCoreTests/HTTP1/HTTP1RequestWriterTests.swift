@@ -44,6 +44,22 @@ struct HTTP1RequestWriterTests {
         #expect(text(output) == written)
     }
 
+    @Test(
+        "a POST, PUT or PATCH without a body has the length 0, other methods have none",
+        arguments: [
+            (HTTPMethod.post, true), (.put, true), (.patch, true), (.get, false), (.head, false), (.delete, false),
+            (.options, false),
+        ]
+    )
+    func noBody(method: HTTPMethod, hasLength: Bool) throws {
+        var writer = HTTP1RequestWriter()
+        var output = ByteBuffer()
+        writer.begin(try request(method), into: &output)
+        #expect(text(output).contains("\r\nContent-Length: 0\r\n") == hasLength)
+        #expect(text(output).hasSuffix("\r\n\r\n") && writer.isComplete)
+        #expect(!text(output).contains("Transfer-Encoding"))
+    }
+
     @Test("an IPv6 literal is in brackets")
     func literal() throws {
         var writer = HTTP1RequestWriter()
