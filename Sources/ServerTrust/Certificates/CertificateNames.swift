@@ -39,6 +39,15 @@ extension Certificate {
         }
     }
 
+    /// Why a certificate that seems to have a name is for no host at all; nil where it has subject alternative names.
+    package var lackOfNames: String? {
+        guard subjectAlternativeNames.isEmpty else { return nil }
+        let hasCommonName = X509_NAME_get_index_by_NID(X509_get_subject_name(pointer), NID_commonName, -1) >= 0
+        return hasCommonName
+            ? "it has a common name (\(subject)) and no subject alternative name, and a common name does not count (RFC 9525, section 2)"
+            : "it has no subject alternative name"
+    }
+
     private static func name(_ name: UnsafePointer<GENERAL_NAME>) -> SubjectAlternativeName {
         var kind: Int32 = 0
         guard let value = GENERAL_NAME_get0_value(name, &kind) else { return .other }

@@ -313,7 +313,8 @@ struct PolicyEvaluator {
         result.verdict = .fail
         result.failure = error.failure
         result.verifyError = outcome.error
-        result.reason = error.reason(host: host, subject: outcome.failedSubject)
-        result.remedy = error.remedy
+        let leaf = Certificate(retaining: presented.leaf)
+        result.reason = error.reason(host: host, subject: outcome.failedSubject, leaf: leaf)
+        result.remedy = error.remedy(host: host, leaf: leaf)
     }
 }

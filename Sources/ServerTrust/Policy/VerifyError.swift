@@ -49,11 +49,12 @@ struct VerifyError {
         }
     }
 
-    func reason(host: Host, subject: String?) -> String {
+    /// - Parameter leaf: the server's own certificate.
+    func reason(host: Host, subject: String?, leaf: Certificate) -> String {
         let said = String(cString: X509_verify_cert_error_string(Int(code)))
         switch code {
         case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
-            return "the certificate is not made out to \(host)"
+            return "the certificate is not made out to \(host)\(leaf.lackOfNames.map { ": \($0)" } ?? "")"
         default:
             let words = subject.map { "\(said), at \"\($0)\"" } ?? said
             return isOfNameConstraints
@@ -61,9 +62,11 @@ struct VerifyError {
         }
     }
 
-    var remedy: String {
+    func remedy(host: Host, leaf: Certificate) -> String {
         switch failure {
         case .certificateExpired: "renew the certificate, or set the clock of this machine right"
+        case .certificateHostMismatch where leaf.lackOfNames != nil:
+            "have it reissued with subjectAltName=\(host.address == nil ? "DNS" : "IP"):\(host)"
         case .certificateHostMismatch: "use a name that the certificate holds, or have it reissued with this name"
         case .certificateRevoked:
             code == X509_V_ERR_CERT_REVOKED

@@ -21,7 +21,8 @@ struct ChainWarning {
     static func all(_ evaluation: TrustEvaluation, _ connection: ConnectionInfo?, now: Int64) -> [ChainWarning] {
         var warnings = evaluation.chain.compactMap { dates($0, now) }
         if isMadeOutToAnother(evaluation) {
-            warnings.append(.init("host_mismatch", "the certificate is not made out to \(evaluation.host)"))
+            let why = evaluation.presentedChain.first?.lackOfNames.map { ": \($0)" } ?? ""
+            warnings.append(.init("host_mismatch", "the certificate is not made out to \(evaluation.host)\(why)"))
         }
         warnings += evaluation.isChainValidated ? sentAndValidated(evaluation) : missingPath(evaluation)
         if connection?.isClientCertificateMissing == true {

@@ -177,6 +177,20 @@ struct LeafScenarioTests {
         try expect(names(), .certificateHostMismatch, mended: base)
     }
 
+    @Test("a certificate with a common name alone is told as that, with the name that it lacks")
+    func lackOfNames() throws {
+        let common = try names(commonName: Scenario.host).evaluation()
+        #expect(common.reason.contains("a common name (CN = \(Scenario.host)) and no subject alternative name"))
+        #expect(common.remedy.contains("subjectAltName=DNS:\(Scenario.host)"))
+        let none = try names().evaluation()
+        #expect(none.reason.hasSuffix("it has no subject alternative name"))
+        let address = try names(commonName: "192.0.2.7").with { $0.host = "192.0.2.7" }.evaluation()
+        #expect(address.remedy.contains("subjectAltName=IP:192.0.2.7"))
+        // One that has other names is for these.
+        let other = try base.with { $0.host = "www.example.com" }.evaluation()
+        #expect(!other.reason.contains("alternative") && other.remedy.contains("a name that the certificate holds"))
+    }
+
     @Test("44 a URI name that looks like a DNS name does not count")
     func uriName() throws {
         try expect(names(.uri(Scenario.host)), .certificateHostMismatch, mended: names(.dns(Scenario.host)))
