@@ -261,6 +261,29 @@ void pinproxy_ssl_ctx_guard_certificates(SSL_CTX *context, size_t limit, pinprox
 
 void pinproxy_ssl_end_guard(SSL *ssl) { SSL_set_msg_callback(ssl, NULL); }
 
+static int renegotiation_index = -1;
+static pthread_once_t renegotiation_once = PTHREAD_ONCE_INIT;
+
+static void make_renegotiation_index(void) {
+    renegotiation_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+/* OpenSSL calls it with each step of a handshake and each alert (SSL_CTX_set_info_callback(3)). */
+static void see_alert(const SSL *ssl, int where, int value) {
+    if (where != SSL_CB_WRITE_ALERT || (value & 0xFF) != SSL_AD_NO_RENEGOTIATION) return;
+    /* The connection is this thread's, and only the declaration of the callback makes it constant. */
+    SSL_set_ex_data((SSL *)(uintptr_t)ssl, renegotiation_index, &renegotiation_index);
+}
+
+void pinproxy_ssl_ctx_note_renegotiation(SSL_CTX *context) {
+    pthread_once(&renegotiation_once, make_renegotiation_index);
+    SSL_CTX_set_info_callback(context, see_alert);
+}
+
+int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl) {
+    return renegotiation_index >= 0 && SSL_get_ex_data(ssl, renegotiation_index) != NULL;
+}
+
 int pinproxy_ssl_ctx_set_groups(SSL_CTX *context) {
     /* A client sends shares for the marked ones. Releases before 3.5 know neither the marks nor the first one. */
     static const char *const lists[] = {"?*X25519MLKEM768 / ?*X25519 / ?P-256 / ?P-384:?P-521", "X25519:P-256:P-384:P-521"};

@@ -78,6 +78,12 @@ void pinproxy_ssl_end_guard(SSL *ssl);
 // it, X25519, P-256, P-384, P-521. None of a finite field: one share of ffdhe8192 costs 150 ms. 1 on success.
 int pinproxy_ssl_ctx_set_groups(SSL_CTX *context);
 
+// Has the connections of a client's context note that the server has asked for another handshake (HelloRequest of TLS 1.2),
+// which OpenSSL declines with the alert no_renegotiation (what the info callback gets are macros).
+void pinproxy_ssl_ctx_note_renegotiation(SSL_CTX *context);
+// Whether a connection has declined one.
+int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl);
+
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 

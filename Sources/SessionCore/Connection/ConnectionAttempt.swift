@@ -417,7 +417,7 @@ final class ConnectionAttempt {
                 isChainSeen: verification?.hasSeenChain ?? false,
                 isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
                 refusal: ClientCertificateRefusal(fault.alert, verification),
-                words: fault.words
+                fault: fault
             ).error
         var info: ConnectionInfo?
         if let peer {

@@ -11,13 +11,13 @@ struct HandshakeFailure {
     let isClientCertificateMissing: Bool
     /// The server wants no client without a certificate, or not with this one.
     var refusal: ClientCertificateRefusal?
-    /// OpenSSL's words, or the system's.
-    let words: String
+    /// OpenSSL's reason, or the system's.
+    let fault: TLSFault
 
     var error: SessionError {
         if let evaluation, evaluation.verdict == .fail { return Self.error(evaluation) }
         if let refusal { return refusal.error(of: place) }
-        return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(words).\(remedy)")
+        return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(cause)")
     }
 
     /// The error when the endpoint is the session's proxy.
@@ -25,7 +25,7 @@ struct HandshakeFailure {
         guard let evaluation, evaluation.verdict == .fail else {
             return cutOrNot(
                 .proxyHandshakeFailed,
-                "The TLS handshake with the session's proxy \(place) failed: \(words).\(remedy)"
+                "The TLS handshake with the session's proxy \(place) failed: \(cause)"
             )
         }
         let refusal = Self.error(evaluation)
@@ -67,25 +67,34 @@ struct HandshakeFailure {
             "Connection reset by peer", "unexpected eof while reading", "the connection ended without close_notify",
             "Broken pipe",
         ]
-        return ends.contains(where: words.contains)
+        return ends.contains(where: fault.words.contains)
     }
 
     static let missingIdentity =
         " The server asks for a client certificate: name one in its pin file (clientCertificate)."
 
-    /// The remedy for a handshake that failed for another reason than the server's certificate: a sentence, or nothing.
-    private var remedy: String {
-        if let refusal { return " That is, \(refusal.words)" }
-        if isClientCertificateMissing { return Self.missingIdentity }
-        // OpenSSL's words for bytes that are no TLS record (SSL_R_WRONG_VERSION_NUMBER and the like).
-        let noTLS = ["wrong version number", "packet length too long", "record layer failure", "http request"]
-        if noTLS.contains(where: words.contains) {
-            return " It does not speak TLS on this port, or not from the first byte (STARTTLS): check the port."
-        }
-        if words.contains("alert protocol version") || words.contains("unsupported protocol") {
-            return " It has no version of TLS in common with the policy: TLS 1.2 is the lowest."
-        }
-        return ""
+    /// Why the handshake failed for another reason than the server's certificate, and the remedy where one is known. OpenSSL's
+    /// words stay, for those who look for them.
+    private var cause: String {
+        if let refusal { return "\(fault.words). That is, \(refusal.words)" }
+        if isClientCertificateMissing { return "\(fault.words).\(Self.missingIdentity)" }
+        guard let cause = HandshakeCause(fault, host: endpoint.host.description) else { return "\(fault.words)." }
+        return "\(cause.reason) (OpenSSL: \(fault.words)). \(cause.remedy)"
+    }
+
+    /// The error for a server of TLS 1.2 that wanted another handshake within the connection, and has sent no response since it
+    /// got none.
+    static func declinedRenegotiation(by endpoint: Endpoint) -> SessionError {
+        var error = SessionError(
+            .tlsHandshakeFailed,
+            "\(endpoint.host.authorityText):\(endpoint.port) wanted another TLS handshake behind the request (renegotiation of TLS 1.2), which is not made, and has sent no response. "
+                + "Most servers do that to ask for a client certificate for some paths alone: have it ask in the first handshake, for the whole host "
+                + "(Apache: SSLVerifyClient outside of Location and Directory; IIS: negotiate client certificate), or give those paths a host name of their own. "
+                + "The server may have acted on the request."
+        )
+        // Nothing of the server was evaluated anew.
+        error.isHandshakeCut = true
+        return error
     }
 }
 

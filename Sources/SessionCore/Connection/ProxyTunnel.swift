@@ -272,7 +272,7 @@ final class ProxyTunnel: EventHandler {
             isChainSeen: verification?.hasSeenChain ?? false,
             isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
             refusal: ClientCertificateRefusal(fault.alert, verification),
-            words: fault.words
+            fault: fault
         )
         end(.failed(failure.proxyError))
     }

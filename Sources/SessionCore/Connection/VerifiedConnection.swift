@@ -147,6 +147,9 @@ final class VerifiedConnection: EventHandler {
         return recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0
     }
 
+    /// Whether the server has asked for another handshake, which was not made.
+    var hasDeclinedRenegotiation: Bool { ssl.map { pinproxy_ssl_has_declined_renegotiation($0) == 1 } ?? false }
+
     /// Whether the peer's end can be told from a cut.
     var hasSecureEnd: Bool { ssl != nil }
 

@@ -24,7 +24,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         case certificateRevoked = "certificate_revoked"
         /// The server sent no OCSP response that proves its certificate valid.
         case stapleMissing = "staple_missing"
-        /// The handshake failed for another reason than the certificates: no common version, no TLS on that port.
+        /// The handshake failed for another reason than the certificates: no common version, no TLS on that port; or the server
+        /// wanted another one behind the request.
         case tlsHandshakeFailed = "tls_handshake_failed"
         /// The server wants a client certificate and got none, or does not accept the one that it got. It has not processed the
         /// request.
@@ -83,8 +84,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     public let evaluation: TrustEvaluation?
     /// The same for the server of the request alone, which a proxy's keys must not be taken for.
     package var serverEvaluation: TrustEvaluation? { code == .proxyUntrusted ? nil : evaluation }
-    /// Whether the TLS handshake was cut, by a reset or the end of the connection, before the server had shown a chain.
-    /// That says no more about the server than a refused connection.
+    /// Whether the TLS handshake was cut, by a reset or the end of the connection, before the server had shown a chain; or was
+    /// one that the server wanted later, and that was not made. That says no more about the server than a refused connection.
     var isHandshakeCut = false
     /// The metrics of the task up to its failure; nil when nothing was done, and in errors that belong to no task.
     public var metrics: TaskMetrics? { kept?.metrics }

@@ -311,6 +311,9 @@ final class HTTP1Connection: PooledConnection {
         reason: String
     ) -> SessionError {
         let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        if !hasBegunResponse, connection.hasDeclinedRenegotiation {
+            return HandshakeFailure.declinedRenegotiation(by: endpoint)
+        }
         if !hasBegunResponse, !request.isOnReusedConnection, let refusal = connection.certificateRefusal {
             return refusal.error(of: place)
         }

@@ -749,6 +749,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
             case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()
+            case .exchanging(let connection)
+            where !connection.hasHead && connection.connection.hasDeclinedRenegotiation:
+                return task.finish(HandshakeFailure.declinedRenegotiation(by: task.request.endpoint))
             default: break
             }
             task.finish(expiry.error(task.request.endpoint, at: stage))

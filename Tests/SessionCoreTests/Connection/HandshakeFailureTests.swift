@@ -10,6 +10,8 @@ import Testing
 struct HandshakeFailureTests {
     private func failure(
         _ words: String,
+        alert: UInt8? = nil,
+        reason: Int32? = nil,
         evaluation: TrustEvaluation? = nil,
         isChainSeen: Bool = false,
         isClientCertificateMissing: Bool = false
@@ -19,7 +21,7 @@ struct HandshakeFailureTests {
             evaluation: evaluation,
             isChainSeen: isChainSeen,
             isClientCertificateMissing: isClientCertificateMissing,
-            words: words
+            fault: TLSFault(words: words, alert: alert, reason: reason.map { Int($0) })
         ).error
     }
 
@@ -39,17 +41,43 @@ struct HandshakeFailureTests {
         #expect(!late.isHandshakeCut && late.originFailure == .untrusted)
     }
 
+    /// The number of an alert or of a reason in <openssl/sslerr.h>, what is said instead, and what can be done.
+    private static let causes: [(alert: UInt8?, reason: Int32?, cause: String, remedy: String)] = [
+        (nil, 267, "is no TLS", "check the port"), (nil, 156, "is no TLS", "check the port"),
+        (nil, 313, "is no TLS", "check the port"), (nil, 258, "no version of TLS", "TLS 1.2 is the lowest"),
+        (70, nil, "no version of TLS", "TLS 1.2 is the lowest"),
+        (nil, 338, "secure renegotiation (RFC 5746)", "TLS software updated"),
+        (nil, 394, "Diffie-Hellman is too small", "ECDHE"), (40, nil, "accepts nothing", "ECDHE"),
+        (71, nil, "too weak for it", "ECDHE"), (80, nil, "failed itself", "its log"),
+        (112, nil, "does not know the name", "certificate for the name"), (120, nil, "versions of HTTP", "httpVersion"),
+        (nil, 333, "too weak", "SHA-256"),
+        (nil, 306, "key exchange is broken", "updated"), (nil, 261, "not offered", "ECDHE"),
+        (nil, 294, "ended the connection within", "load balancer"),
+    ]
+
     @Test(
-        "a failure with a known cause names the remedy",
-        arguments: [
-            ("wrong version number", "check the port"), ("http request", "check the port"),
-            ("tlsv1 alert protocol version", "TLS 1.2 is the lowest"),
-            ("unsupported protocol", "TLS 1.2 is the lowest"),
-        ]
+        "a failure with a known cause says it in plain words, with OpenSSL's, and names the remedy",
+        arguments: causes.indices
     )
-    func remedies(words: String, remedy: String) throws {
-        #expect(try failure(words).details.contains(remedy))
-        #expect(try failure("", isClientCertificateMissing: true).details.contains("clientCertificate"))
+    func remedies(index: Int) throws {
+        let known = Self.causes[index]
+        let details = try failure("OPENSSL SAYS", alert: known.alert, reason: known.reason).details
+        #expect(details.contains(known.cause) && details.contains(known.remedy), "\(details)")
+        #expect(details.contains("(OpenSSL: OPENSSL SAYS). "))
+    }
+
+    @Test("an unknown cause has OpenSSL's words alone, and a missing client certificate goes before a known one")
+    func otherCauses() throws {
+        #expect(try failure("certificate unknown", alert: 46).details.hasSuffix("failed: certificate unknown."))
+        #expect(try failure("no route", reason: 1).details.hasSuffix("failed: no route."))
+        let missing = try failure("handshake failure", alert: 40, isClientCertificateMissing: true)
+        #expect(missing.details.contains("clientCertificate") && !missing.details.contains("ECDHE"))
+    }
+
+    @Test("a declined renegotiation says no more about the server than a refused connection")
+    func renegotiation() throws {
+        let error = HandshakeFailure.declinedRenegotiation(by: try TestSession.endpoint(port: 1))
+        #expect(error.code == .tlsHandshakeFailed && error.originFailure == .unreachable)
     }
 
     @Test("the verdict of the security policy goes before OpenSSL's words")

@@ -233,6 +233,14 @@ package final class OriginConnection {
         try? isUpOver.pass()
     }
 
+    /// Asks the client for another handshake (HelloRequest of TLS 1.2), without reading what it says to that.
+    package func requestRenegotiation() {
+        guard let tls else { return }
+        ERR_clear_error()
+        _ = SSL_renegotiate(tls)
+        _ = SSL_do_handshake(tls)
+    }
+
     /// Ends the sending side with close_notify, or with a FIN without TLS. The client's data can still be read.
     package func finishWriting() {
         ERR_clear_error()

@@ -1,0 +1,161 @@
+import ServerTrust
+import TestSupport
+import Testing
+
+/// What an operator reads when no TLS connection to a server comes about: the reason in plain words, and what its owner can do.
+@Suite("Servers with which no TLS handshake succeeds")
+struct HandshakeWordsTests {
+    /// A server that answers the client's hello with these bytes.
+    struct Server: Sendable, CustomTestStringConvertible {
+        let name: String
+        let answer: [UInt8]
+        let words: [String]
+        var testDescription: String { name }
+
+        init(_ name: String, _ answer: [UInt8], _ words: [String]) {
+            self.name = name
+            self.answer = answer
+            self.words = words
+        }
+
+        /// A fatal alert (RFC 8446, section 6).
+        static func alert(_ number: UInt8, _ words: String...) -> Server {
+            Server("alert \(number)", [21, 3, 3, 0, 2, 2, number], words)
+        }
+    }
+
+    /// A ServerHello without extensions (RFC 5246, section 7.4.1.3): ECDHE-RSA-AES128-GCM-SHA256.
+    private static func hello(minor: UInt8) -> [UInt8] {
+        [22, 3, minor, 0, 42, 2, 0, 0, 38, 3, minor] + [UInt8](repeating: 7, count: 32) + [0, 0xC0, 0x2F, 0]
+    }
+
+    private static let servers = [
+        Server("HTTP", Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8), ["what it sends is no TLS", "check the port"]),
+        Server("mail", Array("220 mail.example.com ESMTP\r\n".utf8), ["what it sends is no TLS", "STARTTLS"]),
+        Server("TLS 1.1", hello(minor: 2), ["no version of TLS in common", "TLS 1.2 is the lowest"]),
+        Server(
+            "no secure renegotiation",
+            hello(minor: 3),
+            ["secure renegotiation (RFC 5746)", "TLS software updated"]
+        ),
+        Server.alert(40, "accepts nothing of what is offered", "ECDHE"),
+        Server.alert(70, "no version of TLS in common"), Server.alert(71, "too weak for it"),
+        Server.alert(80, "it has failed itself", "its log"),
+        Server.alert(112, "does not know the name \(Stage.host)", "Check the name"),
+        Server("the end", [], ["ended the connection within the handshake", "firewall or load balancer"]),
+    ]
+
+    @Test("the refusal says why in plain words, and what the server's owner can do", arguments: servers)
+    func words(server: Server) throws {
+        let identity = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(nil) { connection in
+            _ = connection.read()
+            if !server.answer.isEmpty { try connection.write(server.answer) }
+            connection.finishWriting()
+            connection.readToEnd()
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, identity, at: origin.port)
+        let proxy = try ProxyUnderTest(settings)
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
+        for words in server.words { #expect(answer.text.contains(words), "\(answer.text)") }
+        #expect(answer.text.contains("(OpenSSL: "), "\(answer.text)")
+    }
+
+    @Test("a server that has weak Diffie-Hellman alone is told by what it lacks")
+    func weakDiffieHellman() throws {
+        let identity = try Stage.pki.server(Stage.host, key: .rsa(bits: 2048))
+        let server = try OpenSSLServer(
+            identity,
+            mode: .status,
+            arguments: ["-tls1_2", "-cipher", "DHE-RSA-AES128-GCM-SHA256:@SECLEVEL=0"]
+        )
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, identity, at: server.port)
+        let proxy = try ProxyUnderTest(settings)
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
+        #expect(answer.text.contains("Cipher suites with DHE, 3DES and RC4 are not"), "\(answer.text)")
+    }
+
+    // MARK: Renegotiation
+
+    /// A server of TLS 1.2 that asks for another handshake when it has read a request.
+    private func stage(
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        then script: @escaping ScriptedOrigin.Script
+    ) throws -> (ProxyUnderTest, ScriptedOrigin) {
+        let identity = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(identity, maximum: .tls12) { connection in
+            while let request = try connection.readRequest() {
+                guard request.target.hasSuffix("private") else {
+                    try connection.answer("public")
+                    continue
+                }
+                connection.requestRenegotiation()
+                return try script(connection)
+            }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, identity, at: origin.port)
+        change(&settings)
+        return (try ProxyUnderTest(settings), origin)
+    }
+
+    private func check(_ answer: HTTPMessage, _ proxy: ProxyUnderTest) throws {
+        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
+        #expect(answer.text.contains("renegotiation of TLS 1.2"), "\(answer.text)")
+        #expect(answer.text.contains("have it ask in the first handshake"), "\(answer.text)")
+        #expect(try proxy.waitForTaskLines(1).last?.string("error") == "tls_handshake_failed")
+    }
+
+    @Test("a server of TLS 1.2 that wants another handshake behind the request, and ends without it, is told as that")
+    func renegotiation() throws {
+        // OpenSSL ends the connection with an alert when the client declines.
+        let (proxy, origin) = try stage { connection in
+            _ = connection.read()
+            connection.close(.cut)
+        }
+        try check(try proxy.get("http://\(Stage.host)/private"), proxy)
+        // Nothing was found out about the server: its other paths are asked for as ever.
+        #expect(try proxy.get("http://\(Stage.host)/").text == "public")
+        #expect(origin.connections.count > 1)
+    }
+
+    @Test("the same for one that waits for the handshake, when the time for a response is over")
+    func waitingServer() throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let (proxy, origin) = try stage({ $0.setTimeouts(["firstByte": "500ms"]) }) { _ in try gate.pass() }
+        try check(try proxy.get("http://\(Stage.host)/private"), proxy)
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("a server that responds although it got no other handshake is heard")
+    func respondingServer() throws {
+        let (proxy, origin) = try stage { try $0.answer("as it is") }
+        #expect(try proxy.get("http://\(Stage.host)/private").text == "as it is")
+        #expect(origin.connections.count == 1)
+    }
+
+    // MARK: Names
+
+    @Test("a certificate with a common name and no alternative name is told as that")
+    func commonName() throws {
+        var builder = CertificateBuilder.server(hosts: [], validity: TestPKI.validity)
+        builder.subject = [("CN", Stage.host)]
+        let identity = try Stage.pki.server(builder)
+        let origin = try ScriptedOrigin(identity) { OriginAnswer.text($0.target) }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, identity, at: origin.port)
+        let proxy = try ProxyUnderTest(settings)
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "certificate_host_mismatch", "\(answer.text)")
+        #expect(
+            answer.text.contains("a common name (CN = \(Stage.host)) and no subject alternative name"),
+            "\(answer.text)"
+        )
+        #expect(answer.text.contains("subjectAltName=DNS:\(Stage.host)"), "\(answer.text)")
+    }
+}
