@@ -241,6 +241,7 @@ struct InterceptionTests {
             ("GET https://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\nConnection: close\r\n\r\n", "421"),
             ("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\nConnection: close\r\n\r\n", "403"),
             ("GET / HTTP/1.1\r\nHost: \(Stage.host):443\r\nConnection: close\r\n\r\n", "200"),
+            ("GET / HTTP/1.0\r\n\r\n", "200"), ("GET / HTTP/1.0\r\nHost: other.example.com\r\n\r\n", "421"),
             ("GET https://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: close\r\n\r\n", "200"),
         ]
     )

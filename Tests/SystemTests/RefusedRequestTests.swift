@@ -110,4 +110,27 @@ struct RefusedRequestTests {
         #expect(answer.status == 421 && answer.problemCode == "misdirected_request")
         #expect(answer.text.contains("mode forward") && !answer.text.contains("allowedHosts"))
     }
+
+    @Test(
+        "a gateway takes a request of HTTP/1.0 without Host, which no web page can make, and points back to itself by paths"
+    )
+    func gatewayWithoutHost() throws {
+        let stage = try Stage({ $0.addGateway(to: Stage.host) }) { request in
+            guard request.target == "/moved" else {
+                return OriginAnswer.text("\(request["Host"] ?? "-") \(request.target)")
+            }
+            return "HTTP/1.1 302 Found\r\nLocation: https://\(Stage.host)/new?a\r\nContent-Length: 0\r\n\r\n"
+        }
+        let answer = try stage.proxy.exchange("GET /v1 HTTP/1.0\r\n\r\n", on: 1)
+        #expect(answer.status == 200 && answer.text == "\(Stage.host) /v1", "\(answer.text)")
+        let moved = try stage.proxy.exchange("GET /moved HTTP/1.0\r\n\r\n", on: 1)
+        #expect(moved.status == 302 && moved["Location"] == "/new?a")
+        // HTTP/1.1 has to have one, and another one stays another one in HTTP/1.0, too.
+        #expect(try stage.proxy.exchange("GET /v1 HTTP/1.1\r\n\r\n", on: 1).status == 400)
+        let other = try stage.proxy.exchange("GET /v1 HTTP/1.0\r\nHost: evil.example.com\r\n\r\n", on: 1)
+        #expect(other.status == 421 && other.text.contains("the request's Host is another"))
+        #expect(try stage.proxy.exchange("GET /v1 HTTP/1.0\r\nHost: localhost\r\n\r\n", on: 1).status == 200)
+        // A forward proxy cannot know what is meant.
+        #expect(try stage.proxy.exchange("GET /v1 HTTP/1.0\r\n\r\n").status == 400)
+    }
 }

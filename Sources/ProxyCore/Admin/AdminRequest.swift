@@ -71,6 +71,12 @@ enum AdminRequest {
                         + "writes when it starts."
                 )
             }
+            guard head.hostKind != nil else {
+                throw Problem(
+                    .misdirectedRequest,
+                    "The request has no Host field, by which the admin listener tells web pages from programs. Send one with its address or localhost."
+                )
+            }
             // Invariant 16: a web page must not be able to make a browser read this under a name of the page's own.
             throw Problem(
                 .misdirectedRequest,

@@ -70,6 +70,11 @@ struct URLRewriter {
             // A gateway's client uses no proxy, so http to the upstream would be sent without TLS.
             let port = origin.scheme == .http && origin.port == 80 ? 443 : origin.port
             guard let upstream, origin.host == upstream.host, port == upstream.port else { return nil }
+            // A client of HTTP/1.0 may not have said by which name it knows the gateway: the path is enough.
+            guard !clientAuthority.isEmpty else {
+                let slash = UInt8(ascii: "/")
+                return rest.first == slash ? rest : [slash] + rest
+            }
             return text(isTLS ? "https" : "http", userinfo, clientAuthority, rest)
         }
     }

@@ -120,16 +120,16 @@ final class WorkerListener: EventHandler {
             )
         }
         let isHTTPS = authority.scheme == .https
-        if let known = routes.lookup(isHTTPS: isHTTPS, host: head.hostBytes, port: authority.port) {
-            return decision(known)
-        }
+        // The request may name no host at all, in HTTP/1.0.
+        let host = authority.host.bytes
+        if let known = routes.lookup(isHTTPS: isHTTPS, host: host.span, port: authority.port) { return decision(known) }
         let route = worker.generation.router.route(
             isHTTPS: isHTTPS,
             host: authority.host,
             port: authority.port,
             allowHosts: configuration.allowHosts
         )
-        routes.insert(route, isHTTPS: isHTTPS, host: head.hostBytes, port: authority.port)
+        routes.insert(route, isHTTPS: isHTTPS, host: host.span, port: authority.port)
         return decision(route)
     }
 
@@ -183,7 +183,9 @@ final class WorkerListener: EventHandler {
         guard let gatewayRoute, let upstream = configuration.upstream else {
             return .refused(Problem(.internal, "The gateway has no upstream."), nil)
         }
-        guard ownNames.contains(head, localAddress: connection.localAddress) else {
+        // A request of HTTP/1.0 may have no Host, and is for this listener then. No web page can make one: browsers always send
+        // Host, and it is theirs whose names may have been made to lead here.
+        guard head.hostKind == nil || ownNames.contains(head, localAddress: connection.localAddress) else {
             // In absolute-form the client takes it for a proxy.
             let details =
                 head.form == .absolute

@@ -7,9 +7,10 @@ struct InterceptedAuthority {
     let host: Host
     let port: UInt16
 
-    /// Whether a request's Host, or its URL, names this host and port.
+    /// Whether a request's Host, or its URL, names this host and port, or names none, as HTTP/1.0 allows.
     func isNamed(by head: borrowing RequestHead) -> Bool {
-        guard head.hostKind != nil, head.hostBytes.equals(host.bytes.span) else { return false }
+        guard head.hostKind != nil else { return true }
+        guard head.hostBytes.equals(host.bytes.span) else { return false }
         switch head.form {
         case .absolute: return head.scheme == scheme && head.port == port
         default: return (head.port ?? scheme.defaultPort) == port
