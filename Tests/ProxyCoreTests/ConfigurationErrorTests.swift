@@ -299,6 +299,8 @@ struct ConfigurationErrorTests {
             ),
             LoadError(host: #""upgrade": "yes""#, at: "/upgrade", says: "true or false"),
             LoadError(host: #""httpVersion": 2"#, at: "/httpVersion", says: "must be a string"),
+            LoadError(host: #""via": false"#, at: "/via", says: "must be a string"),
+            LoadError(#""defaults": { "via": "no" }"#, at: "/defaults/via", says: "\"off\""),
             LoadError(host: #""httpVersion": "3""#, at: "/httpVersion", says: "\"1.1\""),
             LoadError(host: #""resolve": "127.0.0.1""#, at: "/resolve", says: "port is missing"),
             LoadError(host: #""resolve": "127.0.0.1:0""#, at: "/resolve", says: "port 0"),

@@ -93,6 +93,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.defaults.rewriteUpgraded)
         #expect(!configuration.defaults.upgrade)
         #expect(configuration.defaults.httpVersion == .http11)
+        #expect(configuration.defaults.via == .on)
         #expect(configuration.hosts.isEmpty)
     }
 
@@ -121,7 +122,7 @@ struct ConfigurationReaderTests {
                           "connections": 5, "connectionsPerHost": 6, "requestBodyBytes": "1MB",
                           "responseHeadBytes": "16MB", "responseHeadFields": 10000, "heldBytes": "48MB" },
               "defaults": { "connect": "deny", "redirects": { "policy": "return" }, "rewriteUpgraded": false,
-                            "timeouts": { "connect": "1s", "head": "2s", "firstByte": "3s", "stall": "4s",
+                            "via": "off", "timeouts": { "connect": "1s", "head": "2s", "firstByte": "3s", "stall": "4s",
                                           "idle": "5s", "total": "6s", "drain": "7s", "queue": "12s", "body": "13s" },
                             "connectionsPerHost": 7 },
               "hosts": {
@@ -129,7 +130,7 @@ struct ConfigurationReaderTests {
                                   "resolve": "192.0.2.9:8443", "connect": "deny", "redirects": { "policy": "return" },
                                   "timeouts": { "connect": "8s", "firstByte": "9s", "stall": "10s", "total": "11s",
                                                 "queue": "14s" }, "connectionsPerHost": 8 },
-                "192.0.2.1": { "rewriteUpgraded": true },
+                "192.0.2.1": { "rewriteUpgraded": true, "via": "on" },
                 "[2001:DB8::1]": {}
               }
             }
@@ -182,6 +183,7 @@ struct ConfigurationReaderTests {
         #expect(hosts[0].includeSubdomains)
         #expect(hosts[0].upgrade)
         #expect(hosts[0].httpVersion == .http2)
+        #expect(hosts.map(\.via) == [.off, .on, .off])
         #expect(hosts[0].resolve?.description == "192.0.2.9:8443")
         #expect(!hosts[0].rewriteUpgraded, "an entry is laid over defaults")
         let own = hosts[0].timeouts

@@ -142,6 +142,8 @@ struct ConfigurationSchemaTests {
             ("log", "level", LogConfiguration.Level.allCases.map(\.rawValue)),
             ("listener", "mode", ListenerConfiguration.Mode.allCases.map(\.rawValue)),
             ("host", "httpVersion", OriginHTTPVersion.allCases.map(\.rawValue)),
+            ("host", "via", ViaPolicy.allCases.map(\.rawValue)),
+            ("defaults", "via", ViaPolicy.allCases.map(\.rawValue)),
             ("redirects", "policy", RedirectRules.Policy.allCases.map(\.rawValue)),
             ("redirectRule", "then", ConfigurationReader.RedirectWord.allCases.map(\.rawValue)),
             ("responseRule", "then", ConfigurationReader.ResponseWord.allCases.map(\.rawValue)),

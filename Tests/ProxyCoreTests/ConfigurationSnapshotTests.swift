@@ -124,7 +124,8 @@ struct ConfigurationSnapshotTests {
               "hosts": {
                 "z.test": { "upgrade": true },
                 "b.test": {
-                  "resolve": "127.0.0.1:8443", "httpVersion": "2", "timeouts": { "connect": "3s" }, "connectionsPerHost": 7
+                  "resolve": "127.0.0.1:8443", "httpVersion": "2", "timeouts": { "connect": "3s" }, "connectionsPerHost": 7,
+                  "via": "off"
                 }
               }
             }
@@ -180,6 +181,7 @@ struct ConfigurationSnapshotTests {
               includeSubdomains   no
               resolve             127.0.0.1:8443
               httpVersion         2 by ALPN, else 1.1
+              Via                 not added, unless the request has one already
               timeouts            connect 3s, \(timeouts)
               connectionsPerHost  7
 

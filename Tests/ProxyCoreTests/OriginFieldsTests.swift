@@ -55,6 +55,7 @@ struct OriginFieldsTests {
         let expecting = try head("Expect: 100-continue\r\nContent-Length: 1\r\n", method: "PUT")
         let via = Array("1.1 us".utf8)
         #expect(OriginFields.make(from: expecting, via: via).list.map(\.name) == ["Via"])
+        #expect(OriginFields.make(from: expecting, via: []).list.isEmpty)
         #expect(
             OriginFields.make(from: expecting, via: via, keepsExpectation: true).list.map(\.name) == ["Expect", "Via"]
         )

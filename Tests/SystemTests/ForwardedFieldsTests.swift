@@ -114,6 +114,53 @@ struct ForwardedFieldsTests {
         #expect(try stage.get(fields: ["Via: 1.1 pinproxy-aaaaaaaa"]).status == 200)
     }
 
+    @Test("rule 45: where via is off, neither the origin nor the client gets this process's name")
+    func viaOff() throws {
+        let stage = try Stage({ $0.hosts[Stage.host]?["via"] = "off" }) { connection in
+            while let request = try connection.readRequest() {
+                try connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+                try connection.answer(request["Via"] ?? "-", fields: ["Via: 1.1 inner"])
+            }
+        }
+        let answer = try stage.get()
+        #expect(answer.text == "-" && answer["Via"] == "1.1 inner")
+        #expect(answer.interim.map { $0["Via"] } == [nil])
+        // A reload takes it in, in both directions.
+        try stage.reload { $0.hosts[Stage.host]?["via"] = "on" }
+        #expect(try stage.get().text.hasPrefix("1.1 pinproxy-"))
+    }
+
+    @Test("rule 45: a loop through another proxy is found where via is off")
+    func loopWithoutVia() throws {
+        let stage = try Stage({ $0.members["defaults"] = ["via": "off"] }) { OriginAnswer.text($0["Via"] ?? "-") }
+        #expect(try stage.get().text == "-")
+        // A request that another proxy sends back has that proxy's name, and gets this one's, too.
+        let second = try stage.get(fields: ["Via: 1.1 other"]).text
+        #expect(second.wholeMatch(of: /1\.1 other, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(second)")
+        let third = try stage.get(fields: ["Via: \(second), 1.1 other"])
+        #expect(third.status == 508 && third.problemCode == "loop_detected")
+    }
+
+    @Test("rule 45: nginx compresses for a host whose via is off, and not with Via")
+    func compression() throws {
+        let server = try Stage.pki.server(Stage.host)
+        let page = [UInt8](repeating: 97, count: 19_000)
+        let origin = try NginxOrigin(
+            server,
+            directives: ["gzip on", "gzip_types *", "gzip_min_length 1"],
+            files: ["page": page]
+        )
+        for (via, isCompressed) in [("on", false), ("off", true)] {
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.serve(Stage.host, server, at: origin.port)
+            settings.hosts[Stage.host]?["via"] = via
+            let proxy = try ProxyUnderTest(settings)
+            let answer = try proxy.get("http://\(Stage.host)/files/page", fields: ["Accept-Encoding: gzip"])
+            #expect(answer.status == 200 && (answer["Content-Encoding"] == "gzip") == isCompressed, "\(via)")
+            #expect(isCompressed ? answer.body.count < 1000 : answer.body.count == page.count, "\(via)")
+        }
+    }
+
     @Test("rule 53: Date is added to an answer that has none")
     func date() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }

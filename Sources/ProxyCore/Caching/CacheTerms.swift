@@ -41,6 +41,8 @@ final class CacheTerms {
             }
         }
         for rule in snapshot.configuration.access.denyAddresses { context += " deny \(rule)" }
+        // Servers respond in another way to requests that went through a proxy.
+        if settings.via == .off { context += " without Via" }
         // Fields that are added to requests or removed from them may decide the response.
         var bytes = Array(context.utf8) + settings.headers.request.digest
         // A response that was stored under other rules for keys may belong to other URLs.

@@ -6,6 +6,7 @@ extension ConfigurationReader {
     mutating func readDefaults(_ object: DocumentObject) {
         comment(object)
         if let flag = object.bool("rewriteUpgraded") { configuration.defaults.rewriteUpgraded = flag }
+        if let policy = object["via"]?.choice(ViaPolicy.self) { configuration.defaults.via = policy }
         if let count = readConnectionsPerHost(object) { configuration.defaults.connectionsPerHost = count }
         if let object = object.object("timeouts") {
             readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
@@ -65,6 +66,7 @@ extension ConfigurationReader {
             }
         }
         if let flag = object.bool("rewriteUpgraded") { entry.rewriteUpgraded = flag }
+        if let policy = object["via"]?.choice(ViaPolicy.self) { entry.via = policy }
         if let version = object["httpVersion"]?.choice(OriginHTTPVersion.self) { entry.httpVersion = version }
         if let element = object["resolve"], let address = element.addressAndPort(allowsFreePort: false) {
             entry.resolve = address

@@ -96,7 +96,7 @@ struct ConfigurationReader {
 
     /// Keys of `defaults` and of the entries of `hosts`, which people look for at the top.
     static let keysOfDefaults: Set<String> = [
-        "connect", "connectionsPerHost", "headers", "redirects", "responses", "rewriteUpgraded", "timeouts",
+        "connect", "connectionsPerHost", "headers", "redirects", "responses", "rewriteUpgraded", "timeouts", "via",
     ]
     /// Keys of the entries of `hosts` alone.
     static let keysOfHosts: Set<String> = ["httpVersion", "includeSubdomains", "resolve", "upgrade"]

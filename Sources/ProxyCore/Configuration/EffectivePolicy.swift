@@ -96,9 +96,10 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             configuration.defaults.upstreamProxy.map { [Row(label: "upstream proxy", text: text($0, snapshot))] } ?? []
         let names =
             configuration.resolver == .system ? [Row(label: "names", text: "looked up by the system's resolver")] : []
+        let added = configuration.defaults.via == .on ? [] : [Row(label: "Via", text: via(configuration.defaults.via))]
         return Section(
             title: "all hosts",
-            rows: proxy + names + [
+            rows: proxy + names + added + [
                 Row(label: "unpinned hosts", text: unpinned),
                 Row(label: "anchors", text: anchors(configuration.trustAnchors)),
                 Row(label: "allowed hosts", text: list(access.allowHosts.map(\.description), none: "none")),
@@ -109,6 +110,13 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 Row(label: "timeouts", text: text(configuration.defaults.timeouts)),
             ] + cache(configuration.cache) + hooks(configuration.defaults)
         )
+    }
+
+    private static func via(_ policy: ViaPolicy) -> String {
+        switch policy {
+        case .on: "added"
+        case .off: "not added, unless the request has one already"
+        }
     }
 
     private static func connect(_ policy: ConnectPolicy, _ access: AccessConfiguration) -> String {
@@ -168,6 +176,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             row("upstream proxy", entry.upstreamProxy.map { text($0, snapshot) } ?? "none")
         }
         row("httpVersion", version(entry.httpVersion))
+        if entry.via != configuration.defaults.via { row("Via", via(entry.via)) }
         if entry.timeouts != configuration.defaults.timeouts { row("timeouts", text(entry.timeouts)) }
         if let count = entry.connectionsPerHost { row("connectionsPerHost", "\(count)") }
         rows += hooks(entry)

@@ -12,6 +12,7 @@ package struct HostConfiguration: Sendable {
     /// In responses to upgraded requests, https URLs become http.
     package var rewriteUpgraded = true
     package var httpVersion = OriginHTTPVersion.http11
+    package var via = ViaPolicy.on
     /// The address that connections are really made to; TLS name and pins stay those of the host.
     package var resolve: AddressAndPort?
     package var connect = ConnectPolicy.deny
@@ -38,6 +39,13 @@ package enum OriginHTTPVersion: String, CaseIterable, Sendable {
     case http11 = "1.1"
     /// HTTP/2 is offered by ALPN; an origin without it gets HTTP/1.1.
     case http2 = "2"
+}
+
+/// Whether messages to and from a host say that they went through a proxy (RFC 9110, section 7.6.3).
+package enum ViaPolicy: String, CaseIterable, Sendable {
+    case on
+    /// Only a request that has a Via already gets this proxy's, so that a loop through other proxies is found.
+    case off
 }
 
 /// The treatment of CONNECT to a host.

@@ -262,10 +262,14 @@ final class ClientConnection: ExchangeStream {
         ClientResponse.writeHead(head, form, to: request, context: context, output: &output)
     }
 
-    override func writeInformational(_ head: borrowing ResponseHead, to request: borrowing RequestHead) {
+    override func writeInformational(
+        _ head: borrowing ResponseHead,
+        to request: borrowing RequestHead,
+        pseudonym: [UInt8]
+    ) {
         // HTTP/1.0 does not have these (rule 49).
         guard request.minorVersion >= 1 else { return }
-        ClientResponse.writeInformational(head, pseudonym: worker.pseudonym, output: &output)
+        ClientResponse.writeInformational(head, pseudonym: pseudonym, output: &output)
     }
 
     override func writeContinue() { output.append("HTTP/1.1 100 Continue\r\n\r\n") }

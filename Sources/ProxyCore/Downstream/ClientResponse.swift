@@ -5,7 +5,7 @@ import SessionCore
 
 /// Everything besides the origin's response that decides how the response is written for the client.
 struct ResponseContext {
-    /// The proxy's own name in Via.
+    /// The proxy's own name in Via; empty for a response without one.
     let pseudonym: [UInt8]
     /// The value of Date for a response without one; nil for others.
     let date: [UInt8]?
@@ -91,7 +91,9 @@ struct ClientResponse {
         } else {
             output.appendEndToEnd(response.fields, response.connection, omitting: omitted(of: response))
         }
-        output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
+        if !context.pseudonym.isEmpty {
+            output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
+        }
         if let date = context.date { output.append("Date", date) }
         if let age = context.storedAge {
             output.append("Age", decimal: age)
@@ -133,7 +135,9 @@ struct ClientResponse {
     ) {
         output.begin(status: informational.status)
         output.appendEndToEnd(informational.fields, informational.connection, omitting: .contentLength)
-        output.append("Via") { ViaField.write(of: informational, pseudonym: pseudonym, to: &$0) }
+        if !pseudonym.isEmpty {
+            output.append("Via") { ViaField.write(of: informational, pseudonym: pseudonym, to: &$0) }
+        }
         output.end()
     }
 
@@ -188,7 +192,9 @@ struct ClientResponse {
             }
             output.append(response.fields, at: index)
         }
-        output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
+        if !context.pseudonym.isEmpty {
+            output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
+        }
         output.append(hop: "Connection: Upgrade")
         output.end()
     }

@@ -120,7 +120,7 @@ final class ClientWriter: ResponseStage {
     /// must not wait for a client that does not read.
     func receiveInformational(_ head: borrowing ResponseHead) {
         guard let exchange, stream.hasRoom else { return }
-        stream.writeInformational(head, to: exchange.head)
+        stream.writeInformational(head, to: exchange.head, pseudonym: exchange.responsePseudonym)
         stream.flushLater()
     }
 

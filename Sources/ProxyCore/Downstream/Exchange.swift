@@ -283,7 +283,7 @@ final class Exchange {
             originDecides: endpoint.httpVersion == .http1
         )
         var fields = memory.takeFields()
-        OriginFields.write(from: head, via: via, keepsExpectation: expectation.isForwarded, to: &fields)
+        OriginFields.write(from: head, via: via(on: route), keepsExpectation: expectation.isForwarded, to: &fields)
         if let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
@@ -328,14 +328,20 @@ final class Exchange {
     /// Body bytes that were received from the client and not sent yet.
     var waitingBodyBytes: Int { origin.waitingBytes }
 
-    private var via: [UInt8] {
+    /// This proxy's member of Via for the request; empty where the host is to get none. A request that has a Via comes from a
+    /// proxy: it gets the member anyway, or a loop through that proxy would not be found.
+    private func via(on route: Route?) -> [UInt8] {
+        if let route, !route.addsVia, !head.fields.contains(.via) { return [] }
         if head.majorVersion == 2 { return worker.viaOfVersion2 }
         return head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
     }
 
+    /// This proxy's name in the Via of responses; empty where they get none.
+    var responsePseudonym: [UInt8] { route?.addsVia == false ? [] : worker.pseudonym }
+
     /// The fields of the client's request that are sent to an origin.
-    func clientFields(keepsExpectation: Bool = false) -> HeaderFields {
-        OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
+    func clientFields(on route: Route?, keepsExpectation: Bool = false) -> HeaderFields {
+        OriginFields.make(from: head, via: via(on: route), keepsExpectation: keepsExpectation)
     }
 
     /// Whether the client has sent bytes of the request body.
@@ -518,7 +524,7 @@ final class Exchange {
         guard let route else { return nil }
         let cache = cache
         return ResponseContext(
-            pseudonym: worker.pseudonym,
+            pseudonym: route.addsVia ? worker.pseudonym : [],
             date: response.fields.contains(.date) ? nil : worker.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
             mayPersist: body.isComplete && relay == nil && !worker.isDraining,
@@ -675,7 +681,7 @@ final class Exchange {
     private func startUpgrade(_ offer: UpgradeOffer, _ endpoint: Endpoint, _ generation: Generation) {
         let usual: UInt16 = endpoint.scheme == .https ? 443 : 80
         let name = endpoint.host.authorityText
-        var fields = clientFields()
+        var fields = clientFields(on: route)
         route?.hooks?.headers.request.apply(to: &fields)
         let request = offer.request(
             head,

@@ -33,7 +33,11 @@ class ExchangeStream {
     }
 
     /// Writes a 1xx head.
-    func writeInformational(_ head: borrowing ResponseHead, to request: borrowing RequestHead) {
+    func writeInformational(
+        _ head: borrowing ResponseHead,
+        to request: borrowing RequestHead,
+        pseudonym: [UInt8]
+    ) {
         preconditionFailure("a subclass overrides this")
     }
 

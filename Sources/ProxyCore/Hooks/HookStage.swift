@@ -275,7 +275,7 @@ final class HookStage: ResponseStage {
         }
         let hop = plan.hop
         hooks.prepare(for: hop, on: route)
-        var fields = hooks.fields(of: plan, on: route, client: exchange.clientFields())
+        var fields = hooks.fields(of: plan, on: route, client: exchange.clientFields(on: route))
         exchange.expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
         var request = SessionRequest(
             endpoint: endpoint,

@@ -6,7 +6,7 @@ enum OriginFields {
     /// framing.
     ///
     /// - Parameters:
-    ///   - via: this proxy's own member, as `ViaField.value` makes it.
+    ///   - via: this proxy's own member, as `ViaField.value` makes it; empty for none.
     ///   - keepsExpectation: whether the origin decides about the body (`Expect: 100-continue`).
     static func make(
         from head: borrowing RequestHead,
@@ -49,7 +49,7 @@ enum OriginFields {
             fields.append(.te, "trailers")
             fields.append(.connection, "TE")
         }
-        fields.append(.via, via.span)
+        if !via.isEmpty { fields.append(.via, via.span) }
     }
 
     /// Whether a Via field names this process (rule 45).

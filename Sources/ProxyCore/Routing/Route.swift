@@ -21,6 +21,8 @@ final class Route {
     let isUpgraded: Bool
     /// Whether responses are rewritten so that an upgraded client stays with the proxy.
     let rewritesUpgraded: Bool
+    /// Whether requests and responses get this proxy's Via.
+    let addsVia: Bool
     /// The origin in the log's form: `https://api.example.com`. A host in normal form holds nothing that JSON escapes.
     let logPrefix: [UInt8]
     /// Changes to requests and responses beyond forwarding; nil for most hosts.
@@ -32,6 +34,7 @@ final class Route {
         destination: Destination,
         isUpgraded: Bool,
         rewritesUpgraded: Bool,
+        addsVia: Bool = true,
         logPrefix: [UInt8],
         hooks: HostHooks? = nil,
         cache: CacheTerms? = nil
@@ -41,6 +44,7 @@ final class Route {
         self.destination = destination
         self.isUpgraded = isUpgraded
         self.rewritesUpgraded = rewritesUpgraded
+        self.addsVia = addsVia
         self.logPrefix = logPrefix
     }
 }

@@ -114,6 +114,7 @@ package struct Router: Sendable {
             destination: .origin(endpoint),
             isUpgraded: isUpgraded,
             rewritesUpgraded: settings.rewriteUpgraded,
+            addsVia: settings.via == .on,
             logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
             hooks: snapshot.policy(for: host).hooks,
             cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot)

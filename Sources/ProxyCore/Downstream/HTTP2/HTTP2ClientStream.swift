@@ -283,10 +283,14 @@ final class HTTP2ExchangeStream: ExchangeStream {
         }
     }
 
-    override func writeInformational(_ head: borrowing ResponseHead, to request: borrowing RequestHead) {
+    override func writeInformational(
+        _ head: borrowing ResponseHead,
+        to request: borrowing RequestHead,
+        pseudonym: [UInt8]
+    ) {
         guard !isClosed else { return }
         stream.session?.informational(stream) { block in
-            ClientResponse.writeInformational(head, pseudonym: worker.pseudonym, output: &block)
+            ClientResponse.writeInformational(head, pseudonym: pseudonym, output: &block)
         }
     }
 
