@@ -123,7 +123,7 @@ struct UpgradeTests {
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n",
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n",
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "220 smtp\r\n",
-            "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\n\r\n",
         ]
     )
     func badAnswer(answer: String) throws {
