@@ -5,8 +5,10 @@ import SessionCore
 
 /// Everything besides the origin's response that decides how the response is written for the client.
 struct ResponseContext {
-    /// The proxy's own name in Via; empty for a response without one.
+    /// The proxy's own name in Via.
     let pseudonym: [UInt8]
+    /// Whether the response gets a Via.
+    var addsVia = true
     /// The value of Date for a response without one; nil for others.
     let date: [UInt8]?
     /// Whether the client's connection may be used again: the request body has been received completely, and the proxy is
@@ -91,7 +93,7 @@ struct ClientResponse {
         } else {
             output.appendEndToEnd(response.fields, response.connection, omitting: omitted(of: response))
         }
-        if !context.pseudonym.isEmpty {
+        if context.addsVia {
             output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
         }
         if let date = context.date { output.append("Date", date) }
@@ -192,7 +194,7 @@ struct ClientResponse {
             }
             output.append(response.fields, at: index)
         }
-        if !context.pseudonym.isEmpty {
+        if context.addsVia {
             output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
         }
         output.append(hop: "Connection: Upgrade")

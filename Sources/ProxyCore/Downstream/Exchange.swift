@@ -524,7 +524,8 @@ final class Exchange {
         guard let route else { return nil }
         let cache = cache
         return ResponseContext(
-            pseudonym: route.addsVia ? worker.pseudonym : [],
+            pseudonym: worker.pseudonym,
+            addsVia: route.addsVia,
             date: response.fields.contains(.date) ? nil : worker.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
             mayPersist: body.isComplete && relay == nil && !worker.isDraining,

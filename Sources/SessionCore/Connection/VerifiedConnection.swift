@@ -148,7 +148,10 @@ final class VerifiedConnection: EventHandler {
     }
 
     /// Whether the server has asked for another handshake, which was not made.
-    var hasDeclinedRenegotiation: Bool { ssl.map { pinproxy_ssl_has_declined_renegotiation($0) == 1 } ?? false }
+    var hasDeclinedRenegotiation: Bool {
+        guard !isClosed, let ssl else { return false }
+        return pinproxy_ssl_has_declined_renegotiation(ssl) == 1
+    }
 
     /// Whether the peer's end can be told from a cut.
     var hasSecureEnd: Bool { ssl != nil }
