@@ -35,8 +35,6 @@ CURL *pinproxy_dial_create(const struct pinproxy_dial_target *target, const stru
     SET(CURLOPT_ERRORBUFFER, error_buffer);
     SET(CURLOPT_URL, target->url);
     SET(CURLOPT_CONNECT_ONLY, 1L);
-    SET(CURLOPT_CONNECT_TO, target->connect_to);
-    SET(CURLOPT_RESOLVE, target->resolve);
     SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
     SET(CURLOPT_OPENSOCKETDATA, dial);
     SET(CURLOPT_CLOSESOCKETFUNCTION, callbacks->close);
@@ -81,12 +79,6 @@ void *pinproxy_dial_owner(CURL *easy) { return dial_of(easy)->owner; }
 int pinproxy_dial_socket(CURL *easy) {
     curl_socket_t descriptor = CURL_SOCKET_BAD;
     return curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &descriptor) == CURLE_OK ? descriptor : -1;
-}
-
-void pinproxy_dial_times(CURL *easy, int64_t *lookup, int64_t *connection) {
-    curl_off_t value = 0;
-    *lookup = curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &value) == CURLE_OK ? value : 0;
-    *connection = curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &value) == CURLE_OK ? value : 0;
 }
 
 CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,

@@ -25,6 +25,10 @@ struct DualStackTests {
         127.0.0.2 pinned6.test
         ::1 refused.test
         127.0.0.2 refused.test
+        192.0.2.77 dead.test
+        127.0.0.2 dead.test
+        192.0.2.77 verified.test
+        127.0.0.2 verified.test
 
         """
 
@@ -44,9 +48,9 @@ struct DualStackTests {
         six=$!
         python3 -m http.server 8004 --bind 127.0.0.2 --directory four >four.log 2>&1 &
         four=$!
-        openssl s_server -accept '[::1]:8446' -cert server.pem -key server.key -quiet >tls6.log 2>&1 &
+        openssl s_server -accept '[::1]:8446' -cert server.pem -cert_chain server.pem -key server.key -quiet >tls6.log 2>&1 &
         tls6=$!
-        openssl s_server -accept 127.0.0.2:8444 -cert server.pem -key server.key -quiet >tls4.log 2>&1 &
+        openssl s_server -accept 127.0.0.2:8444 -cert server.pem -cert_chain server.pem -key server.key -quiet >tls4.log 2>&1 &
         tls4=$!
         for port in '[::1]:8446' 127.0.0.2:8444; do
             until openssl s_client -connect $port </dev/null >tls.log 2>&1; do sleep 0.1; done
@@ -64,11 +68,21 @@ struct DualStackTests {
             curl -s -o answer -w '%{http_code} ' -x http://127.0.0.1:3128 "http://$url/"
             echo "$url"
         done
+        curl -s -o answer -w '%{http_code} ' -x http://127.0.0.1:3128 http://dead.test:8004/name
+        echo "request $(head -c 200 answer)"
+        openssl s_client -proxy 127.0.0.1:3128 -connect dead.test:8444 </dev/null >tunnel.log 2>&1
+        echo "tunnel $?"
+        "$0" fetch --config config.json http://dead.test:8004/name >answer 2>fetch.log
+        echo "fetch $? $(head -c 200 answer)"
+        "$0" pins show --anchors anchors.pem dead.test:8444 >show.log 2>&1
+        echo "show $? $(tr '\\n' ' ' <show.log | tail -c 300)"
+        "$0" pins verify --config config.json verified.test:8444 >verify.log 2>&1
+        echo "verify $? $(tr '\\n' ' ' <verify.log | tail -c 300)"
         kill $six $four $tls4 $tls6 $proxy
         wait
         """
 
-    @Test("an address that refuses or swallows is passed over for one of the other family")
+    @Test("an address that refuses or swallows is passed over for another one, of the other family or the same")
     func fallback() throws {
         let folder = try TemporaryFolder()
         try folder.write(Self.hosts, as: "hosts")
@@ -76,11 +90,15 @@ struct DualStackTests {
         try folder.write("four", as: "four/name")
         var settings = ProxySettings(trusting: Stage.pki)
         settings.listeners = [["address": "127.0.0.1:3128"]]
-        settings.members["access"] = ["denyAddresses": [String]()]
+        settings.members["access"] = ["denyAddresses": [String](), "connectPorts": [8444]]
         settings.setTimeouts(["connect": "5s"])
+        settings.hosts["dead.test"] = ["connect": "tunnel"]
         let names = ["pinned4.test", "pinned6.test", "refused.test"]
         for name in names { settings.pin(name, to: .unrelated(9)) }
-        let server = try Stage.pki.server(CertificateBuilder.server(hosts: names, validity: TestPKI.validity))
+        let server = try Stage.pki.server(
+            CertificateBuilder.server(hosts: names + ["dead.test", "verified.test"], validity: TestPKI.validity)
+        )
+        settings.pin("verified.test", to: server.pin)
         _ = try server.write(to: folder, name: "server")
         _ = try settings.write(to: folder)
         let finished = try Programs.run(
@@ -100,6 +118,9 @@ struct DualStackTests {
         #expect(lines[3] == "200 silent6.test:8004 four")
         #expect(lines[4].hasPrefix("504 silent.test:8004 "))
         #expect(finished.output.contains("connect_timeout"))
+        // The same for two addresses of one family, in every way to a server.
+        let ways = ["200 request four", "tunnel 0", "fetch 0 four", "show 0", "verify 0"]
+        for way in ways { #expect(lines.contains { $0.hasPrefix(way) }, "\(way): \(finished.output)") }
 
         // A server that is refused is told by the address that has shown the key, not by one that was tried beside it.
         let log = try String(contentsOfFile: "\(folder.path)/proxy.log", encoding: .utf8)

@@ -10,15 +10,11 @@
 // live.
 bool pinproxy_curl_global_init(void);
 
-// What a dial connects to. The strings are copied, the lists are not: they live as long as the dial.
+// What a dial connects to: libcurl looks up no name. The strings are copied.
 struct pinproxy_dial_target {
-    // http://host:port/ whatever is spoken there: libcurl makes no TLS.
+    // http://address:port/ whatever is spoken there: libcurl makes no TLS. Behind a proxy it may be a name.
     const char *url;
-    // "::host:port", or null to connect to the host itself.
-    struct curl_slist *connect_to;
-    // "+host:port:address,…" for the name that is connected to, so that libcurl looks up none; null where it is an address.
-    struct curl_slist *resolve;
-    // socks5h://host:port, or null.
+    // socks5h://address:port, or null.
     const char *proxy;
     const char *proxy_user;
     const char *proxy_password;
@@ -40,9 +36,6 @@ void pinproxy_dial_destroy(CURL *easy);
 void *pinproxy_dial_owner(CURL *easy);
 // The socket of a dial that has succeeded and is still in its multi handle; -1 without one.
 int pinproxy_dial_socket(CURL *easy);
-// Microseconds from the dial's start to the addresses of the name, and to the connection; 0 for a time that did not come.
-void pinproxy_dial_times(CURL *easy, int64_t *lookup, int64_t *connection);
-
 typedef int (*pinproxy_socket_callback)(CURL *easy, curl_socket_t descriptor, int what, void *owner, void *socket);
 typedef int (*pinproxy_timer_callback)(CURLM *multi, long milliseconds, void *owner);
 // A multi handle that reports the descriptors and the timer that it waits for (curl_multi_socket_action(3)). Null without memory.

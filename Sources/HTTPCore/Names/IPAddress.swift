@@ -1,4 +1,4 @@
-import IOCore
+package import IOCore
 
 /// An IP address as a value, for the comparison of literals and for address rules.
 ///
@@ -262,6 +262,16 @@ extension IPAddress {
             if part >= 10 { bytes.append(UInt8(ascii: "0") + part / 10 % 10) }
             bytes.append(UInt8(ascii: "0") + part % 10)
             if shift > 0 { bytes.append(ASCII.dot) }
+        }
+    }
+}
+
+extension SocketAddress {
+    package init(_ address: IPAddress, port: UInt16) {
+        if let ipv4 = address.ipv4Value {
+            self.init(ipv4: ipv4, port: port)
+        } else {
+            self.init(ipv6Upper: address.high, lower: address.low, port: port)
         }
     }
 }

@@ -43,6 +43,15 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
         path = unixPath
     }
 
+    /// The same address with another port.
+    package func withPort(_ port: UInt16) -> SocketAddress {
+        switch family {
+        case .ipv4: SocketAddress(ipv4: ipv4, port: port)
+        case .ipv6: SocketAddress(ipv6Upper: upper, lower: lower, port: port, scope: scope)
+        case .unix: self
+        }
+    }
+
     package static func loopback(port: UInt16) -> SocketAddress { SocketAddress(ipv4: 0x7F00_0001, port: port) }
 
     /// The IPv4 address as a number, first octet uppermost.

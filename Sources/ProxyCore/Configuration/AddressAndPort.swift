@@ -73,8 +73,5 @@ extension AddressAndPort {
         }
     }
 
-    package var socketAddress: SocketAddress {
-        if let ipv4 = address.ipv4Value { return SocketAddress(ipv4: ipv4, port: port) }
-        return SocketAddress(ipv6Upper: address.high, lower: address.low, port: port)
-    }
+    package var socketAddress: SocketAddress { SocketAddress(address, port: port) }
 }

@@ -188,7 +188,7 @@ final class ConnectionAttempt {
 
     var stage: Stage {
         if tunnel != nil { return .tunnel }
-        return dial.map { $0.dialledAddress == nil } == true ? .lookup : .connection
+        return dial?.isLookingUp == true ? .lookup : .connection
     }
 
     /// The evaluation of the server, also of one that was refused.
@@ -196,11 +196,14 @@ final class ConnectionAttempt {
 
     /// Begins. The owner hears of the result later, never from within this call.
     func start() {
-        dial = dialler.dial(endpoint) { [unowned self] in dialDidEnd($0) }
-        guard dial == nil else { return }
-        loop.atEndOfTurn { [self] in
-            fail(ConnectionFailure(error: SessionError(.internal, "libcurl has no memory for a connection.")))
-        }
+        let dial = Dial(
+            endpoint,
+            dialler: dialler,
+            didEnd: { [unowned self] in dialDidEnd($0) },
+            isAnswered: { [unowned self] in isAddressAnswered() }
+        )
+        self.dial = dial
+        dial.start()
     }
 
     /// Gives the attempt up; the owner hears nothing more.
@@ -208,33 +211,68 @@ final class ConnectionAttempt {
         guard !isOver else { return }
         isOver = true
         owner = nil
-        if let dial { dialler.cancel(dial) }
-        dial = nil
+        endDial()
         closeSocket()
     }
 
     private var elapsed: Int64 { Int64((loop.freshNow &- startedAt) / 1000) }
 
-    private func noteDial(_ dial: Dial) {
-        if dial.lookupTime > 0 || dial.dialledAddress != nil {
-            measured.lookupEnd = dial.lookupTime
-            measured.connectStart = dial.lookupTime
-        }
-    }
-
     private func dialDidEnd(_ outcome: Dial.Outcome) {
-        guard let ended = dial else { return }
-        noteDial(ended)
-        dial = nil
+        guard let dial else { return }
+        (measured.lookupEnd, measured.connectStart) = (dial.lookupTime, dial.lookupTime)
         switch outcome {
         case .failed(let error): fail(ConnectionFailure(error: error))
         case .failedWithoutDescriptor(let error): fail(ConnectionFailure(error: error, isDescriptorMissing: true))
         case .connected(let descriptor):
+            if !dial.needsAnswer { settleAddress() }
             self.descriptor = descriptor
             peer = peerAddress(descriptor)
             if isTunnelled { return openTunnel() }
-            endpoint.scheme == .https ? startHandshake() : acceptPlaintext(at: ended.connectionTime)
+            endpoint.scheme == .https ? startHandshake() : acceptPlaintext()
         }
+    }
+
+    // MARK: One address of several
+
+    /// Whether the server, or the proxy, has sent anything since its address has connected.
+    private var hasHeard: Bool { handshake?.hasHeard ?? tunnel?.hasHeard ?? (ssl != nil) }
+
+    /// The dial is needed no more: the address has answered, or there is nothing to dial for.
+    private func endDial() {
+        guard let dial else { return }
+        self.dial = nil
+        if hasHeard { dial.settle() } else { dial.cancel() }
+    }
+
+    /// Nothing that comes now leads to another address.
+    private func settleAddress() {
+        dial?.settle()
+        dial = nil
+    }
+
+    /// Asked when there are other addresses, and this one has had its time to answer.
+    private func isAddressAnswered() -> Bool {
+        if hasHeard { return true }
+        leaveSocket()
+        return false
+    }
+
+    /// The address has ended the connection before the server has shown a certificate, or the proxy has answered.
+    ///
+    /// - Returns: whether another address is dialled instead. A server that was refused is never passed over for another one.
+    private func leaveAddress() -> Bool {
+        guard let dial, dial.leave() else { return false }
+        leaveSocket()
+        return true
+    }
+
+    private func leaveSocket() {
+        closeSocket()
+        measured = ConnectionTimes()
+        peer = nil
+        verification = nil
+        proxyInfo = nil
+        identityFailure = nil
     }
 
     // MARK: An HTTP proxy
@@ -252,6 +290,8 @@ final class ConnectionAttempt {
             didEnd: { [unowned self] in tunnelDidEnd($0) }
         )
         self.tunnel = tunnel
+        // A proxy without TLS answers when it has made its own connection, which takes its time.
+        if endpoint.proxyEndpoint != nil { dial?.awaitAnswer() }
         do {
             try tunnel.start(context)
         } catch {
@@ -272,12 +312,16 @@ final class ConnectionAttempt {
 
     private func tunnelDidEnd(_ outcome: ProxyTunnel.Outcome) {
         noteTunnel()
+        let isUnanswered = tunnel?.hasHeard == false
         tunnel = nil
         switch outcome {
         case .open(let link):
+            settleAddress()
             self.link = link
-            endpoint.scheme == .https ? startHandshake() : acceptPlaintext(at: elapsed)
+            endpoint.scheme == .https ? startHandshake() : acceptPlaintext()
         case .failed(let error):
+            if isUnanswered || error.isHandshakeCut, leaveAddress() { return }
+            settleAddress()
             measured.connectEnd = elapsed
             let info = peer.map {
                 ConnectionInfo(remoteAddress: $0, tlsVersion: nil, cipher: nil, evaluation: nil, proxy: proxyInfo)
@@ -294,8 +338,9 @@ final class ConnectionAttempt {
         )
     }
 
-    private func acceptPlaintext(at time: Int64) {
-        measured.connectEnd = max(time, measured.connectStart)
+    private func acceptPlaintext() {
+        measured.connectEnd = elapsed
+        settleAddress()
         guard let permission = endpoint.plaintextPermission, let peer else {
             return fail(
                 ConnectionFailure(error: SessionError(.connectFailed, "\(place) closed the connection at once."))
@@ -317,6 +362,7 @@ final class ConnectionAttempt {
 
     private func startHandshake() {
         measured.secureConnectionStart = elapsed
+        dial?.awaitAnswer()
         let decision = HandshakeDecision()
         do {
             let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
@@ -349,6 +395,7 @@ final class ConnectionAttempt {
         switch outcome {
         case .complete:
             self.ssl = ssl
+            settleAddress()
             conclude(ssl)
         case .failed(let fault):
             handshakeDidFail(fault)
@@ -419,6 +466,8 @@ final class ConnectionAttempt {
                 refusal: ClientCertificateRefusal(fault.alert, verification),
                 fault: fault
             ).error
+        if trust == nil, error.isHandshakeCut, leaveAddress() { return }
+        settleAddress()
         var info: ConnectionInfo?
         if let peer {
             // An accepted chain proves nothing without the server's proof of its key, which would have come next.
@@ -468,6 +517,7 @@ final class ConnectionAttempt {
         isOver = true
         var failure = failure
         failure.times = times
+        endDial()
         closeSocket()
         let owner = owner.take()
         owner?.attemptDidFail(self, failure)

@@ -117,6 +117,7 @@ final class ProxyTunnel: EventHandler {
     /// A part of the response's head.
     private var held = ByteBuffer()
     private var informationalCount = 0
+    private var hasReceived = false
     private var isOver = false
 
     private static let informationalLimit = 10
@@ -163,6 +164,9 @@ final class ProxyTunnel: EventHandler {
             throw SessionError(.internal, "The socket cannot be waited for: \(error).")
         }
     }
+
+    /// Whether the proxy has sent anything; over TLS, also whether it has ended the connection.
+    var hasHeard: Bool { hasReceived || handshakeEnd != nil || handshake?.hasHeard == true }
 
     /// Gives the tunnel up; nothing is called any more.
     ///
@@ -302,6 +306,7 @@ final class ProxyTunnel: EventHandler {
                 return transfer.count
             }
             guard moved(transfer) != nil else { return }
+            hasReceived = true
             consume(known: known, new: new)
         }
     }

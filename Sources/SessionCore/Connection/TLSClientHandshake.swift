@@ -28,6 +28,8 @@ final class TLSClientHandshake: EventHandler, @unchecked Sendable {
     private let party: UInt64
     private let decide: () -> HandshakeIdentity
     private let didEnd: (Outcome) -> Void
+    /// Whether the server has sent anything, or has ended the connection.
+    private(set) var hasHeard = false
     private var isOnThread = false
     private var isOver = false
 
@@ -66,7 +68,10 @@ final class TLSClientHandshake: EventHandler, @unchecked Sendable {
         stepDidEnd(isFirst: true)
     }
 
-    override func ready(_ readiness: Readiness) { makeStep() }
+    override func ready(_ readiness: Readiness) {
+        if readiness.contains(.readable) { hasHeard = true }
+        makeStep()
+    }
 
     private func makeStep() {
         guard !isOver, !isOnThread else { return }

@@ -1,11 +1,11 @@
-import CLibcurl
-import CShims
-import Glibc
 import HTTPCore
 import IOCore
 
-/// One connection on its way to an endpoint. First its name is looked up, then libcurl connects. Owns libcurl's
-/// easy handle until the connection stands or the dial fails; `Dialler` frees it with `destroy`.
+/// One connection on its way to an endpoint, or to the proxy in front of it. First its name is looked up, then its addresses are
+/// dialled: `AddressRace` decides, this class carries out.
+///
+/// Where there are several addresses, its owner keeps it until the one that has connected has answered, and has it dial the next
+/// one otherwise. Belongs to the loop.
 final class Dial {
     enum Outcome {
         /// A connected, non-blocking socket, which belongs to the receiver.
@@ -16,203 +16,196 @@ final class Dial {
     }
 
     let endpoint: Endpoint
-    /// Microseconds from the dial's start to the addresses of the name; 0 before.
-    private(set) var lookupTime: Int64 = 0
-    /// Microseconds from the dial's start to the connection, through a SOCKS proxy or to an HTTP proxy where there is one; 0 before.
-    private(set) var connectionTime: Int64 = 0
-    /// The address that was dialled last; nil while the name is looked up.
-    private(set) var dialledAddress: SocketAddress?
-    private(set) var easy: UnsafeMutableRawPointer?
+    /// Microseconds from the start to the addresses of the name; absent before.
+    private(set) var lookupTime = TransactionMetrics.absent
     private unowned let dialler: Dialler
-    private let errorText: UnsafeMutablePointer<CChar>
-    /// The fixed place to connect to, which libcurl reads until the handle is freed (CURLOPT_CONNECT_TO(3)).
-    private var connectTo: UnsafeMutablePointer<curl_slist>?
-    /// The addresses of the name that is connected to (CURLOPT_RESOLVE(3)), as long as the handle.
-    private var addresses: UnsafeMutablePointer<curl_slist>?
-    private var zones = AddressZones([])
-    /// The lookup that it waits for; nil once it has ended.
-    var nameWait: NameWait?
-    private var completion: ((Outcome) -> Void)?
+    private let didEnd: (Outcome) -> Void
+    private let isAnswered: () -> Bool
     private let startedAt: UInt64
-    /// Microseconds from the dial's start to that of libcurl's work.
-    private var handleOffset: Int64 = 0
-    private var refused: (address: SocketAddress, refusal: DialRefusal)?
-    private var isDescriptorMissing = false
+    /// nil until the name is looked up.
+    private var race: AddressRace?
+    private var dials: [AddressDial] = []
+    private var failures: [DialFailure] = []
+    private var nameWait: NameWait?
+    /// For the next step of a race; nil for one address.
+    private var timer: LoopTimer?
+    private var isOver = false
 
-    /// The addresses that libcurl is given: `DNSLookup` keeps as many of both families.
+    /// The addresses that are dialled: `DNSLookup` keeps as many of both families.
     private static let addressLimit = 32
+    /// A SOCKS proxy answers when it has made its own connection. RFC 8305's largest Connection Attempt Delay.
+    private static let proxyDelay = TimeSpan.seconds(2)
 
-    init(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
+    /// - Parameters:
+    ///   - didEnd: called from the loop, never from within a call of this object's methods: once, and once more after each
+    ///     `leave`; not after `cancel`.
+    ///   - isAnswered: asked about the address that has connected, some time after `awaitAnswer`. Where it has not answered, the
+    ///     owner has closed its socket by then, and the next one is dialled.
+    init(
+        _ endpoint: Endpoint,
+        dialler: Dialler,
+        didEnd: @escaping (Outcome) -> Void,
+        isAnswered: @escaping () -> Bool
+    ) {
         self.endpoint = endpoint
         self.dialler = dialler
-        self.completion = completion
+        self.didEnd = didEnd
+        self.isAnswered = isAnswered
         startedAt = dialler.loop.freshNow
-        errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
-        errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
     }
 
-    deinit {
-        errorText.deallocate()
-        curl_slist_free_all(connectTo)
-        curl_slist_free_all(addresses)
-    }
+    /// Whether the name is still being looked up.
+    var isLookingUp: Bool { race == nil }
+
+    /// Whether the address that has connected may still be passed over for another one. A SOCKS proxy has answered by then.
+    var needsAnswer: Bool { race?.isAlone == false && !isThroughSOCKS }
 
     // MARK: The name
 
-    /// What libcurl connects to: the proxy, the fixed place, or the host.
+    /// What is connected to: the proxy, the fixed place, or the host.
     private var place: (host: Host, port: UInt16) {
         endpoint.proxy.map { ($0.host, $0.port) } ?? endpoint.resolve ?? (endpoint.host, endpoint.port)
     }
 
-    /// The name that has to be looked up; nil for an address.
-    var name: String? {
+    func start() {
         let host = place.host
-        return host.kind != .name ? nil : host.authorityText
-    }
-
-    func outcome(_ failure: NameFailure) -> Outcome {
-        let error = NameError(failure: failure, name: place.host.authorityText, endpoint: endpoint).error
-        return failure.reason == .withoutDescriptor ? .failedWithoutDescriptor(error) : .failed(error)
-    }
-
-    /// Makes the handle for libcurl.
-    ///
-    /// - Parameter found: the addresses of `name`; empty without one.
-    /// - Returns: false when libcurl has no memory, or refuses an option.
-    func prepare(_ found: [SocketAddress]) -> Bool {
-        if !found.isEmpty {
-            let found = found.prefix(Self.addressLimit)
-            zones = AddressZones(found)
-            let texts = found.map { address in
-                // Without the port.
-                address.description[..<address.description.lastIndex(of: ":")!]
-            }
-            let entry = "+\(place.host.authorityText):\(place.port):\(texts.joined(separator: ","))"
-            addresses = curl_slist_append(nil, entry)
-            guard addresses != nil else { return false }
-            lookupTime = elapsed
+        if let address = host.address { return connect([SocketAddress(address, port: 0)]) }
+        let name = host.authorityText
+        if let answer = dialler.names.answer(for: name) { return didResolve(answer) }
+        nameWait = dialler.names.wait(for: name) { [self] answer in
+            // It may have been withdrawn in the same turn.
+            guard nameWait != nil else { return }
+            nameWait = nil
+            didResolve(answer)
         }
-        handleOffset = elapsed
-        easy = makeHandle()
-        return easy != nil
     }
 
-    private func makeHandle() -> UnsafeMutableRawPointer? {
-        // libcurl makes no TLS: whatever is spoken later, the URL says http.
-        let (host, port) = endpoint.hasHTTPProxy ? place : (endpoint.host, endpoint.port)
-        let url = Array("http://\(host.authorityText):\(port)/".utf8CString)
-        if let resolve = endpoint.resolve, !endpoint.hasHTTPProxy {
-            connectTo = curl_slist_append(nil, "::\(resolve.host.authorityText):\(resolve.port)")
-            guard connectTo != nil else { return nil }
+    private func didResolve(_ answer: NameAnswer) {
+        switch answer {
+        case .success(let addresses): connect(addresses)
+        case .failure(let failure):
+            let error = NameError(failure: failure, name: place.host.authorityText, endpoint: endpoint).error
+            endLater(failure.reason == .withoutDescriptor ? .failedWithoutDescriptor(error) : .failed(error))
         }
-        var callbacks = pinproxy_dial_callbacks(
-            open: { dial, address, length, family in
-                guard let dial, let address else { return -1 }
-                return Unmanaged<Dial>.fromOpaque(dial).takeUnretainedValue().open(address, length, family: family)
-            },
-            close: { dialler, descriptor in
-                Unmanaged<Dialler>.fromOpaque(dialler!).takeUnretainedValue().closeSocket(descriptor)
-                return 0
-            }
+    }
+
+    // MARK: The addresses
+
+    private func connect(_ addresses: [SocketAddress]) {
+        lookupTime = Int64((dialler.loop.freshNow &- startedAt) / 1000)
+        let port = place.port
+        race = AddressRace(
+            addresses.prefix(Self.addressLimit).map { $0.withPort(port) },
+            delay: isThroughSOCKS ? Self.proxyDelay : AddressRace.attemptDelay,
+            behind: dialler.failedAddresses,
+            at: now
         )
-        func make(_ proxy: UnsafePointer<CChar>?, _ user: UnsafePointer<CChar>?, _ password: UnsafePointer<CChar>?)
-            -> UnsafeMutableRawPointer?
-        {
-            url.withUnsafeBufferPointer { url in
-                var target = pinproxy_dial_target(
-                    url: url.baseAddress,
-                    connect_to: connectTo,
-                    resolve: addresses,
-                    proxy: proxy,
-                    proxy_user: user,
-                    proxy_password: password
-                )
-                return pinproxy_dial_create(
-                    &target,
-                    &callbacks,
-                    Unmanaged.passUnretained(self).toOpaque(),
-                    Unmanaged.passUnretained(dialler).toOpaque(),
-                    errorText
-                )
+        proceed()
+    }
+
+    private var now: UInt64 { dialler.loop.now }
+    private var isThroughSOCKS: Bool { endpoint.proxy != nil && !endpoint.hasHTTPProxy }
+
+    private func proceed() {
+        while !isOver, let step = race?.step(at: now, &dialler.failedAddresses) {
+            switch step {
+            case .dial(let address): dial(address)
+            case .giveUp(let address): giveUp(address)
+            case .judge: return judge()
+            case .wait(let end): return wait(until: end)
+            case .end: return endLater(DialFailure.outcome(of: failures))
             }
         }
-        guard let proxy = endpoint.proxy, !endpoint.hasHTTPProxy else { return make(nil, nil, nil) }
-        return ProxyStrings(proxy).lend(make)
     }
 
-    /// Frees the handle, which is out of libcurl's multi handle.
-    func destroy() {
-        guard let freed = easy else { return }
-        easy = nil
-        pinproxy_dial_destroy(freed)
+    private func dial(_ address: SocketAddress) {
+        let dial = AddressDial(address, of: self, dialler: dialler)
+        if dialler.start(dial) { return dials.append(dial) }
+        failures.append(.withoutMemory(endpoint))
+        race?.didFail(address, isItsOwn: false, at: now, &dialler.failedAddresses)
     }
 
-    /// Enforces the address rules on the address that is really dialled.
-    private func open(_ raw: UnsafeMutablePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
-        guard var address = SocketAddress(raw, length: length) else { return -1 }
-        if let zoned = zones.removeAddress(like: address) {
-            raw.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id = zoned.scope }
-            address = SocketAddress(ipv6Upper: zoned.upper, lower: zoned.lower, port: address.port, scope: zoned.scope)
+    private func giveUp(_ address: SocketAddress) {
+        guard let index = dials.firstIndex(where: { $0.address == address }) else { return }
+        dialler.cancel(dials.remove(at: index))
+    }
+
+    private func wait(until end: UInt64?) {
+        guard let end else {
+            if let timer { dialler.loop.disarm(timer) }
+            return
         }
-        if let refusal = endpoint.dialRule?(address) {
-            refused = (address, refusal)
-            return -1
+        let timer = timer ?? LoopTimer { [unowned self] in proceed() }
+        self.timer = timer
+        dialler.loop.arm(timer, at: end)
+    }
+
+    /// libcurl is done with an address.
+    func addressDidEnd(_ dial: AddressDial, _ outcome: AddressDial.Outcome) {
+        dials.removeAll { $0 === dial }
+        switch outcome {
+        case .connected(let descriptor):
+            race?.didConnect(dial.address, at: now, &dialler.failedAddresses)
+            proceed()
+            didEnd(.connected(descriptor))
+        case .failed(let failure):
+            failures.append(failure)
+            race?.didFail(dial.address, isItsOwn: failure.isItsOwn, at: now, &dialler.failedAddresses)
+            proceed()
         }
-        if dialledAddress == nil { lookupTime = elapsed }
-        dialledAddress = address
-        let descriptor = dialler.open(family: family)
-        if descriptor < 0 { isDescriptorMissing = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor) }
-        return max(descriptor, -1)
     }
 
-    private var elapsed: Int64 { Int64((dialler.loop.freshNow &- startedAt) / 1000) }
-
-    // MARK: The end
-
-    /// Reads what the handle knows, as long as it is there.
-    func outcome(_ result: CURLcode, adopting descriptor: Int32?) -> Outcome {
-        if let easy, result == CURLE_OK {
-            pinproxy_dial_times(easy, &lookupTime, &connectionTime)
-            lookupTime += handleOffset
-            connectionTime += handleOffset
+    private func endLater(_ outcome: Outcome) {
+        dialler.loop.atEndOfTurn { [self] in
+            guard !isOver else { return }
+            cancel()
+            didEnd(outcome)
         }
-        if let descriptor { return .connected(descriptor) }
-        let error = DialFailure(
-            result: result,
-            details: String(cString: errorText),
-            endpoint: endpoint,
-            refused: refused
-        ).error
-        return isDescriptorMissing && refused == nil ? .failedWithoutDescriptor(error) : .failed(error)
     }
 
-    func complete(_ outcome: Outcome) {
-        let completion = completion
-        self.completion = nil
-        completion?(outcome)
-    }
-}
+    // MARK: The answer
 
-/// A SOCKS proxy as libcurl reads it (CURLOPT_PROXY(3)).
-private struct ProxyStrings {
-    private let url: [CChar]
-    private let credentials: (user: [CChar], password: [CChar])?
-
-    init(_ proxy: SessionProxy) {
-        // With the h the proxy looks up the names.
-        url = Array("socks5h://\(proxy.host.authorityText):\(proxy.port)".utf8CString)
-        credentials = proxy.credentials.map { (Array($0.user.utf8CString), Array($0.password.utf8CString)) }
+    /// The address that has connected has to answer before long.
+    func awaitAnswer() {
+        race?.awaitAnswer()
+        proceed()
     }
 
-    /// Lends the URL, the user and the password for the length of the call.
-    func lend<Result>(
-        _ body: (UnsafePointer<CChar>?, UnsafePointer<CChar>?, UnsafePointer<CChar>?) -> Result
-    ) -> Result {
-        url.withUnsafeBufferPointer { url in
-            guard let credentials else { return body(url.baseAddress, nil, nil) }
-            return credentials.user.withUnsafeBufferPointer { user in
-                credentials.password.withUnsafeBufferPointer { body(url.baseAddress, user.baseAddress, $0.baseAddress) }
-            }
+    private func judge() {
+        if isAnswered() {
+            race?.didAnswer(&dialler.failedAddresses)
+        } else {
+            _ = leave()
         }
+    }
+
+    /// The address that has connected has answered.
+    func settle() {
+        guard !isOver else { return }
+        race?.didAnswer(&dialler.failedAddresses)
+        cancel()
+    }
+
+    /// The address that has connected has failed before it answered: the next one is dialled.
+    ///
+    /// - Returns: false when there is none.
+    func leave() -> Bool {
+        guard !isOver, let address = race?.connected else { return false }
+        race?.didFail(address, at: now, &dialler.failedAddresses)
+        guard race?.hasOthers == true else { return false }
+        proceed()
+        return true
+    }
+
+    /// Gives the dial up.
+    func cancel() {
+        guard !isOver else { return }
+        isOver = true
+        race?.giveUp(at: now, &dialler.failedAddresses)
+        if let nameWait { dialler.names.withdraw(nameWait) }
+        nameWait = nil
+        for dial in dials { dialler.cancel(dial) }
+        dials = []
+        if let timer { dialler.loop.remove(timer) }
     }
 }

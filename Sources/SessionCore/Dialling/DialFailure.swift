@@ -2,14 +2,41 @@ import CLibcurl
 import HTTPCore
 import IOCore
 
-/// The meaning of libcurl's error for a dial.
+/// The meaning of libcurl's error for the dial of an address.
 struct DialFailure {
     let result: CURLcode
     /// libcurl's own words; may be empty.
-    let details: String
+    private(set) var details: String
     let endpoint: Endpoint
     /// The address that the address rules have refused.
-    let refused: (address: SocketAddress, refusal: DialRefusal)?
+    var refused: (address: SocketAddress, refusal: DialRefusal)?
+    /// The process has no descriptor left.
+    var isDescriptorMissing = false
+
+    /// So many addresses are told of; there may be thirty.
+    private static let toldAddresses = 4
+
+    static func withoutMemory(_ endpoint: Endpoint) -> DialFailure {
+        DialFailure(result: CURLE_OUT_OF_MEMORY, details: "", endpoint: endpoint)
+    }
+
+    /// Whether it is the address that has failed, rather than this process.
+    var isItsOwn: Bool { refused == nil && !isDescriptorMissing && result != CURLE_OUT_OF_MEMORY }
+
+    /// The end of a dial all of whose addresses have failed.
+    static func outcome(of failures: [DialFailure]) -> Dial.Outcome {
+        // That one of them may not be dialled is what its owner can change.
+        if let refused = failures.first(where: { $0.refused != nil }) { return .failed(refused.error) }
+        guard var last = failures.last else { return .failed(SessionError(.internal, "There was no address to dial.")) }
+        if failures.count > 1 {
+            let untold = failures.count - toldAddresses
+            last.details =
+                failures.prefix(toldAddresses).map(\.words).joined(separator: "; ")
+                + (untold > 0 ? "; and \(untold) addresses more" : "")
+        }
+        let isDescriptorMissing = failures.contains(where: \.isDescriptorMissing)
+        return isDescriptorMissing ? .failedWithoutDescriptor(last.error) : .failed(last.error)
+    }
 
     var error: SessionError {
         if let refused {

@@ -3,16 +3,17 @@ import CShims
 import Glibc
 import IOCore
 
-/// Makes a session's connections with libcurl: TCP with happy eyeballs, and ways through SOCKS proxies. Nothing of TLS or of HTTP
+/// Makes a session's connections with libcurl, each to one address: TCP, and ways through SOCKS proxies. Nothing of TLS or of HTTP
 /// passes through libcurl, and it looks up no name.
 ///
 /// The multi handle is driven by `curl_multi_socket_action` (libcurl-multi(3)): libcurl names the descriptors and the timer
 /// that it waits for, and the loop reports them. Belongs to the loop's thread.
 final class Dialler {
     let loop: EventLoop
-    private let names: NameResolver
+    let names: NameResolver
+    var failedAddresses = FailedAddresses()
     private var multi: UnsafeMutableRawPointer?
-    private var dials: [ObjectIdentifier: Dial] = [:]
+    private var dials: [ObjectIdentifier: AddressDial] = [:]
     /// By descriptor.
     private var sockets: [DialSocket?] = []
     private var timer: LoopTimer!
@@ -49,13 +50,16 @@ final class Dialler {
 
     deinit { close() }
 
-    /// Ends all dials without calling their completions, and libcurl with them.
+    /// Ends all dials and tells nobody, and libcurl with them.
     func close() {
         guard let closing = multi else { return }
         isClosing = true
         // First, because the withdrawal of a dial could otherwise start the lookup of the next name.
         names.close()
-        for dial in dials.values { withdraw(dial) }
+        for dial in dials.values {
+            dial.dial = nil
+            withdraw(dial)
+        }
         multi = nil
         curl_multi_cleanup(closing)
         loop.remove(timer)
@@ -63,79 +67,31 @@ final class Dialler {
         sockets = []
     }
 
-    /// Dials an endpoint, or the proxy in front of it, at the end of this turn.
+    /// Has libcurl connect to an address. Its `Dial` is told of the end, from the loop and never from within this call.
     ///
-    /// - Parameters:
-    ///   - completion: called once, from the loop and never from within this call; not after `cancel`.
-    func dial(
-        _ endpoint: Endpoint,
-        completion: @escaping (Dial.Outcome) -> Void
-    ) -> Dial? {
-        guard multi != nil else { return nil }
-        let dial = Dial(endpoint, dialler: self, completion)
-        dials[ObjectIdentifier(dial)] = dial
-        guard let name = dial.name else { return connect(dial, []) ? dial : nil }
-        switch names.answer(for: name) {
-        case .success(let addresses):
-            return connect(dial, addresses) ? dial : nil
-        case .failure(let failure):
-            loop.atEndOfTurn { [self] in end(dial, dial.outcome(failure)) }
-        case nil:
-            dial.nameWait = names.wait(for: name) { [unowned self, weak dial] answer in
-                if let dial, dials[ObjectIdentifier(dial)] === dial { didResolve(dial, answer) }
-            }
-        }
-        return dial
-    }
-
-    private func didResolve(_ dial: Dial, _ answer: NameAnswer) {
-        dial.nameWait = nil
-        switch answer {
-        case .failure(let failure):
-            end(dial, dial.outcome(failure))
-        case .success(let addresses):
-            guard !connect(dial, addresses) else { return }
-            dial.complete(.failed(SessionError(.internal, "libcurl has no memory for a connection.")))
-        }
-    }
-
-    private func end(_ dial: Dial, _ outcome: Dial.Outcome) {
-        guard dials.removeValue(forKey: ObjectIdentifier(dial)) != nil else { return }
-        dial.complete(outcome)
-    }
-
-    /// Has libcurl connect to the addresses of a name, or to the address in the endpoint.
-    ///
-    /// - Returns: false when there is no memory; the dial is forgotten.
-    private func connect(_ dial: Dial, _ addresses: [SocketAddress]) -> Bool {
-        guard let multi, dial.prepare(addresses) else {
-            dials[ObjectIdentifier(dial)] = nil
-            return false
-        }
+    /// - Returns: false when there is no memory.
+    func start(_ dial: AddressDial) -> Bool {
+        guard let multi, dial.prepare() else { return false }
         depth += 1
         let result = curl_multi_add_handle(multi, dial.easy)
         depth -= 1
         guard result == CURLM_OK else {
-            dials[ObjectIdentifier(dial)] = nil
             dial.destroy()
             return false
         }
+        dials[ObjectIdentifier(dial)] = dial
         return true
     }
 
-    /// Ends a dial without calling its completion.
-    func cancel(_ dial: Dial) {
+    /// Ends the dial of an address, and tells nobody.
+    func cancel(_ dial: AddressDial) {
+        dial.dial = nil
         guard depth == 0 else { return loop.atEndOfTurn { [self] in withdraw(dial) } }
         withdraw(dial)
     }
 
-    private func withdraw(_ dial: Dial) {
+    private func withdraw(_ dial: AddressDial) {
         guard dials.removeValue(forKey: ObjectIdentifier(dial)) != nil, let multi else { return }
-        if let wait = dial.nameWait {
-            dial.nameWait = nil
-            names.withdraw(wait)
-        }
-        guard dial.easy != nil else { return }
         depth += 1
         curl_multi_remove_handle(multi, dial.easy)
         depth -= 1
@@ -156,21 +112,22 @@ final class Dialler {
     private func reap() {
         var result = CURLE_OK
         while depth == 0, let multi, let easy = pinproxy_multi_next_finished(multi, &result) {
-            finish(Unmanaged<Dial>.fromOpaque(pinproxy_dial_owner(easy)).takeUnretainedValue(), result)
+            finish(Unmanaged<AddressDial>.fromOpaque(pinproxy_dial_owner(easy)).takeUnretainedValue(), result)
         }
     }
 
-    private func finish(_ dial: Dial, _ result: CURLcode) {
+    private func finish(_ dial: AddressDial, _ result: CURLcode) {
+        guard let owner = dial.dial.take() else { return withdraw(dial) }
         let descriptor = result == CURLE_OK ? adoptSocket(of: dial) : nil
         let outcome = dial.outcome(result, adopting: descriptor)
         adopted = descriptor ?? -1
         withdraw(dial)
         adopted = -1
-        dial.complete(outcome)
+        owner.addressDidEnd(dial, outcome)
     }
 
     /// Takes the socket of a dial that has succeeded out of libcurl's events.
-    private func adoptSocket(of dial: Dial) -> Int32? {
+    private func adoptSocket(of dial: AddressDial) -> Int32? {
         guard let easy = dial.easy else { return nil }
         let descriptor = pinproxy_dial_socket(easy)
         guard let socket = socket(descriptor), socket.isOwn else { return nil }
@@ -250,9 +207,8 @@ final class Dialler {
 
 /// A descriptor that libcurl waits for, on the loop.
 ///
-/// libcurl closes the losers of several addresses, and the socket of a dial that is given up, without a call of the close
-/// callback. Their number may be that of another connection by the time that libcurl comes back to it, so that only this
-/// object's own registration is touched.
+/// libcurl closes the socket of a dial that is given up without a call of the close callback. Its number may be that of another
+/// connection by the time that libcurl comes back to it, so that only this object's own registration is touched.
 private final class DialSocket: EventHandler {
     let descriptor: Int32
     /// Opened by `Dialler.open`.

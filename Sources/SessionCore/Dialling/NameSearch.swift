@@ -33,7 +33,7 @@ struct NameSearch {
     /// as long: there are servers that say so of one family alone (RFC 4074, section 4.2).
     static let ipv6Delay = TimeSpan.milliseconds(50)
     /// The same of IPv6 addresses for those of IPv4. RFC 8305 would not wait, since its connections can begin with IPv6 and
-    /// have IPv4 as a way out later; a dial of libcurl cannot be given more addresses.
+    /// have IPv4 as a way out later; an `AddressRace` has all its addresses from the beginning.
     static let ipv4Delay = TimeSpan.seconds(1)
     /// The largest time to live of one family's addresses without a response for the other, in seconds.
     static let partialLifetime: UInt64 = 10

@@ -297,6 +297,7 @@ final class HTTP1Connection: PooledConnection {
         case .complete: endResponse(request)
         case .truncated(let reason):
             guard let endpoint = request.endpoint else { return }
+            if !hasBegunResponse, !request.isOnReusedConnection { connections.didEndUnanswered(connection) }
             let error = truncation(request, endpoint, why: writeFailure ?? why, reason: reason)
             request.exchangeDidEnd(
                 ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)

@@ -247,6 +247,13 @@ final class OriginConnections: EndOfTurnHandler {
         )
     }
 
+    /// A new connection has ended before anything came on it. Over TLS the server has sent its certificate by then; without,
+    /// the address counts as failed.
+    func didEndUnanswered(_ connection: VerifiedConnection) {
+        guard connection.trust == nil, connection.endpoint.proxy == nil else { return }
+        dialler.failedAddresses.note(connection.info.remoteAddress, at: loop.now)
+    }
+
     // MARK: End of the turn
 
     func beginLater(_ request: OriginRequest) {

@@ -37,6 +37,8 @@ public final class LoopStreamTask {
     /// The task that counts for the session and has the metrics, as for a request.
     package let task: LoopTask
     private let loop: EventLoop
+    /// The session's, which the task holds.
+    private unowned let connections: OriginConnections
     private var connection: VerifiedConnection?
     private var user: StreamConnectionUser?
     private var output = ByteBuffer()
@@ -66,6 +68,7 @@ public final class LoopStreamTask {
         self.applicationProtocols = applicationProtocols
         self.delegate = delegate
         loop = session.loop
+        connections = session.connections
         let bridge = StreamBridge()
         let request = SessionRequest(
             endpoint: endpoint,
@@ -334,14 +337,20 @@ public final class LoopStreamTask {
             case .bytes: break
             case .wouldBlock: return
             case .end:
+                noteEnd(of: connection)
                 isReadClosed = true
             case .broken(let why):
+                noteEnd(of: connection)
                 if self.connection != nil { breakOff(why) }
                 return
             }
         }
         // More than a turn's share: OpenSSL may hold the rest, which the socket does not report.
         if connection?.hasBufferedBytes == true, !isReadPaused { readLater() }
+    }
+
+    private func noteEnd(of connection: VerifiedConnection) {
+        if bytesReceived == 0, bytesSent > 0 { connections.didEndUnanswered(connection) }
     }
 
     /// As much as one delivery carries: several records, since each comes by itself.

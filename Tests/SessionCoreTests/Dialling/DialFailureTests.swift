@@ -46,4 +46,48 @@ struct DialFailureTests {
         #expect(error.code == .addressDenied)
         #expect(error.details.contains("169.254.169.254") && error.details.contains("metadata"))
     }
+
+    @Test("of several addresses each failure is told, up to four; a refusal by the rules comes before the others")
+    func several() throws {
+        func outcome(_ count: Int, changing change: (inout DialFailure) -> Void = { _ in }) throws -> Dial.Outcome {
+            let endpoint = try TestSession.endpoint(port: 1)
+            var failures = (1...count).map {
+                DialFailure(result: CURLE_COULDNT_CONNECT, details: "failure \($0)", endpoint: endpoint)
+            }
+            change(&failures[0])
+            return DialFailure.outcome(of: failures)
+        }
+        func details(_ outcome: Dial.Outcome) -> String {
+            switch outcome {
+            case .failed(let error), .failedWithoutDescriptor(let error): error.details
+            case .connected: ""
+            }
+        }
+        let prefix = "api.example.com:443 could not be reached: "
+        #expect(details(try outcome(1)) == prefix + "failure 1.")
+        #expect(details(try outcome(3)) == prefix + "failure 1; failure 2; failure 3.")
+        #expect(
+            details(try outcome(6)) == prefix + "failure 1; failure 2; failure 3; failure 4; and 2 addresses more."
+        )
+        let missing = try outcome(2) { $0.isDescriptorMissing = true }
+        guard case .failedWithoutDescriptor = missing else { throw TestFailure() }
+        let refused = try outcome(2) { $0.refused = (.loopback(port: 1), DialRefusal(rule: "loopback")) }
+        guard case .failed(let error) = refused else { throw TestFailure() }
+        #expect(error.code == .addressDenied)
+    }
+
+    private struct TestFailure: Error {}
+
+    @Test("what this process lacks, and what its rules refuse, is no failure of the address")
+    func itsOwn() throws {
+        let endpoint = try TestSession.endpoint(port: 1)
+        var failure = DialFailure(result: CURLE_COULDNT_CONNECT, details: "", endpoint: endpoint)
+        #expect(failure.isItsOwn)
+        failure.isDescriptorMissing = true
+        #expect(!failure.isItsOwn)
+        failure.isDescriptorMissing = false
+        failure.refused = (.loopback(port: 1), DialRefusal(rule: "loopback"))
+        #expect(!failure.isItsOwn)
+        #expect(!DialFailure.withoutMemory(endpoint).isItsOwn)
+    }
 }

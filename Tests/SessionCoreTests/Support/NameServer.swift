@@ -7,6 +7,8 @@ final class NameServer: Sendable {
     enum Response: Sendable {
         /// For A; AAAA has no address.
         case address(UInt32, lifetime: UInt32)
+        /// For A, in that order; AAAA has no address.
+        case addresses([UInt32], lifetime: UInt32)
         /// For A; AAAA gets no response.
         case addressAndSilence(UInt32, lifetime: UInt32)
         /// ::1 for AAAA; A gets no response.
@@ -195,6 +197,10 @@ final class NameServer: Sendable {
                     : [0xC0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16, 0xFD] + [UInt8](repeating: 0, count: 11)
                         + bytes(index)
             }
+        case .addresses(let numbers, let lifetime):
+            guard isIPv4 else { break }
+            count = numbers.count
+            record = numbers.flatMap { address($0, lifetime) }
         case .addressAndSilence(let number, let lifetime), .address(let number, let lifetime):
             guard isIPv4 else {
                 if case .addressAndSilence = response { return nil }

@@ -14,10 +14,14 @@ package final class TunnelProxy: Sendable {
 
     /// - Parameters:
     ///   - answer: the response to each CONNECT; a tunnel is made when it is a 200.
-    package init(to origin: UInt16, isSOCKS: Bool = false, answer: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n")
-        throws
-    {
-        let listening = try TestSocket.listen()
+    ///   - listening: a listening socket to take over; nil makes one.
+    package init(
+        to origin: UInt16,
+        isSOCKS: Bool = false,
+        answer: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n",
+        on listening: (descriptor: Int32, port: UInt16)? = nil
+    ) throws {
+        let listening = try listening ?? TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
         let listener = listener

@@ -62,6 +62,44 @@ package enum TestSocket {
         return (listener, datagrams, port)
     }
 
+    /// Listening sockets on one free port of 127.0.0.1, 127.0.0.2 and so on: a name with several addresses.
+    package static func listenOnSeveral(_ count: Int) throws -> (descriptors: [Int32], port: UInt16) {
+        for _ in 0..<100 {
+            let (first, port) = try listen()
+            var descriptors = [first]
+            while descriptors.count < count {
+                let next = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+                var address = loopback(port)
+                address.sin_addr.s_addr = UInt32(0x7F00_0001 + descriptors.count).bigEndian
+                guard next >= 0, withAddress(&address, { bind(next, $0, $1) }) == 0, Glibc.listen(next, 4096) == 0
+                else {
+                    if next >= 0 { close(next) }
+                    break
+                }
+                descriptors.append(next)
+            }
+            if descriptors.count == count { return (descriptors, port) }
+            for descriptor in descriptors { close(descriptor) }
+        }
+        throw Failure("find a port that is free at several addresses")
+    }
+
+    /// Has the system drop what else comes for a listening socket: its queue is full, and nobody accepts.
+    ///
+    /// - Returns: the connection that fills it.
+    package static func dropSYNs(at listener: Int32) throws -> Int32 {
+        guard Glibc.listen(listener, 0) == 0 else { throw Failure("listen") }
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let named = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(listener, $0, &length) }
+        }
+        guard named == 0 else { throw Failure("getsockname") }
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw Failure("socket") }
+        return try finish(descriptor, withAddress(&address) { Glibc.connect(descriptor, $0, $1) })
+    }
+
     /// A listening socket, and another socket on a port of the same number. A port that is free for the one may be taken for the
     /// other; then the next is tried.
     ///
