@@ -49,7 +49,7 @@ final class Generation: @unchecked Sendable {
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,
-            targetBytes: configuration.limits.targetBytes,
+            targetBytes: min(configuration.limits.targetBytes, configuration.limits.headBytes),
             fieldCount: configuration.limits.headFields,
             strictHost: configuration.limits.strictHost
         )
