@@ -34,8 +34,12 @@ struct CachePoisoningTests {
             let answer = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
             #expect(answer.status >= 400 || answer.text == good, "\(line) \(host): \(answer)")
         }
-        for line in ["http://\(Stage.host)/p#x", "http://user@\(Stage.host)/p", "http://\(Stage.host)\\@evil/p"] {
-            #expect(try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n").status == 400)
+        for (line, status) in [
+            ("http://\(Stage.host)/p#x", 200), ("http://user@\(Stage.host)/p", 200),
+            ("http://\(Stage.host)\\@evil/p", 400),
+        ] {
+            let answer = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n")
+            #expect(answer.status == status && (status == 400 || answer.text == good), "\(line): \(answer)")
         }
         #expect(try cache.get("/p").text == good)
         #expect(cache.requests.allSatisfy { $0["Host"] == Stage.host && $0.target == "/p" })
