@@ -24,6 +24,9 @@ RESPONSES = {
     "no-cache": "".join(f'Cache-Control: no-cache="x-{place}"\r\n' for place in range(450)) + FIELDS[:900],
     "vary": "Cache-Control: max-age=60\r\n" + "".join(f"Vary: {','.join(TWO[:100])}\r\n" for _ in range(400)),
     "trailer": "Trailer: " + ",".join(FOUR) + "\r\n" + FIELDS,
+    # Lines that continue a field, or that are left out because no name is so.
+    "folded": "X: a\r\n" + " y\r\n" * 60_000,
+    "omitted": "@:\r\n" * 60_000,
     "cookies": "".join(f"Set-Cookie: {name}={'v' * 400}; Domain=.a.test; Secure\r\n" for name in TWO),
 }
 
@@ -73,6 +76,26 @@ class ByClient(Peer):
         stage.at_once(2, ask)
 
 
+class ByTarget(Peer):
+    name = "target-client"
+    title = "7: targets of 64 KB with user information and UTF-8"
+    is_short = True
+
+    def settings(self, stage: Stage) -> dict:
+        return {"limits": {"targetBytes": "64KB", "headBytes": "1MB"}}
+
+    def attack(self, stage: Stage) -> None:
+        targets = [f"http://{'u' * 60_000}@bench.test/1k", f"http://bench.test/{'ü' * 32_000}",
+                   f"http://bench.test/1k#{'ü' * 32_000}"]
+
+        def ask() -> None:
+            for _ in range(2 if stage.is_short else 20):
+                for target in targets:
+                    if stage.goes_on:
+                        stage.ask(target)
+        stage.at_once(4, ask)
+
+
 PEERS = [
     ByOrigin("tokens", "7: Connection of 115,000 tokens beside 400 fields, from an origin", True),
     ByOrigin("distinct", "7: Connection of 38,000 distinct tokens", True),
@@ -81,5 +104,8 @@ PEERS = [
     ByOrigin("vary", "7: 400 lines of Vary with a hundred names each", False),
     ByOrigin("trailer", "7: Trailer of 38,000 names", False),
     ByOrigin("cookies", "7: 400 lines of Set-Cookie, rewritten", False),
+    ByOrigin("folded", "7: a field of 60,000 lines", True),
+    ByOrigin("omitted", "7: 60,000 lines that are left out", True),
     ByClient(),
+    ByTarget(),
 ]

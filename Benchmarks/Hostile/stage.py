@@ -145,7 +145,7 @@ class Stage:
         """One GET; the response as far as it came."""
         connection = self.connect(listener)
         connection.settimeout(seconds)
-        host = url.split("/")[2]
+        host = url.split("/")[2].split("@")[-1]
         connection.sendall(f"GET {url} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}\r\n".encode())
         received = b""
         try:

@@ -54,7 +54,8 @@ final class HTTP2Callbacks: @unchecked Sendable {
         nghttp2_session_callbacks_set_error_callback2(callbacks) { _, code, words, count, user in
             guard code == NGHTTP2_ERR_HTTP_HEADER.rawValue, let words else { return 0 }
             words.withMemoryRebound(to: UInt8.self, capacity: count) { start in
-                HTTP2Callbacks.didRefuseField(HTTP2Callbacks.session(user), HTTP2Callbacks.span(start, count))
+                // A longer name is not shown.
+                HTTP2Callbacks.didRefuseField(HTTP2Callbacks.session(user), HTTP2Callbacks.span(start, min(count, 512)))
             }
             return 0
         }

@@ -255,6 +255,7 @@ struct InterceptionTests {
     func wrongName() throws {
         let stage = try stage(script: Self.answering)
         #expect(try said(stage, "GET / HTTP/1.1\r\n\r\n", name: "other.example.com").contains("unrecognized name"))
+        #expect(try handshakeProblem(of: stage).contains("names another server (SNI)"))
     }
 
     // MARK: - Clients that do not get as far as a request
@@ -283,6 +284,38 @@ struct InterceptionTests {
         #expect(finished.exitCode == 60)
         let details = try handshakeProblem(of: stage)
         #expect(details.contains("alert unknown_ca") && details.contains("pinproxy ca show"), "\(details)")
+    }
+
+    @Test("a client that resets the connection right behind its alert: the log has the alert")
+    func alertAndReset() throws {
+        let stage = try stage(script: Self.answering)
+        let script = """
+            import socket, ssl, struct
+            for _ in range(20):
+                s = socket.create_connection(("127.0.0.1", \(stage.proxy.port)), timeout=30)
+                s.sendall(b"CONNECT \(Stage.host):443 HTTP/1.1\\r\\nHost: \(Stage.host):443\\r\\n\\r\\n")
+                head = b""
+                while not head.endswith(b"\\r\\n\\r\\n"): head += s.recv(1)
+                incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+                tls = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="\(Stage.host)")
+                while True:
+                    try:
+                        tls.do_handshake()
+                    except ssl.SSLWantReadError:
+                        s.sendall(outgoing.read())
+                        incoming.write(s.recv(65536))
+                    except ssl.SSLCertVerificationError:
+                        break
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                s.sendall(outgoing.read())
+                s.close()
+            """
+        let finished = try Programs.run("python3", ["-c", script])
+        try #require(finished.exitCode == 0, "\(finished.errors)")
+        for line in try stage.proxy.waitForTaskLines(20) {
+            let details = line.string("errorDetails") ?? ""
+            #expect(details.contains("alert unknown_ca"), "\(line.text)")
+        }
     }
 
     @Test(

@@ -5,7 +5,7 @@ import IOCore
 /// The status line begins a head, the empty line completes it; after an interim response the next head follows. After
 /// a fault it stays failed until `reset`.
 ///
-/// What is merely unusual is read: lines that all end with LF alone, and what `IrregularFieldLine` knows. What two readers
+/// Unusual heads are read: lines that all end with LF alone, and what `IrregularFieldLine` knows. What two readers
 /// could take for two things is refused (docs/http.md has the list of both).
 package struct ResponseHeadParser: Sendable {
     package enum Outcome: Hashable, Sendable {
@@ -26,6 +26,8 @@ package struct ResponseHeadParser: Sendable {
     private var endsLinesWithLineFeed = false
     /// The number of fields when a line was last left out, which a continuation would belong to; -1 for none.
     private var fieldsBeforeOmission = -1
+    /// The number of lines that are no field of their own. They count against the limit of fields as well: each is work.
+    private var linesWithoutField = 0
 
     package init(limits: HeadLimits = HeadLimits()) {
         self.limits = limits
@@ -88,6 +90,7 @@ package struct ResponseHeadParser: Sendable {
             if let fault = Self.parseStatusLine(line.extracting(0..<end), into: &head) { return .failed(fault) }
             endsLinesWithLineFeed = !hasCarriageReturn
             fieldsBeforeOmission = -1
+            linesWithoutField = 0
             head.endsConnection = endsLinesWithLineFeed
             return .needMore
         }
@@ -96,7 +99,7 @@ package struct ResponseHeadParser: Sendable {
             if let fault = head.conclude(answering: method) { return .failed(fault) }
             return .complete
         }
-        if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }
+        if head.fields.count + linesWithoutField >= limits.fieldCount { return .failed(.tooManyFields) }
         guard hasCarriageReturn else {
             var regular: [UInt8] = []
             regular.append(line.extracting(0..<end))
@@ -126,6 +129,7 @@ package struct ResponseHeadParser: Sendable {
         case .field(let regular):
             return parseField(regular.span, into: &head)
         case .continuation(let range):
+            linesWithoutField += 1
             // It goes where its line went.
             guard head.fields.count != fieldsBeforeOmission else { return .needMore }
             let last = head.fields.count - 1
@@ -135,6 +139,7 @@ package struct ResponseHeadParser: Sendable {
             head.fields.continueLastField(with: line.extracting(range))
             return .needMore
         case .nothing:
+            linesWithoutField += 1
             fieldsBeforeOmission = head.fields.count
             return .needMore
         case .refused(let fault):

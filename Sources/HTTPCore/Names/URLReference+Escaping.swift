@@ -13,7 +13,9 @@ extension URLReference {
             let byte = text[index]
             if byte == ASCII.space || byte >= 0x80 {
                 hasEscaped = true
-                escaped += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
+                escaped.append(ASCII.percent)
+                escaped.append(digit(byte >> 4))
+                escaped.append(digit(byte & 15))
             } else {
                 escaped.append(byte)
             }

@@ -176,7 +176,7 @@ struct ConfigurationReader {
         var limits = configuration.limits
         if let bytes = object["headBytes"]?.size(in: (4 << 10)...(1 << 20)) { limits.headBytes = bytes }
         if let count = object.int("headFields", in: 10...1000) { limits.headFields = count }
-        if let bytes = object["targetBytes"]?.size(in: (1 << 10)...(1 << 20)) { limits.targetBytes = bytes }
+        if let bytes = object["targetBytes"]?.size(in: (1 << 10)...(64 << 10)) { limits.targetBytes = bytes }
         if let isStrict = object.bool("strictHost") { limits.strictHost = isStrict }
         if let bytes = object["responseHeadBytes"]?.size(in: (4 << 10)...(16 << 20)) {
             limits.responseHeadBytes = bytes

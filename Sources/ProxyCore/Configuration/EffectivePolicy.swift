@@ -128,8 +128,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 ? "denied: access.connectPorts is empty" : "tunnelled to unpinned hosts, ports \(ports)"
         case .intercept:
             let ports = access.connectPorts.map(String.init).joined(separator: ", ")
-            return ports.isEmpty
-                ? "denied: access.connectPorts is empty" : "intercepted with the local CA, ports \(ports)"
+            let plain = "port 80: plain http requests"
+            return ports.isEmpty ? plain : "intercepted with the local CA, ports \(ports); \(plain)"
         }
     }
 

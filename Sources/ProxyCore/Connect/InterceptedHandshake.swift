@@ -15,7 +15,7 @@ enum InterceptedHandshake {
     }
 
     private static let trust =
-        "Let it trust pinproxy's local CA (pinproxy ca show says how), or let the host's \"connect\" be \"deny\" or \"tunnel\" if it pins certificates itself."
+        "Let it trust pinproxy's local CA (pinproxy ca show says how), or do not intercept the host if the client pins certificates itself."
 
     private static func details(_ fault: TLSClientFault, _ host: Host) -> String {
         switch fault {
@@ -28,7 +28,7 @@ enum InterceptedHandshake {
         case .plainHTTP:
             "The client sends plain HTTP where TLS for \(host) is expected. Ask for http:// URLs without CONNECT, or with a CONNECT to port 80."
         case .notTLS:
-            "What the client sends for \(host) is no TLS. Only HTTPS can be intercepted; \"connect\": \"tunnel\" lets other TLS through."
+            "What the client sends for \(host) is no TLS. Only HTTPS can be intercepted, and a CONNECT to port 80 is for plain HTTP."
         case .applicationProtocol:
             "The client offers no application protocol (ALPN) for \(host) that is h2 or http/1.1."
         case .serverName:

@@ -270,7 +270,7 @@ final class ClientTransport: EventHandler {
         return outcome
     }
 
-    /// What has ended the handshake.
+    /// The fault that has ended the handshake.
     var handshakeFault: TLSClientFault { TLSClientFault(tls?.fault) }
 
     private func logFault(_ fault: OpenSSLError?) {
@@ -325,11 +325,10 @@ final class ClientTransport: EventHandler {
     // MARK: Events
 
     override func ready(_ readiness: Readiness) {
-        if readiness.contains(.failed) || readiness.contains(.hungUp) && !endsByHalves {
-            cancel()
-            return
-        }
-        if readiness.contains(.peerClosed) || readiness.contains(.hungUp) { peerHasEnded = true }
+        let isOver = readiness.contains(.failed) || readiness.contains(.hungUp) && !endsByHalves
+        // A client that refuses the certificate sends an alert and resets the connection: the alert is still to be read.
+        if isOver, !mayHoldAlert { return cancel() }
+        if isOver || readiness.contains(.peerClosed) || readiness.contains(.hungUp) { peerHasEnded = true }
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
             // The end of the step writes.
@@ -337,7 +336,7 @@ final class ClientTransport: EventHandler {
             if !isWriteBlocked { notifyRoom() }
         }
         if step != nil, !mayFinishHandshake { return cancel() }
-        if readiness.contains(.readable) || readiness.contains(.peerClosed) {
+        if isOver || readiness.contains(.readable) || readiness.contains(.peerClosed) {
             isReadable = true
             tls?.noteReadable(peerHasEnded: peerHasEnded)
             // Input that arrives makes no turn of its own for a connection that has had its part.
@@ -368,6 +367,11 @@ final class ClientTransport: EventHandler {
         case .http2(let connection): connection.flush()
         case .relay(let relay): relay.flush()
         }
+    }
+
+    /// Whether there may be the client's reason to end a handshake.
+    private var mayHoldAlert: Bool {
+        if case .handshake = user { hasMadeStep } else { false }
     }
 
     /// Whether both sides have closed their sending sides, so that bytes may still be read.

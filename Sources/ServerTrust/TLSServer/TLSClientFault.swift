@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// What is wrong with a client's side of a handshake.
+/// The fault of a client's side of a handshake.
 package enum TLSClientFault: Hashable, Sendable {
     /// The client has ended the handshake with this alert.
     case alert(TLSAlert)
@@ -23,6 +23,11 @@ package enum TLSClientFault: Hashable, Sendable {
     package init(_ error: OpenSSLError?) {
         guard let error, let first = error.entries.first else {
             self = .ended
+            return
+        }
+        // ERR_GET_LIB: other libraries have the same numbers for other reasons.
+        guard first.code >> 23 & 0xFF == UInt(ERR_LIB_SSL) else {
+            self = .other(error.description)
             return
         }
         self =

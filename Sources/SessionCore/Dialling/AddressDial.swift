@@ -14,7 +14,7 @@ final class AddressDial {
     }
 
     let address: SocketAddress
-    /// Who is told of the end; nil when nobody is any more.
+    /// The owner, which is told of the end; nil when it does not wait any more.
     var dial: Dial?
     private(set) var easy: UnsafeMutableRawPointer?
     private let endpoint: Endpoint
@@ -97,7 +97,7 @@ final class AddressDial {
         return max(descriptor, -1)
     }
 
-    /// What has become of it, as long as the handle is there.
+    /// The result of the dial, as long as the handle is there.
     func outcome(_ result: CURLcode, adopting descriptor: Int32?) -> Outcome {
         if let descriptor { return .connected(descriptor) }
         return .failed(

@@ -94,7 +94,7 @@ struct AddressRace {
     /// Whether another address is left behind the one that has connected.
     var hasOthers: Bool { !waiting.isEmpty || !running.isEmpty }
 
-    /// What is to be done now. To be called until it says `wait` or `end`, and for `judge` after `didAnswer` or `didFail`.
+    /// The next thing to do. To be called until it says `wait` or `end`, and for `judge` after `didAnswer` or `didFail`.
     mutating func step(at now: UInt64, _ failed: inout FailedAddresses) -> Step {
         if let connected {
             if let other = running.popLast() { return giveUp(other) }

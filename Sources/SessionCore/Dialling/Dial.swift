@@ -62,7 +62,7 @@ final class Dial {
 
     // MARK: The name
 
-    /// What is connected to: the proxy, the fixed place, or the host.
+    /// The place to connect to: the proxy, the fixed place, or the host.
     private var place: (host: Host, port: UInt16) {
         endpoint.proxy.map { ($0.host, $0.port) } ?? endpoint.resolve ?? (endpoint.host, endpoint.port)
     }

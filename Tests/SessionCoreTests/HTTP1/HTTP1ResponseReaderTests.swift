@@ -239,6 +239,9 @@ struct HTTP1ResponseReaderTests {
             ("HTTP/1.1 200 \(long)", "limits.responseHeadBytes"),
             ("HTTP/1.1 200 OK\r\n" + String(repeating: "X: y\r\n", count: 11), "limits.responseHeadFields"),
             ("HTTP/1.1 103 x\r\n\r\nHTTP/1.1 200 OK\r\nX: \(long)\r\n\r\n", "limits.responseHeadBytes"),
+            // Lines that are left out, or continue one.
+            ("HTTP/1.1 200 OK\r\n" + String(repeating: "@: y\r\n", count: 11), "limits.responseHeadFields"),
+            ("HTTP/1.1 200 OK\r\nX: y\r\n" + String(repeating: " y\r\n", count: 10), "limits.responseHeadFields"),
         ] {
             #expect(read(text).failure?.contains(name) == true)
             #expect(read(text, cuts: Array(1..<text.utf8.count)).failure?.contains(name) == true)
