@@ -76,9 +76,20 @@ int64_t pinproxy_realtime(void) {
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+static int set_flag(int descriptor, int level, int option) {
+    int on = 1;
+    return setsockopt(descriptor, level, option, &on, sizeof on) < 0 ? -errno : 0;
+}
+
 int pinproxy_stream_socket(int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return descriptor < 0 ? -errno : descriptor;
+}
+
+void pinproxy_keep_alive(int descriptor, int idle, int interval) {
+    set_flag(descriptor, SOL_SOCKET, SO_KEEPALIVE);
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
 }
 
 int pinproxy_datagram_socket(int family) {
@@ -95,11 +106,6 @@ int pinproxy_accept(int listener, struct sockaddr_storage *address, socklen_t *l
         if (errno != EINTR && errno != ECONNABORTED)
             return -errno;
     }
-}
-
-static int set_flag(int descriptor, int level, int option) {
-    int on = 1;
-    return setsockopt(descriptor, level, option, &on, sizeof on) < 0 ? -errno : 0;
 }
 
 int pinproxy_set_no_delay(int descriptor) { return set_flag(descriptor, IPPROTO_TCP, TCP_NODELAY); }

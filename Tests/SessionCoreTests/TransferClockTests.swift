@@ -15,6 +15,7 @@ struct TransferClockTests {
     }
 
     private func expiry(_ clock: TransferClock, at now: UInt64) -> TransferClock.Expiry? {
+        var clock = clock
         if case .expired(let expiry) = clock.judge(at: now) { return expiry }
         return nil
     }
@@ -99,6 +100,35 @@ struct TransferClockTests {
             #expect(clock.deadline == 42 * second)
             #expect(expiry(clock, at: 42 * second - 1) == nil)
             #expect(expiry(clock, at: 42 * second)?.phase == .waiting)
+        }
+    }
+
+    @Test("the wait for the head asks for a look at the connection every five seconds, or four times in its limit")
+    func looks() {
+        let second = Self.second
+        for (limit, interval) in [(60, 5 * second), (2, second / 2), (0, second / 10)] {
+            var timeouts = timeouts()
+            timeouts.firstByte = .seconds(limit)
+            timeouts.connect = .seconds(60)
+            var clock = TransferClock(timeouts, taskStart: 0, now: 0)
+            #expect(clock.nextJudgement == interval && clock.lookInterval == interval)
+            guard case .wait(let next) = clock.judge(at: interval) else {
+                Issue.record("no look before the request is out")
+                continue
+            }
+            #expect(next == 2 * interval)
+            guard limit > 0 else { continue }
+            clock.enter(.waiting, at: interval)
+            guard case .look = clock.judge(at: 2 * interval) else {
+                Issue.record("a look")
+                continue
+            }
+            #expect(clock.nextJudgement == 3 * interval)
+            clock.enter(.receiving, at: 2 * interval)
+            clock.active(at: 3 * interval)
+            _ = clock.judge(at: 3 * interval)
+            // A body that comes needs no looks.
+            #expect(clock.nextJudgement == clock.deadline)
         }
     }
 

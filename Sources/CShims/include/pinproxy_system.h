@@ -41,6 +41,9 @@ int64_t pinproxy_realtime(void);
 
 // A stream socket of that family, non-blocking and closed on exec. Returns the descriptor or -errno.
 int pinproxy_stream_socket(int family);
+// Has the system ask the peer for a sign of life (tcp(7)) when nothing has come for `idle` seconds, then every `interval` seconds. A
+// peer that gives none has its connection ended.
+void pinproxy_keep_alive(int descriptor, int idle, int interval);
 // A datagram socket of that family, closed on exec. Returns the descriptor or -errno.
 int pinproxy_datagram_socket(int family);
 // Accepts one connection, non-blocking and closed on exec, the peer's address in `address`.

@@ -153,6 +153,16 @@ final class VerifiedConnection: EventHandler {
         return pinproxy_ssl_has_declined_renegotiation(ssl) == 1
     }
 
+    /// Whether the system has sent bytes again and again without any acknowledgement (TCP_INFO, tcp(7)): the way to the peer is
+    /// cut, or its machine stands still. A peer that merely takes nothing acknowledges.
+    var isUnacknowledged: Bool {
+        guard !isClosed else { return false }
+        var info = tcp_info()
+        var length = socklen_t(MemoryLayout<tcp_info>.size)
+        guard getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &info, &length) == 0 else { return false }
+        return info.tcpi_unacked > 0 && info.tcpi_retransmits >= 2
+    }
+
     /// Whether the peer's end can be told from a cut.
     var hasSecureEnd: Bool { ssl != nil }
 

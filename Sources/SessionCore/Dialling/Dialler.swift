@@ -191,6 +191,9 @@ final class Dialler {
             Glibc.close(descriptor)
             return -EMFILE
         }
+        // A router on the way forgets a quiet connection after minutes, and says nothing. TCP_USER_TIMEOUT would find it sooner, but
+        // it ends connections whose peer takes nothing for a while as well.
+        pinproxy_keep_alive(descriptor, 30, 5)
         _ = remember(DialSocket(descriptor: descriptor, isOwn: true, dialler: self))
         return descriptor
     }

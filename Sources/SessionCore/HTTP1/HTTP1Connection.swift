@@ -22,9 +22,11 @@ final class HTTP1Connection: PooledConnection {
     /// Bytes that have come and were not read yet: a part of a head, or what the task does not take now.
     private var held = ByteBuffer()
     /// Bytes of the response have come.
-    private var hasBegunResponse = false
+    private(set) var hasBegunResponse = false
     /// It has been idle: what has come since is for no request.
-    private(set) var hasRested = false
+    var hasRested: Bool { restedAt != nil }
+    /// When it became idle last, in nanoseconds of the loop's clock.
+    private(set) var restedAt: UInt64?
     /// Bytes came behind the end of the response.
     private var hasExcess = false
     /// Why nothing can be written any more. What the origin sent before is still read.
@@ -357,7 +359,7 @@ final class HTTP1Connection: PooledConnection {
 
     /// Waits for the origin to close the connection, or to send bytes for which there is no request.
     override func rest() {
-        hasRested = true
+        restedAt = loop.now
         connection.want(reading: true, writing: false)
     }
 

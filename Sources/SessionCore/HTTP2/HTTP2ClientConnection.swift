@@ -24,6 +24,10 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private(set) var violation: String?
     /// When something of a response came last, in nanoseconds of the loop's clock.
     private(set) var lastProgress: UInt64 = 0
+    /// When bytes came last.
+    private var lastBytes: UInt64
+    /// When the server was asked for a sign of life (PING) last; 0 before.
+    private var askedAt: UInt64 = 0
 
     private let connections: OriginConnections
     private let loop: EventLoop
@@ -70,6 +74,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         self.session = session
         self.connections = connections
         loop = connections.loop
+        lastBytes = loop.now
         // Servers reset streams of which they need no more, and send small pieces and pings, as they like.
         burden = FrameRateLimiter(burst: 4000, rate: 1000, now: loop.now)
         decoding = .decoding(headBytes: connections.headLimits.headBytes, now: loop.now)
@@ -140,6 +145,23 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     /// Something of a response has come.
     func didProgress() { lastProgress = loop.now }
+
+    /// A request waits: whether the server has given no sign of life for too long. Asks it for one (PING) when nothing has come for
+    /// a while; a machine that acknowledges nothing is not waited for.
+    ///
+    /// - Parameter interval: of such questions, in nanoseconds. A server that works on something else has two of them for its sign.
+    func isSilent(_ interval: UInt64) -> Bool {
+        if connection.isUnacknowledged { return true }
+        if askedAt > lastBytes { return loop.now &- askedAt >= 2 * interval }
+        if loop.now &- lastBytes >= interval {
+            askedAt = loop.now
+            session.ping()
+        }
+        return false
+    }
+
+    /// Whether nothing has come since then.
+    func hasBeenSilent(since then: UInt64) -> Bool { lastBytes < then }
 
     /// Counts what a stream holds.
     func heldDidChange(by delta: Int) { connections.held?.change(by: delta) }
@@ -262,6 +284,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             left -= max(buffer.count, 1)
             var isWell = true
             if !buffer.isEmpty {
+                lastBytes = loop.now
                 isReceiving = true
                 isWell = session.receive(buffer.bytes)
                 isReceiving = false

@@ -13,7 +13,7 @@ final class HTTP2OriginStream: HTTP2Stream {
     private var trailers: TrailerSection
     private var hasHead = false
     /// A head has come, be it an informational one: the server has acted on the request.
-    private var hasBegunResponse = false
+    private(set) var hasBegunResponse = false
     private var isWhole = false
     /// The field that has ended the stream, and the rule.
     private var malformation: String?

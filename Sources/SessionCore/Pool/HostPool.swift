@@ -75,6 +75,8 @@ package struct HostPool<Request: PoolRequest> {
     package init(limit: Int) { self.limit = limit }
 
     package var idleCount: Int { idle.count }
+    /// The idle connections, and the shared ones that take requests.
+    package var available: (idle: [Connection], shared: [SharedConnection]) { (idle, shared) }
     /// The requests that wait; of each queue, the longest first.
     package var waiters: [Request] { queue.elements + sharers.elements }
     /// Whether requests wait.

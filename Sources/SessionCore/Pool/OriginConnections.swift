@@ -331,6 +331,14 @@ final class OriginConnections: EndOfTurnHandler {
         connection.discard()
     }
 
+    /// A kept connection to the host has turned out to be dead, or may be: those on which nothing has come since then are as old,
+    /// and nobody waits for them, too.
+    func letGoOfKept(_ entry: HostEntry, silentSince then: UInt64) {
+        let (idle, shared) = entry.pool.available
+        for connection in idle where connection.idleSince.map({ $0 < then }) ?? false { discard(connection) }
+        for connection in shared where connection.hasBeenSilent(since: then) { connection.retire() }
+    }
+
     private func discardOldest() -> Bool {
         guard let oldest = idle.oldest else { return false }
         discard(oldest)

@@ -81,7 +81,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var hasFailedOverHTTP1 = false
     /// A server has refused the request without processing it.
     private var wasRefused = false
-    /// When the exchange over HTTP/2 began, in nanoseconds of the loop's clock.
+    /// When the exchange began, in nanoseconds of the loop's clock.
     private var beganAt: UInt64 = 0
     /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
     /// the loop's clock.
@@ -347,6 +347,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         isReused = connection.connection.isUsed
         info = connection.connection.info
         guard !connection.hasRested || connection.isSilent else { return connectAnew() }
+        beganAt = loop.now
         phase = .exchanging(connection)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
@@ -734,14 +735,17 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The timer is armed for the shortest wait, and looks, when it fires, how much time is left: entering a phase costs two
     /// stores.
     private func armTimer() {
-        let deadline = clock.deadline
-        if !timer.isArmed || timer.deadline > deadline { loop.arm(timer, at: deadline) }
+        let next = clock.nextJudgement
+        if !timer.isArmed || timer.deadline > next { loop.arm(timer, at: next) }
     }
 
     private func timerDidFire() {
         guard let task else { return }
         switch clock.judge(at: loop.now) {
-        case .wait(let deadline): loop.arm(timer, at: deadline)
+        case .wait(let next): loop.arm(timer, at: next)
+        case .look:
+            lookAtConnection(task)
+            if self.task != nil { armTimer() }
         case .expired(let expiry):
             var stage = ConnectionAttempt.Stage.connection
             switch phase {
@@ -754,8 +758,55 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
                 return task.finish(HandshakeFailure.declinedRenegotiation(by: task.request.endpoint))
             default: break
             }
-            task.finish(expiry.error(task.request.endpoint, at: stage))
+            let error = expiry.error(task.request.endpoint, at: stage)
+            if case .waiting = expiry.phase, !expiry.isTotal, didLoseSilentConnection(task, error) { return }
+            task.finish(error)
         }
+    }
+
+    // MARK: Connections that are silently dead
+
+    /// A kept connection is doubted if it had carried nothing for so long before the request: one that has just brought a response
+    /// belongs to a server that is slow.
+    private static let restBeforeDoubt = TimeSpan.seconds(1).nanoseconds
+
+    /// Nothing has come for a while. On a kept connection whose server is provably not there the request waits no longer, if it may
+    /// be sent again.
+    private func lookAtConnection(_ task: LoopTask) {
+        guard isReused, let entry else { return }
+        let hasBegunResponse: Bool
+        switch phase {
+        case .exchanging(let connection):
+            guard connection.connection.isUnacknowledged else { return }
+            hasBegunResponse = connection.hasBegunResponse
+        case .sharing(let stream):
+            guard stream.connection.isSilent(clock.lookInterval) else { return }
+            hasBegunResponse = stream.hasBegunResponse
+            stream.connection.retire()
+        default: return
+        }
+        connections.letGoOfKept(entry, silentSince: beganAt)
+        let place = task.request.endpoint.host
+        let error = SessionError(.responseTimeout, "\(place) acknowledges nothing on the kept connection.")
+        let ending = ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)
+        if mayBeSentAgain(task, ending) { exchangeDidEnd(ending) }
+    }
+
+    /// The final head has not come in time. Where the connection may be the reason, its idle siblings go.
+    ///
+    /// - Returns: whether the request is sent again, on another connection.
+    private func didLoseSilentConnection(_ task: LoopTask, _ error: SessionError) -> Bool {
+        guard isReused, let entry, case .exchanging(let connection) = phase else { return false }
+        connections.letGoOfKept(entry, silentSince: beganAt)
+        let ending = ExchangeEnding(
+            cause: .connectionLost,
+            hasBegunResponse: connection.hasBegunResponse,
+            error: error
+        )
+        let rest = connection.restedAt.map { beganAt &- $0 } ?? 0
+        guard rest >= Self.restBeforeDoubt, mayBeSentAgain(task, ending) else { return false }
+        exchangeDidEnd(ending)
+        return true
     }
 
     // MARK: Metrics

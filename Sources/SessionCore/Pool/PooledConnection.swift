@@ -7,7 +7,7 @@ class PooledConnection: ConnectionUser {
     final fileprivate var newerIdle: PooledConnection?
     final fileprivate unowned(unsafe) var olderIdle: PooledConnection?
     /// When the connection became idle, in nanoseconds of the loop's clock; nil when it is not in the list.
-    final fileprivate var idleSince: UInt64?
+    final fileprivate(set) var idleSince: UInt64?
 
     init(_ connection: VerifiedConnection, _ entry: HostEntry) {
         self.connection = connection

@@ -19,8 +19,10 @@ struct TransferClock {
     }
 
     enum Verdict {
-        /// Look again then.
+        /// Judge again then.
         case wait(until: UInt64)
+        /// Nothing has come for a while since the request went out: look whether the connection is alive.
+        case look
         case expired(Expiry)
     }
 
@@ -40,12 +42,23 @@ struct TransferClock {
     private var lastActivity: UInt64
     /// The task is suspended: only the limit of the whole runs.
     private var isSuspended = false
+    /// When the wait for the final head asks next for a look at the connection.
+    private var nextLook: UInt64
 
     init(_ timeouts: TaskTimeouts = TaskTimeouts(), taskStart: UInt64 = 0, now: UInt64 = 0) {
         self.timeouts = timeouts
         end = timeouts.total.map { taskStart &+ $0.nanoseconds } ?? UInt64.max
         lastActivity = now
+        nextLook = now &+ Self.lookInterval(timeouts)
     }
+
+    /// Nanoseconds between two looks: usually there is time for three of them, and for the system to send a lost segment again
+    /// several times.
+    private static func lookInterval(_ timeouts: TaskTimeouts) -> UInt64 {
+        min(max(timeouts.firstByte.nanoseconds / 4, 100_000_000), 5_000_000_000)
+    }
+
+    var lookInterval: UInt64 { Self.lookInterval(timeouts) }
 
     mutating func enter(_ next: Phase, at now: UInt64) {
         phase = next
@@ -88,14 +101,21 @@ struct TransferClock {
     /// When it has taken too long, if nothing more happens.
     var deadline: UInt64 { isSuspended ? end : min(end, lastActivity &+ limit.nanoseconds) }
 
-    func judge(at now: UInt64) -> Verdict {
+    /// When `judge` has something to say at the earliest.
+    var nextJudgement: UInt64 { min(deadline, nextLook) }
+
+    mutating func judge(at now: UInt64) -> Verdict {
         if now >= end {
             return .expired(Expiry(phase: phase, isTotal: true, limit: timeouts.total ?? limit))
         }
         if !isSuspended, now >= lastActivity &+ limit.nanoseconds {
             return .expired(Expiry(phase: phase, isTotal: false, limit: limit))
         }
-        return .wait(until: deadline)
+        if now >= nextLook {
+            if case .receiving = phase { nextLook = .max } else { nextLook = now &+ lookInterval }
+            if case .waiting = phase, !isSuspended { return .look }
+        }
+        return .wait(until: nextJudgement)
     }
 }
 

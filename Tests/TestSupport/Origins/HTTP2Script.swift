@@ -18,6 +18,10 @@ package final class HTTP2Script {
 
     private let connection: OriginConnection
     private var buffer: [UInt8] = []
+    /// Whether a PING is acknowledged, as it has to be.
+    package var answersPings = true
+    /// The number of PINGs that have come.
+    package private(set) var pings = 0
     private static let frameLimit = 16 << 10
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
@@ -47,22 +51,38 @@ package final class HTTP2Script {
 
     /// The next frame of a stream; SETTINGS and PING are acknowledged here. Nil at the end.
     package func next() throws -> Frame? {
-        while let head = try take(9) {
-            let length = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
-            guard let payload = try take(length) else { return nil }
-            let stream = head[5..<9].reduce(0) { $0 << 8 | Int($1) } & 0x7FFF_FFFF
-            let frame = Frame(kind: Frame.Kind(rawValue: head[3]), flags: head[4], stream: stream, payload: payload)
+        while let frame = try nextFrame() {
             switch frame.kind {
-            case .headers, .continuation, .data:
-                connection.record { $0.requestFrames += 1 }
-                return frame
-            case .settings: if frame.flags & 1 == 0 { try send(.settings, flags: 1, stream: 0, []) }
-            case .ping: if frame.flags & 1 == 0 { try send(.ping, flags: 1, stream: 0, payload) }
-            case .windowUpdate, .priority: break
+            case .settings, .ping, .windowUpdate, .priority: break
             default: return frame
             }
         }
         return nil
+    }
+
+    private func nextFrame() throws -> Frame? {
+        guard let head = try take(9) else { return nil }
+        let length = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
+        guard let payload = try take(length) else { return nil }
+        let stream = head[5..<9].reduce(0) { $0 << 8 | Int($1) } & 0x7FFF_FFFF
+        let frame = Frame(kind: Frame.Kind(rawValue: head[3]), flags: head[4], stream: stream, payload: payload)
+        let isAcknowledgement = frame.flags & 1 != 0
+        switch frame.kind {
+        case .headers, .continuation, .data: connection.record { $0.requestFrames += 1 }
+        case .settings where !isAcknowledgement: try send(.settings, flags: 1, stream: 0, [])
+        case .ping where !isAcknowledgement:
+            pings += 1
+            if answersPings { try send(.ping, flags: 1, stream: 0, payload) }
+        default: break
+        }
+        return frame
+    }
+
+    /// Reads until the next PING. False at the end.
+    package func nextPing() throws -> Bool {
+        let count = pings
+        while pings == count, try nextFrame() != nil {}
+        return pings > count
     }
 
     /// The head of the next request; other frames are skipped. Nil at the end.

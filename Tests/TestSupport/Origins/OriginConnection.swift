@@ -79,6 +79,17 @@ package final class OriginConnection {
         while !read().isEmpty {}
     }
 
+    /// From now on the system drops what comes on the connection, as if the way were cut: nothing is read and nothing acknowledged.
+    package func goDeaf() {
+        // A filter for the socket (SO_ATTACH_FILTER, socket(7)) that says of each segment: keep nothing of it.
+        var instruction: (code: UInt16, jumps: UInt16, value: UInt32) = (6, 0, 0)
+        withUnsafeMutablePointer(to: &instruction) { code in
+            var program: (count: UInt16, code: UnsafeMutableRawPointer) = (1, UnsafeMutableRawPointer(code))
+            let isSet = setsockopt(descriptor, SOL_SOCKET, 26, &program, socklen_t(MemoryLayout.size(ofValue: program)))
+            precondition(isSet == 0, "SO_ATTACH_FILTER: \(errno)")
+        }
+    }
+
     // MARK: Writing
 
     package func write(_ text: String) throws { try write(Array(text.utf8)) }
