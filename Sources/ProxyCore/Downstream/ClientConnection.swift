@@ -265,11 +265,11 @@ final class ClientConnection: ExchangeStream {
     override func writeInformational(
         _ head: borrowing ResponseHead,
         to request: borrowing RequestHead,
-        pseudonym: [UInt8]
+        context: borrowing ResponseContext
     ) {
         // HTTP/1.0 does not have these (rule 49).
         guard request.minorVersion >= 1 else { return }
-        ClientResponse.writeInformational(head, pseudonym: pseudonym, output: &output)
+        ClientResponse.writeInformational(head, context: context, output: &output)
     }
 
     override func writeContinue() { output.append("HTTP/1.1 100 Continue\r\n\r\n") }

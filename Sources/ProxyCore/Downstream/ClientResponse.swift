@@ -89,7 +89,7 @@ struct ClientResponse {
     ) {
         output.begin(status: response.status)
         if let rewriter = context.rewriter {
-            writeFields(of: response, through: rewriter, to: &output)
+            writeFields(of: response, omitting: omitted(of: response), through: rewriter, to: &output)
         } else {
             output.appendEndToEnd(response.fields, response.connection, omitting: omitted(of: response))
         }
@@ -118,12 +118,13 @@ struct ClientResponse {
 
     private static func writeFields<Output: HeadOutput & ~Copyable>(
         of response: borrowing ResponseHead,
+        omitting omitted: FieldName?,
         through rewriter: ResponseRewriter,
         to output: inout Output
     ) {
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
-            if id == omitted(of: response) || response.fields.isHopByHop(at: index, response.connection) { continue }
+            if id == omitted || response.fields.isHopByHop(at: index, response.connection) { continue }
             if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
             output.append(response.fields, at: index)
         }
@@ -132,13 +133,18 @@ struct ClientResponse {
     /// Writes a 1xx head.
     static func writeInformational<Output: HeadOutput & ~Copyable>(
         _ informational: borrowing ResponseHead,
-        pseudonym: [UInt8],
+        context: borrowing ResponseContext,
         output: inout Output
     ) {
         output.begin(status: informational.status)
-        output.appendEndToEnd(informational.fields, informational.connection, omitting: .contentLength)
-        if !pseudonym.isEmpty {
-            output.append("Via") { ViaField.write(of: informational, pseudonym: pseudonym, to: &$0) }
+        // The links of 103 lead somewhere, too.
+        if let rewriter = context.rewriter {
+            writeFields(of: informational, omitting: .contentLength, through: rewriter, to: &output)
+        } else {
+            output.appendEndToEnd(informational.fields, informational.connection, omitting: .contentLength)
+        }
+        if context.addsVia {
+            output.append("Via") { ViaField.write(of: informational, pseudonym: context.pseudonym, to: &$0) }
         }
         output.end()
     }

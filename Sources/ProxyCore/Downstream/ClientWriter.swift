@@ -119,8 +119,8 @@ final class ClientWriter: ResponseStage {
     /// Passes a 1xx head on, unless the client has no room: it is dropped then, because no client depends on one, and it
     /// must not wait for a client that does not read.
     func receiveInformational(_ head: borrowing ResponseHead) {
-        guard let exchange, stream.hasRoom else { return }
-        stream.writeInformational(head, to: exchange.head, pseudonym: exchange.responsePseudonym)
+        guard let exchange, stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
+        stream.writeInformational(head, to: exchange.head, context: context)
         stream.flushLater()
     }
 

@@ -283,7 +283,13 @@ final class Exchange {
             originDecides: endpoint.httpVersion == .http1
         )
         var fields = memory.takeFields()
-        OriginFields.write(from: head, via: via(on: route), keepsExpectation: expectation.isForwarded, to: &fields)
+        OriginFields.write(
+            from: head,
+            via: via(on: route),
+            keepsExpectation: expectation.isForwarded,
+            rewriter: requestRewriter,
+            to: &fields
+        )
         if let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
@@ -336,12 +342,21 @@ final class Exchange {
         return head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
     }
 
-    /// This proxy's name in the Via of responses; empty where they get none.
-    var responsePseudonym: [UInt8] { route?.addsVia == false ? [] : worker.pseudonym }
-
     /// The fields of the client's request that are sent to an origin.
-    func clientFields(on route: Route?, keepsExpectation: Bool = false) -> HeaderFields {
-        OriginFields.make(from: head, via: via(on: route), keepsExpectation: keepsExpectation)
+    func clientFields(on route: Route?) -> HeaderFields {
+        OriginFields.make(from: head, via: via(on: route), rewriter: requestRewriter)
+    }
+
+    /// Gives the origin its own URLs, at each hop of redirects: the client has asked for the first one.
+    private var requestRewriter: RequestRewriter? {
+        RequestRewriter.make(
+            for: head.fields,
+            on: route,
+            isGateway: stream.listener.isGateway,
+            listener: stream.listener.configuration,
+            router: worker.generation.router,
+            clientAuthority: clientAuthority
+        )
     }
 
     /// Whether the client has sent bytes of the request body.

@@ -36,7 +36,7 @@ class ExchangeStream {
     func writeInformational(
         _ head: borrowing ResponseHead,
         to request: borrowing RequestHead,
-        pseudonym: [UInt8]
+        context: borrowing ResponseContext
     ) {
         preconditionFailure("a subclass overrides this")
     }

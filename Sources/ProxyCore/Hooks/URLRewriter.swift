@@ -1,7 +1,7 @@
 import HTTPCore
 import IOCore
 
-/// Changes URLs in a response so that a client that follows them uses the proxy again.
+/// Changes URLs in a response so that a client that follows them uses the proxy again, and in a request to what the origin knows.
 ///
 /// A URL is changed only if its authority has a single interpretation; everything after the authority stays byte for
 /// byte.
@@ -12,9 +12,21 @@ struct URLRewriter {
         case upgraded
         /// The upstream becomes the gateway, under the name that the client used for it.
         case gateway
+
+        init(for route: Route, isGateway: Bool) {
+            self =
+                if !route.rewritesUpgraded { .off } else if isGateway { .gateway } else { route.isUpgraded ? .upgraded : .off }
+        }
+    }
+
+    enum Direction {
+        case toClient
+        /// The reverse: what becomes https, or the upstream.
+        case toOrigin
     }
 
     let mode: Mode
+    private let direction: Direction
     private let router: Router
     private let upstream: ListenerConfiguration.Upstream?
     private let clientAuthority: [UInt8]
@@ -24,6 +36,7 @@ struct URLRewriter {
 
     init(
         mode: Mode,
+        direction: Direction = .toClient,
         router: Router,
         upstream: ListenerConfiguration.Upstream? = nil,
         clientAuthority: [UInt8] = [],
@@ -31,6 +44,7 @@ struct URLRewriter {
         base: AbsoluteURL? = nil
     ) {
         self.mode = mode
+        self.direction = direction
         self.router = router
         self.upstream = upstream
         self.clientAuthority = clientAuthority
@@ -44,6 +58,7 @@ struct URLRewriter {
             let scheme = parts.scheme ?? base?.origin.scheme
             let origin = Origin(scheme: scheme ?? .https, host: parts.host, port: parts.port)
             let rest = Array(copying: reference.extracting(parts.rest))
+            if direction == .toOrigin { return parts.scheme.flatMap { _ in changedForOrigin(origin, parts.userinfo, rest) } }
             if let changed = changed(origin, isWhole: scheme != nil, parts.userinfo, rest) { return changed }
             // The client may resolve this reference with another scheme.
             guard parts.scheme == nil, base != nil else { return nil }
@@ -77,6 +92,26 @@ struct URLRewriter {
             }
             return text(isTLS ? "https" : "http", userinfo, clientAuthority, rest)
         }
+    }
+
+    /// The reverse of `changed`, for a URL with a scheme.
+    private func changedForOrigin(_ origin: Origin, _ userinfo: [UInt8], _ rest: [UInt8]) -> [UInt8]? {
+        let secure: Origin
+        switch mode {
+        case .off: return nil
+        case .upgraded:
+            guard origin.scheme == .http, router.wouldUpgrade(origin.host) else { return nil }
+            // http on port 80 means https on 443.
+            secure = Origin(scheme: .https, host: origin.host, port: origin.port == 80 ? 443 : origin.port)
+        case .gateway:
+            // The name is one of the gateway's own: it refuses requests under others.
+            let name = Parts((Array(isTLS ? "https://".utf8 : "http://".utf8) + clientAuthority).span)
+            guard let upstream, let name, let scheme = name.scheme,
+                origin == Origin(scheme: scheme, host: name.host, port: name.port)
+            else { return nil }
+            secure = Origin(scheme: .https, host: upstream.host, port: upstream.port)
+        }
+        return text("https", userinfo, authority(secure), rest)
     }
 
     private func authority(_ origin: Origin) -> [UInt8] {
@@ -197,20 +232,30 @@ extension URLRewriter {
 
     /// Changes the targets of links (RFC 8288, section 3): `<https://…>; rel="next"`. API clients find the next page
     /// with them.
-    func rewritten(link value: borrowing Span<UInt8>) -> [UInt8]? {
+    func rewritten(link value: borrowing Span<UInt8>) -> [UInt8]? { rewritten(targetsIn: value, hasLists: false) }
+
+    /// Changes the resources of tagged lists in `If` (RFC 4918, section 10.4): `<https://…> (<urn:…>)`. What stands between the
+    /// parentheses are state tokens, which are no places.
+    func rewritten(condition value: borrowing Span<UInt8>) -> [UInt8]? { rewritten(targetsIn: value, hasLists: true) }
+
+    /// - Parameter hasLists: whether parentheses stand around lists that hold no targets.
+    private func rewritten(targetsIn value: borrowing Span<UInt8>, hasLists: Bool) -> [UInt8]? {
         var result: [UInt8] = []
         var copied = 0
         var index = 0
         var isQuoted = false
+        var isInList = false
         while index < value.count {
             let byte = value[index]
             if isQuoted {
                 if byte == UInt8(ascii: "\\") { index += 1 } else if byte == UInt8(ascii: "\"") { isQuoted = false }
             } else if byte == UInt8(ascii: "\"") {
                 isQuoted = true
+            } else if hasLists, byte == UInt8(ascii: "(") || byte == UInt8(ascii: ")") {
+                isInList = byte == UInt8(ascii: "(")
             } else if byte == UInt8(ascii: "<") {
                 guard let end = value.firstIndex(of: UInt8(ascii: ">"), from: index) else { break }
-                if let url = rewritten(value.extracting((index + 1)..<end)) {
+                if !isInList, let url = rewritten(value.extracting((index + 1)..<end)) {
                     result.append(value.extracting(copied..<(index + 1)))
                     result += url
                     copied = end
@@ -222,6 +267,60 @@ extension URLRewriter {
         guard copied > 0 else { return nil }
         result.append(value.extracting(copied..<value.count))
         return result
+    }
+
+    /// Changes the URLs in the parameters of a challenge (RFC 9110, section 11.3): `Bearer realm="https://…"` names the place
+    /// where container registries give tokens (RFC 9728 and others have further ones). The parameters of other schemes are not
+    /// places: that of Digest goes into the hash of the password.
+    func rewritten(challenge value: borrowing Span<UInt8>) -> [UInt8]? {
+        var result: [UInt8] = []
+        var copied = 0
+        var isOfTokens = false
+        var start = 0
+        while start < value.count {
+            // A parameter, or a scheme with its first parameter.
+            var end = start
+            var quoted = 0..<0
+            while end < value.count, value[end] != UInt8(ascii: ",") {
+                if value[end] == UInt8(ascii: "\"") {
+                    let open = end + 1
+                    end = open
+                    while end < value.count, value[end] != UInt8(ascii: "\"") {
+                        end += value[end] == UInt8(ascii: "\\") ? 2 : 1
+                    }
+                    // A value without an end is left as it is.
+                    guard end < value.count else { break }
+                    quoted = open..<end
+                }
+                end += 1
+            }
+            end = min(end, value.count)
+            let part = value.extracting(start..<end)
+            let word = Self.firstWord(of: part)
+            if !word.isName, !word.range.isEmpty {
+                let scheme = part.extracting(word.range)
+                isOfTokens = scheme.equalsIgnoringCase("Bearer") || scheme.equalsIgnoringCase("DPoP")
+            }
+            if isOfTokens, let url = rewritten(value.extracting(quoted)) {
+                result.append(value.extracting(copied..<quoted.lowerBound))
+                result += url
+                copied = quoted.upperBound
+            }
+            start = end + 1
+        }
+        guard copied > 0 else { return nil }
+        result.append(value.extracting(copied..<value.count))
+        return result
+    }
+
+    /// The word at the beginning, and whether it is a parameter's name, which an equals sign follows.
+    private static func firstWord(of part: borrowing Span<UInt8>) -> (range: Range<Int>, isName: Bool) {
+        let start = part.trimmingBlanks(0..<part.count).lowerBound
+        var end = start
+        while end < part.count, !ASCII.isBlank(part[end]), part[end] != UInt8(ascii: "=") { end += 1 }
+        var next = end
+        while next < part.count, ASCII.isBlank(part[next]) { next += 1 }
+        return (start..<end, next < part.count && part[next] == UInt8(ascii: "="))
     }
 }
 

@@ -8,13 +8,15 @@ enum OriginFields {
     /// - Parameters:
     ///   - via: this proxy's own member, as `ViaField.value` makes it; empty for none.
     ///   - keepsExpectation: whether the origin decides about the body (`Expect: 100-continue`).
+    ///   - rewriter: gives the origin its own URLs.
     static func make(
         from head: borrowing RequestHead,
         via: [UInt8],
-        keepsExpectation: Bool = false
+        keepsExpectation: Bool = false,
+        rewriter: RequestRewriter? = nil
     ) -> HeaderFields {
         var fields = HeaderFields()
-        write(from: head, via: via, keepsExpectation: keepsExpectation, to: &fields)
+        write(from: head, via: via, keepsExpectation: keepsExpectation, rewriter: rewriter, to: &fields)
         return fields
     }
 
@@ -23,6 +25,7 @@ enum OriginFields {
         from head: borrowing RequestHead,
         via: [UInt8],
         keepsExpectation: Bool,
+        rewriter: RequestRewriter? = nil,
         to fields: inout HeaderFields
     ) {
         // Via, and TE with Connection, beside the client's.
@@ -41,6 +44,7 @@ enum OriginFields {
             default: break
             }
             if head.fields.isHopByHop(at: index, head.connection) { continue }
+            if let rewriter, rewriter.rewrite(id, at: index, of: head.fields, to: &fields) { continue }
             fields.append(contentsOf: head.fields, at: index)
         }
         // Trailers are forwarded to HTTP/1.1 clients. TE belongs to one connection and is made for each (RFC 9110,

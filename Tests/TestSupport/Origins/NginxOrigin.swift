@@ -5,7 +5,7 @@ import Glibc
 ///
 /// `/echo/…` responds with the request's method and target, `/plain` with fixed text, `/redirect` redirects to `/plain`
 /// over https, `/empty` responds with 204, `/session` with the TLS version, whether the session was resumed (`r`,
-/// otherwise `.`) and the connection's number, and `/files/` serves the folder `files` and takes PUT.
+/// otherwise `.`) and the connection's number, and `/files/` serves the folder `files` and takes PUT, COPY and MOVE.
 package final class NginxOrigin: Sendable {
     package let port: UInt16
     package let folder: TemporaryFolder
@@ -150,7 +150,7 @@ package final class NginxOrigin: Sendable {
                 }
                 location /echo/ { return 200 "$request_method $request_uri\\n"; }
                 location = /redirect { return 302 https://$host/plain; }
-                location /files/ { dav_methods PUT; }
+                location /files/ { dav_methods PUT COPY MOVE; }
                 location = /empty { return 204; }
             }
             server {

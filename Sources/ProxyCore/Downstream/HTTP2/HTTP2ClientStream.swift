@@ -286,11 +286,11 @@ final class HTTP2ExchangeStream: ExchangeStream {
     override func writeInformational(
         _ head: borrowing ResponseHead,
         to request: borrowing RequestHead,
-        pseudonym: [UInt8]
+        context: borrowing ResponseContext
     ) {
         guard !isClosed else { return }
         stream.session?.informational(stream) { block in
-            ClientResponse.writeInformational(head, pseudonym: pseudonym, output: &block)
+            ClientResponse.writeInformational(head, context: context, output: &block)
         }
     }
 

@@ -1,0 +1,189 @@
+import TestSupport
+import Testing
+
+/// What `UpgradeRewritingTests` sees of responses, for requests: servers compare the URLs in them with their own.
+@Suite("Origins see their own URLs in the requests of upgraded and of gateway clients")
+struct OriginViewTests {
+    private static let other = "upgraded.example.com"
+
+    /// Answers with the request's fields, each in a field `X-Seen-…` of its own, and with those of `X-Answer-…`.
+    private static func echo(_ request: HTTPMessage) -> String {
+        let seen = request.fields.map { "X-Seen-\($0.name): \($0.value)" }
+        let prefix = "X-Answer-"
+        let answers = request.fields.filter { $0.name.hasPrefix(prefix) }
+            .map { "\($0.name.dropFirst(prefix.count)): \($0.value)" }
+        return OriginAnswer.text("", status: request["X-Status"] ?? "200 OK", fields: seen + answers)
+    }
+
+    private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
+        try Stage({
+            $0.hosts[Self.other] = ["upgrade": true]
+            $0.addGateway(to: Stage.host)
+            change(&$0)
+        }) { Self.echo($0) }
+    }
+
+    private static let names = ["Origin", "Referer", "Destination", "Content-Location"]
+
+    @Test("an upgraded client's http becomes https, on every host that would be upgraded")
+    func upgraded() throws {
+        let stage = try stage()
+        let host = Stage.host
+        for (sent, seen) in [
+            ("http://\(host)/a?b#c", "https://\(host)/a?b#c"), ("http://\(host)", "https://\(host)"),
+            ("http://\(host):80/x", "https://\(host)/x"), ("http://\(host):8443/x", "https://\(host):8443/x"),
+            ("HTTP://API.EXAMPLE.COM/x", "https://\(host)/x"), ("http://\(Self.other)/", "https://\(Self.other)/"),
+            ("https://\(host)/x", "https://\(host)/x"), ("http://other.example.com/", "http://other.example.com/"),
+            ("null", "null"), ("/path", "/path"), ("//\(host)/x", "//\(host)/x"),
+            ("http://a@b@\(host)/", "http://a@b@\(host)/"), ("http://\(host)\\@evil.test/", "http://\(host)\\@evil.test/"),
+        ] {
+            let answer = try stage.get(fields: Self.names.map { "\($0): \(sent)" })
+            for name in Self.names { #expect(answer["X-Seen-\(name)"] == seen, "\(name): \(sent)") }
+        }
+    }
+
+    @Test("a gateway's client names the gateway, and the origin sees itself")
+    func gateway() throws {
+        let stage = try stage()
+        let port = stage.proxy.port(of: 1)
+        for name in ["127.0.0.1:\(port)", "localhost:\(port)"] {
+            for (sent, seen) in [
+                ("http://\(name)/a?b", "https://\(Stage.host)/a?b"), ("http://\(name)", "https://\(Stage.host)"),
+                ("http://127.0.0.1:1/", "http://127.0.0.1:1/"), ("http://evil.test:\(port)/", "http://evil.test:\(port)/"),
+                ("https://\(name)/", "https://\(name)/"), ("http://\(Stage.host)/", "http://\(Stage.host)/"),
+            ] {
+                let fields = (["Host: \(name)"] + Self.names.map { "\($0): \(sent)" }).joined(separator: "\r\n")
+                let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
+                for field in Self.names { #expect(answer["X-Seen-\(field)"] == seen, "\(field): \(sent)") }
+            }
+        }
+    }
+
+    @Test("resources of tagged lists in If change, and state tokens and entity tags do not; targets of Link change")
+    func lists() throws {
+        let host = Stage.host
+        let answer = try stage().get(fields: [
+            "If: <http://\(host)/a> (<http://\(host)/token> [\"W/)<http://\(host)/>\"]) <http://other.test/> (<urn:b>)",
+            "Link: <http://\(host)/b>; rel=\"http://\(host)/c\"",
+        ])
+        #expect(
+            answer["X-Seen-If"]
+                == "<https://\(host)/a> (<http://\(host)/token> [\"W/)<http://\(host)/>\"]) <http://other.test/> (<urn:b>)"
+        )
+        #expect(answer["X-Seen-Link"] == "<https://\(host)/b>; rel=\"http://\(host)/c\"")
+    }
+
+    @Test("nothing is changed for a client that asks for https itself, or where rewriteUpgraded is false")
+    func untouched() throws {
+        let stage = try stage()
+        let sent = "http://\(Stage.host)/"
+        let fields = Self.names.map { "\($0): \(sent)" }
+        let https = try stage.proxy.get("https://\(Stage.host)/", fields: fields)
+        let off = try self.stage { $0.hosts[Stage.host]?["rewriteUpgraded"] = false }.get(fields: fields)
+        for name in Self.names {
+            #expect(https["X-Seen-\(name)"] == sent)
+            #expect(off["X-Seen-\(name)"] == sent)
+        }
+    }
+
+    @Test("the way back: who may read a response (CORS), and where a registry gives its tokens")
+    func wayBack() throws {
+        let stage = try stage()
+        let host = Stage.host
+        let port = stage.proxy.port(of: 1)
+        let challenge = { (url: String) in "Bearer realm=\"\(url)\", service=\"registry\"" }
+        let digest = "Digest realm=\"https://\(host)/\", nonce=\"a\", Bearer error=\"a, b\", resource_metadata=\"https://\(host)/r\""
+        let fields = [
+            "X-Answer-Access-Control-Allow-Origin: https://\(host)", "X-Answer-Timing-Allow-Origin: https://\(host)",
+            "X-Answer-WWW-Authenticate: \(challenge("https://\(host)/token"))", "X-Answer-WWW-Authenticate: \(digest)",
+            "X-Answer-WWW-Authenticate: \(challenge("https://auth.other.test/token"))", "X-Status: 401 Unauthorized",
+        ]
+        for (answer, name) in [
+            (try stage.get(fields: fields), host),
+            (
+                try stage.proxy.exchange(
+                    "GET / HTTP/1.1\r\nHost: localhost:\(port)\r\n\(fields.joined(separator: "\r\n"))\r\n\r\n",
+                    on: 1
+                ), "localhost:\(port)"
+            ),
+        ] {
+            #expect(answer["Access-Control-Allow-Origin"] == "http://\(name)")
+            #expect(answer["Timing-Allow-Origin"] == "http://\(name)")
+            let challenges = answer.fields.filter { $0.name == "WWW-Authenticate" }.map(\.value)
+            #expect(
+                challenges == [
+                    challenge("http://\(name)/token"),
+                    digest.replacing("resource_metadata=\"https://\(host)", with: "resource_metadata=\"http://\(name)"),
+                    challenge("https://auth.other.test/token"),
+                ]
+            )
+        }
+    }
+
+    // MARK: - Every kind of head
+
+    @Test("early hints lead back to the proxy, and an offer of WebSocket has the origin's own Origin")
+    func otherHeads() throws {
+        let stage = try Stage { connection in
+            while let request = try connection.readRequestHead() {
+                guard request["Upgrade"] == nil else {
+                    let key = "Connection: Upgrade\r\nUpgrade: websocket"
+                    try connection.write("HTTP/1.1 101 Switching Protocols\r\n\(key)\r\nX-Seen: \(request["Origin"] ?? "")\r\n\r\n")
+                    return
+                }
+                try connection.write("HTTP/1.1 103 Early Hints\r\nLink: <https://\(Stage.host)/s>; rel=preload\r\n\r\n")
+                try connection.answer("")
+            }
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        let answer = try client.readResponse()
+        #expect(answer.status == 200)
+        #expect(answer.interim.map { $0["Link"] } == ["<http://\(Stage.host)/s>; rel=preload"])
+        try client.send(
+            ProxyUnderTest.request(
+                "GET",
+                stage.url(),
+                fields: [
+                    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+                    "Sec-WebSocket-Version: 13", "Origin: http://\(Stage.host)",
+                ]
+            )
+        )
+        #expect(try client.readResponseHead()["X-Seen"] == "https://\(Stage.host)")
+    }
+
+    @Test("a request that follows a redirect has the origin's view, too")
+    func redirected() throws {
+        let stage = try Stage({
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+        }) { request in
+            request.target == "/start"
+                ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /end"]) : Self.echo(request)
+        }
+        let answer = try stage.get("/start", fields: ["Referer: http://\(Stage.host)/page"])
+        #expect(answer["X-Seen-Referer"] == "https://\(Stage.host)/page")
+    }
+
+    // MARK: - A real server
+
+    @Test("WebDAV's MOVE and COPY at nginx, which compares Destination with its own name", arguments: [true, false])
+    func webDAV(isGateway: Bool) throws {
+        let server = try Stage.pki.server(Stage.host)
+        let nginx = try NginxOrigin(server, files: ["a": Array("moved".utf8)])
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: nginx.port)
+        settings.addGateway(to: Stage.host)
+        let proxy = try ProxyUnderTest(settings)
+        let base = isGateway ? "http://localhost:\(proxy.port(of: 1))" : "http://\(Stage.host)"
+        for (method, from, to) in [("COPY", "a", "b"), ("MOVE", "b", "c")] {
+            let curl = try Programs.run(
+                "curl",
+                ["-sS", "-X", method, "-o", "/dev/null", "-w", "%{http_code}", "-H", "Destination: \(base)/files/\(to)"]
+                    + (isGateway ? [] : ["-x", "http://127.0.0.1:\(proxy.port)"]) + ["\(base)/files/\(from)"]
+            )
+            #expect(curl.output == "204", "\(method): \(curl.output) \(curl.errors)")
+        }
+        #expect(try nginx.file("c") == Array("moved".utf8))
+    }
+}
