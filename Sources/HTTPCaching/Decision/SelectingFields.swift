@@ -96,7 +96,7 @@ public struct SelectingFields: Hashable, Sendable {
         guard let first = request.first(named: name.span) else { return nil }
         let id = request.id(at: first)
         switch id {
-        case .accept, .acceptEncoding, .acceptLanguage, .acceptCharset:
+        case .accept, .acceptEncoding, .acceptLanguage:
             if let list = normalizedList(id, request, first) { return list }
         default: break
         }

@@ -17,18 +17,21 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
     case contentLength, contentType, contentEncoding, contentLanguage, contentLocation, contentRange, contentDisposition
 
     // Authentication and state.
-    case authorization, proxyAuthorization, wwwAuthenticate, proxyAuthenticate, authenticationInfo
-    case proxyAuthenticationInfo, cookie, setCookie, strictTransportSecurity
+    case authorization, proxyAuthorization, wwwAuthenticate, proxyAuthenticate, proxyAuthenticationInfo
+    case cookie, setCookie, strictTransportSecurity
 
     // Control data and caching (RFC 9110 10, RFC 9111).
-    case date, server, location, refresh, retryAfter, allow, cacheControl, pragma, age, expires, etag, lastModified
+    case date, server, location, refresh, allow, cacheControl, pragma, age, expires, etag, lastModified
     case vary, warning
 
     // Conditions and ranges (RFC 9110 13 and 14).
     case ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince, ifRange, range, acceptRanges
 
     // The client's preferences and identity.
-    case accept, acceptEncoding, acceptLanguage, acceptCharset, userAgent, referer, origin, from
+    case accept, acceptEncoding, acceptLanguage, userAgent, referer, origin
+
+    // Places (RFC 8288, RFC 4918, and the Fetch standard).
+    case link, destination, `if`, accessControlAllowOrigin
 
     // Reports of intermediaries (RFC 9209, 9211, 7239, 7838).
     case proxyStatus, cacheStatus, forwarded, altSvc
@@ -62,7 +65,6 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
         case .proxyAuthorization: "Proxy-Authorization"
         case .wwwAuthenticate: "WWW-Authenticate"
         case .proxyAuthenticate: "Proxy-Authenticate"
-        case .authenticationInfo: "Authentication-Info"
         case .proxyAuthenticationInfo: "Proxy-Authentication-Info"
         case .cookie: "Cookie"
         case .setCookie: "Set-Cookie"
@@ -71,7 +73,6 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
         case .server: "Server"
         case .location: "Location"
         case .refresh: "Refresh"
-        case .retryAfter: "Retry-After"
         case .allow: "Allow"
         case .cacheControl: "Cache-Control"
         case .pragma: "Pragma"
@@ -91,11 +92,13 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
         case .accept: "Accept"
         case .acceptEncoding: "Accept-Encoding"
         case .acceptLanguage: "Accept-Language"
-        case .acceptCharset: "Accept-Charset"
         case .userAgent: "User-Agent"
         case .referer: "Referer"
         case .origin: "Origin"
-        case .from: "From"
+        case .link: "Link"
+        case .destination: "Destination"
+        case .if: "If"
+        case .accessControlAllowOrigin: "Access-Control-Allow-Origin"
         case .proxyStatus: "Proxy-Status"
         case .cacheStatus: "Cache-Status"
         case .forwarded: "Forwarded"
@@ -115,7 +118,7 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
 final class FieldNameTable: Sendable {
     static let shared = FieldNameTable()
 
-    /// The longest known name has 25 bytes.
+    /// The longest known name has 27 bytes.
     private static let longest = 32
     private static let slotCount = 256
 

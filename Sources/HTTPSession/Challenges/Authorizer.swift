@@ -54,7 +54,7 @@ final class Authorizer {
 
     /// Takes over the nonce that the server names for the next requests (RFC 7616, section 3.5).
     func updateNonce(from fields: borrowing HeaderFields) {
-        guard let digest, let index = fields.first(.authenticationInfo) else { return }
+        guard let digest, let index = fields.first(named: Array("Authentication-Info".utf8).span) else { return }
         var value = Array("Digest ".utf8)
         fields.appendValue(at: index, to: &value)
         guard let nonce = HTTPChallenge.list(value).first?.parameters["nextnonce"], nonce != digest.nonce else {

@@ -4,8 +4,8 @@ import IOCore
 /// Keeps a client that only knows the proxy with the proxy: in the response to an upgraded request, or through a
 /// gateway, everything that would make the client use TLS of its own is changed.
 ///
-/// URLs in `Location`, `Content-Location`, `Refresh`, `Link`, `Access-Control-Allow-Origin` and challenges that point to https on a
-/// host that would be upgraded too become http (or the gateway's own). `Strict-Transport-Security` and `Alt-Svc` are removed. Cookies lose
+/// URLs in `Location`, `Content-Location`, `Refresh`, `Link`, `Access-Control-Allow-Origin` and challenges that point to
+/// https on a host that would be upgraded too become http (or the gateway's own). `Strict-Transport-Security` and `Alt-Svc` are removed. Cookies lose
 /// attributes that a client would reject over plain HTTP, or from the gateway's name. After redirects that the proxy
 /// has followed, relative URLs become absolute, because the client would resolve them against another URL.
 ///
@@ -53,39 +53,15 @@ final class ResponseRewriter {
         base: AbsoluteURL?
     ) -> ResponseRewriter? {
         let mode = URLRewriter.Mode(for: route, isGateway: isGateway)
-        guard base != nil || mode != .off, isNeeded(for: fields) else { return nil }
+        guard base != nil || mode != .off, fields.containsAny(of: names) else { return nil }
         return ResponseRewriter(mode, listener(), router(), clientAuthority: clientAuthority(), base: base)
     }
 
-    /// The fields that may be rewritten, beside those of `form`.
+    /// The fields that may be rewritten.
     private static let names: FieldNameSet = [
-        .strictTransportSecurity, .altSvc, .location, .contentLocation, .refresh, .setCookie, .wwwAuthenticate,
+        .strictTransportSecurity, .altSvc, .location, .contentLocation, .refresh, .setCookie, .wwwAuthenticate, .link,
+        .accessControlAllowOrigin,
     ]
-
-    private static func isNeeded(for fields: borrowing HeaderFields) -> Bool {
-        if fields.containsAny(of: names) { return true }
-        guard fields.contains(.other) else { return false }
-        for index in 0..<fields.count where fields.id(at: index) == .other && form(of: fields.name(at: index)) != nil {
-            return true
-        }
-        return false
-    }
-
-    private enum Form {
-        /// An origin that may read the response, as the client has named itself in Origin.
-        case origin
-        case links
-    }
-
-    /// The form of the values of a field that is not among the known ones; nil when they hold no URL.
-    private static func form(of name: borrowing Span<UInt8>) -> Form? {
-        switch name.count {
-        case 4: name.equalsIgnoringCase("Link") ? .links : nil
-        case 19: name.equalsIgnoringCase("Timing-Allow-Origin") ? .origin : nil
-        case 27: name.equalsIgnoringCase("Access-Control-Allow-Origin") ? .origin : nil
-        default: nil
-        }
-    }
 
     /// Writes the field in its changed form, or drops it.
     ///
@@ -100,7 +76,8 @@ final class ResponseRewriter {
         switch id {
         case .strictTransportSecurity, .altSvc:
             return mode != .off
-        case .location, .contentLocation:
+        // An origin that may read the response is the client's page, as it has named itself in Origin.
+        case .location, .contentLocation, .accessControlAllowOrigin:
             return write(urls.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
         case .refresh:
             return write(urls.rewritten(refresh: fields.value(at: index)), for: index, of: fields, to: &output)
@@ -114,12 +91,8 @@ final class ResponseRewriter {
             return write(rewriter.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
         case .wwwAuthenticate:
             return write(urls.rewritten(challenge: fields.value(at: index)), for: index, of: fields, to: &output)
-        case .other:
-            switch Self.form(of: fields.name(at: index)) {
-            case .links: return write(urls.rewritten(link: fields.value(at: index)), for: index, of: fields, to: &output)
-            case .origin: return write(urls.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
-            case nil: return false
-            }
+        case .link:
+            return write(urls.rewritten(link: fields.value(at: index)), for: index, of: fields, to: &output)
         default:
             return false
         }

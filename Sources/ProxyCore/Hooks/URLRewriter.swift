@@ -15,7 +15,9 @@ struct URLRewriter {
 
         init(for route: Route, isGateway: Bool) {
             self =
-                if !route.rewritesUpgraded { .off } else if isGateway { .gateway } else { route.isUpgraded ? .upgraded : .off }
+                if !route.rewritesUpgraded { .off } else if isGateway { .gateway } else {
+                    route.isUpgraded ? .upgraded : .off
+                }
         }
     }
 
@@ -58,7 +60,9 @@ struct URLRewriter {
             let scheme = parts.scheme ?? base?.origin.scheme
             let origin = Origin(scheme: scheme ?? .https, host: parts.host, port: parts.port)
             let rest = Array(copying: reference.extracting(parts.rest))
-            if direction == .toOrigin { return parts.scheme.flatMap { _ in changedForOrigin(origin, parts.userinfo, rest) } }
+            if direction == .toOrigin {
+                return parts.scheme.flatMap { _ in changedForOrigin(origin, parts.userinfo, rest) }
+            }
             if let changed = changed(origin, isWhole: scheme != nil, parts.userinfo, rest) { return changed }
             // The client may resolve this reference with another scheme.
             guard parts.scheme == nil, base != nil else { return nil }
