@@ -292,8 +292,9 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
     }
 
     /// Returns the result of `work`. If the request is cancelled before, it throws `cancelled` at once, and the Swift
-    /// task of `work` is cancelled.
+    /// task of `work` is cancelled; so it is with `TotalExpiry` when the limit is over.
     func interruptible<Value: Sendable>(
+        within limit: TimeSpan? = nil,
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let outcome = FirstOutcome<Value>()
@@ -304,6 +305,14 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
                 outcome.resolve(.failure(error))
             }
         }
+        let timer = limit.map { limit in
+            Task {
+                try await Task.sleep(for: .nanoseconds(Int64(clamping: limit.nanoseconds)))
+                running.cancel()
+                outcome.resolve(.failure(TotalExpiry(limit: limit)))
+            }
+        }
+        defer { timer?.cancel() }
         let isCancelled = lock.withLock {
             shared.interrupt = {
                 running.cancel()

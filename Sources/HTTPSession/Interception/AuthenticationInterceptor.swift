@@ -21,8 +21,9 @@ public protocol Authenticator<Credential>: Sendable {
 
     /// Gets a new credential. There is one call at a time, for all waiting requests.
     ///
-    /// Its own requests have to bypass this interceptor, as those of `HTTPSessionManager.data(for:)` do; otherwise they
-    /// would wait for themselves.
+    /// Its own requests pass the interceptor by: they get no credential, and their failure is no reason for a further refresh.
+    /// Other interceptors of the manager see them. A request that is made on a dispatch queue or in a detached task is not known
+    /// to be one of them, and would wait for itself: `HTTPSessionManager.data(for:)` uses no interceptor at all.
     ///
     /// - Throws: any error; all waiting requests fail with it.
     func refresh(_ credential: Credential, for manager: HTTPSessionManager) async throws -> Credential
@@ -162,7 +163,12 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
             let began = Task(executorPreference: manager.session.thread.blocking) { [self] in
                 let result: Result<Credential, any Error>
                 do {
-                    result = .success(try await authenticator.refresh(old, for: manager))
+                    // The request that has begun the refresh may end before it does.
+                    result = .success(
+                        try await InterceptorAtWork.carryOut(self, manager) {
+                            try await authenticator.refresh(old, for: manager)
+                        }
+                    )
                 } catch {
                     result = .failure(error)
                 }
