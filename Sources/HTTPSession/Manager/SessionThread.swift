@@ -87,7 +87,7 @@ final class SessionThread: @unchecked Sendable {
             if gate.isOpen { table.insert(task) }
             return gate.isOpen
         }
-        guard isOpen else { throw SessionError(.cancelled, "The session has been invalidated.") }
+        guard isOpen else { throw .sessionInvalidated }
     }
 
     /// For reading one hook, without a copy of all hooks.

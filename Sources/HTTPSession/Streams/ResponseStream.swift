@@ -239,9 +239,9 @@ public final class ResponseStream: Sendable {
             fileprivate init(_ lines: LineReader) { self.lines = lines }
 
             /// The last event ID that the stream has set; nil before the first one.
-            var lastEventID: String? { parser.lastEventID }
-            /// The time that the server wants between connections.
-            var retry: Duration? { parser.retry }
+            public var lastEventID: String? { parser.lastEventID }
+            /// The time that the server wants between connections (`retry`); nil when it has set none.
+            public var retry: Duration? { parser.retry }
 
             /// The next event. One that the body's end cuts off is dropped.
             public mutating func next() async throws(RequestFailure) -> ServerSentEvent? {

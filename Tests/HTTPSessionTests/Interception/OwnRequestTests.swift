@@ -1,4 +1,5 @@
 import HTTPCore
+import HTTPSessionStubs
 import IOCore
 import TestSupport
 import Testing
@@ -200,5 +201,50 @@ struct OwnRequestTests {
         #expect(request.request.timeouts?.total == .milliseconds(300))
         gate.open()
         await stage.end()
+    }
+
+    // MARK: Hosts
+
+    private static func sent(
+        _ hosts: CredentialHosts?,
+        _ urls: [String],
+        baseURL: String? = StubStage.base
+    ) async throws -> [String?] {
+        let tokens = Tokens()
+        let credential = Token(value: "t1")
+        let interceptor =
+            hosts.map { AuthenticationInterceptor(authenticator: tokens, credential: credential, hosts: $0) }
+            ?? AuthenticationInterceptor(authenticator: tokens, credential: credential)
+        let stage = try StubStage(interceptor: interceptor, baseURL: baseURL)
+        try stage.origin.route(nil, "*", response: .json(["a": 1]))
+        var seen: [String?] = []
+        for url in urls {
+            _ = try await stage.manager.get(url)
+            seen.append(stage.origin.requests.last?.value(for: "Authorization"))
+        }
+        await stage.end()
+        return seen
+    }
+
+    @Test("a credential goes to the base URL's origin alone, or to the hosts that are named, or to all")
+    func hosts() async throws {
+        let urls = [
+            "x", "https://api.example.com/y", "https://API.example.com:443/y", "https://other.example.com/y",
+            "http://api.example.com/y", "https://api.example.com:8443/y",
+        ]
+        let token = "Bearer t1"
+        #expect(try await Self.sent(nil, urls) == [token, token, token, nil, nil, nil])
+        #expect(try await Self.sent(.baseURL, urls) == [token, token, token, nil, nil, nil])
+        let named = CredentialHosts.named([try Host("other.example.com")])
+        #expect(try await Self.sent(named, urls) == [nil, nil, nil, token, nil, nil])
+        #expect(try await Self.sent(.all, urls) == urls.map { _ in token })
+        let absolute = Array(urls.dropFirst())
+        #expect(try await Self.sent(named, absolute, baseURL: nil) == [nil, nil, token, nil, nil])
+        await #expect {
+            try await Self.sent(nil, absolute, baseURL: nil)
+        } throws: { error in
+            guard case .adaptation(let reason)? = error as? RequestFailure else { return false }
+            return reason as? AuthenticationError == .missingHosts
+        }
     }
 }
