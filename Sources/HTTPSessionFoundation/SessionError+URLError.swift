@@ -29,7 +29,8 @@ extension SessionError {
         case .redirectDenied: .redirectToNonExistentLocation
         case .notStored: .resourceUnavailable
         case .fileFailed: .cannotWriteToFile
-        case .cancelled, .sessionInvalidated: .cancelled
+        case .cancelled: .cancelled
+        case .sessionInvalidated: .backgroundSessionWasDisconnected
         case .internal: .unknown
         }
     }

@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import SessionCore
 
 /// The part of interceptors, for requests of either kind.
 extension Request {
@@ -8,13 +9,17 @@ extension Request {
         guard !isCancelled else { throw .session(.taskCancelled) }
         guard let interceptor else { return originalRequest }
         do {
-            let adapted = try await interruptible { try await interceptor.adapt(self.originalRequest, for: self) }
+            let start = Clock.monotonic
+            let adapted = try await interruptible(within: totalLimit) {
+                try await InterceptorAtWork.adapt(self.originalRequest, for: self, by: interceptor)
+            }
             didAdapt(to: adapted)
             notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
-            return adapted
+            return withRest(of: adapted, after: Clock.monotonic - start)
         } catch {
             if isCancelled { throw .session(.taskCancelled) }
             notifyMonitors { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
+            if let expiry = error as? TotalExpiry { throw .session(expiry.error("An adapter")) }
             throw .adaptation(error)
         }
     }
@@ -27,7 +32,9 @@ extension Request {
         guard let interceptor, failure.mayBeRetried else { throw failure }
         let verdict: RetryResult
         do {
-            verdict = try await interruptible { await interceptor.retry(self, dueTo: failure) }
+            verdict = try await interruptible(within: totalLimit) {
+                await InterceptorAtWork.retry(self, dueTo: failure, by: interceptor)
+            }
             switch verdict {
             case .doNotRetry: throw failure
             case .doNotRetryWithError(let error): throw RequestFailure.retry(error, original: failure)
@@ -36,10 +43,37 @@ extension Request {
             }
         } catch let error as RequestFailure {
             throw error
+        } catch let expiry as TotalExpiry {
+            throw .session(expiry.error("A retrier"))
         } catch {
             throw .session(.taskCancelled)
         }
         willRetry()
         notifyMonitors { $0.requestIsRetrying(self) }
+    }
+
+    /// `timeouts.total`, of the request or of the session; nil for none.
+    private var totalLimit: TimeSpan? { (originalRequest.timeouts ?? manager.configuration.timeouts).total }
+
+    /// The request of the attempt, with what its adapters have left of `timeouts.total`.
+    private func withRest(of adapted: HTTPSessionRequest, after elapsed: UInt64) -> HTTPSessionRequest {
+        var timeouts = adapted.timeouts ?? manager.configuration.timeouts
+        guard let total = timeouts.total else { return adapted }
+        timeouts.total = TimeSpan(nanoseconds: total.nanoseconds > elapsed ? total.nanoseconds - elapsed : 1)
+        var rest = adapted
+        rest.timeouts = timeouts
+        return rest
+    }
+}
+
+/// `timeouts.total` is over while an interceptor works.
+struct TotalExpiry: Error {
+    let limit: TimeSpan
+
+    func error(_ interceptor: String) -> SessionError {
+        SessionError(
+            .responseTimeout,
+            "\(interceptor) of the request took longer than timeouts.total (\(limit.milliseconds) ms)."
+        )
     }
 }

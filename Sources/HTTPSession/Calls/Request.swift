@@ -40,6 +40,9 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         /// Events that the monitors have not been notified of, in order.
         var events: [@Sendable (any EventMonitor) -> Void] = []
         var isNotifying = false
+
+        /// Whether no figure of progress can follow.
+        var isOver: Bool { state == .finished || state == .cancelled && !hasBegun }
     }
 
     init(_ request: HTTPSessionRequest, manager: HTTPSessionManager, options: RequestOptions) {
@@ -48,6 +51,11 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         interceptor = manager.combined(options.interceptor)
         eventMonitors = options.eventMonitors
         shared = Shared(request: request, options: options)
+    }
+
+    deinit {
+        // Nobody can carry it out any more.
+        for work in shared.waiting { work() }
     }
 
     // MARK: What there is to know
@@ -101,6 +109,13 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
             then: { $0.requestDidCancel($1) }
         )
         interrupt?()
+        // Nothing follows for a request that nobody has begun to carry out.
+        let waiting = lock.withLock {
+            guard shared.isOver else { return [] as [@Sendable () -> Void] }
+            defer { shared.waiting = [] }
+            return shared.waiting
+        }
+        for work in waiting { work() }
     }
 
     @discardableResult
@@ -200,11 +215,19 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         let callbacks = manager.session.thread.callbacks
         let stream = ProgressStream(body, on: callbacks, continuation)
         let task = lock.withLock {
-            if shared.state != .finished { shared.progress.append(stream) }
+            if !shared.isOver { shared.progress.append(stream) }
             return shared.tasks.last
         }
         if let task { stream.attach(to: task) }
-        continuation.onTermination = { [weak self] _ in self?.remove(stream) }
+        let session = manager.session.thread
+        continuation.onTermination = { [weak self, weak session] _ in
+            self?.remove(stream)
+            session?.forgetEnding(of: stream.name)
+        }
+        // Nobody can carry out a request any more that has not begun before the end of the session.
+        session.whenClosed(stream.name) { [weak self] in
+            if self?.hasBegun != true { continuation.finish() }
+        }
         // Behind the last figure.
         whenFinished { callbacks.enqueue { continuation.finish() } }
         return updates
@@ -218,11 +241,11 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         if let task { stream.detach(from: task) }
     }
 
-    /// Runs `work` when the request has ended, or at once if it has.
+    /// Runs `work` when the request has ended, or at once if it has; it also ends when it is cancelled before it was carried out.
     func whenFinished(_ work: @escaping @Sendable () -> Void) {
         let isOver = lock.withLock {
-            if shared.state != .finished { shared.waiting.append(work) }
-            return shared.state == .finished
+            if !shared.isOver { shared.waiting.append(work) }
+            return shared.isOver
         }
         if isOver { work() }
     }
@@ -269,8 +292,9 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
     }
 
     /// Returns the result of `work`. If the request is cancelled before, it throws `cancelled` at once, and the Swift
-    /// task of `work` is cancelled.
+    /// task of `work` is cancelled; so it is with `TotalExpiry` when the limit is over.
     func interruptible<Value: Sendable>(
+        within limit: TimeSpan? = nil,
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let outcome = FirstOutcome<Value>()
@@ -281,6 +305,14 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
                 outcome.resolve(.failure(error))
             }
         }
+        let timer = limit.map { limit in
+            Task {
+                try await Task.sleep(for: .nanoseconds(Int64(clamping: limit.nanoseconds)))
+                running.cancel()
+                outcome.resolve(.failure(TotalExpiry(limit: limit)))
+            }
+        }
+        defer { timer?.cancel() }
         let isCancelled = lock.withLock {
             shared.interrupt = {
                 running.cancel()

@@ -22,14 +22,19 @@ struct CookieFile: Sendable {
     ///   for one with other contents.
     func load(at now: Int64) throws(SessionError) -> [Cookie] {
         guard let bytes = try contents() else { return [] }
-        let document: Document
-        do {
-            document = try JSONValueDecoder().decode(Document.self, from: bytes)
+        let document: JSONValue
+        do throws(JSONFault) {
+            document = try JSONValue(parsing: bytes)
         } catch {
             throw fault("it is no file of cookies (\(error)); remove it")
         }
-        guard document.version == Self.version else { throw fault("it has version \(document.version)") }
-        return document.cookies.compactMap { $0.cookie(at: now) }
+        guard let version = document["version"]?.int else { throw fault("it is no file of cookies; remove it") }
+        guard version == Self.version else { throw fault("it has version \(version)") }
+        let entries = document["cookies"]?.array?.map { Entry($0) }
+        guard let entries, entries.allSatisfy({ $0 != nil }) else {
+            throw fault("it is no file of cookies: a member is missing or has another form; remove it")
+        }
+        return entries.compactMap { $0?.cookie(at: now) }
     }
 
     private func contents() throws(SessionError) -> [UInt8]? {
@@ -85,12 +90,7 @@ struct CookieFile: Sendable {
 
     // MARK: The document
 
-    private struct Document: Decodable {
-        let version: Int
-        let cookies: [Entry]
-    }
-
-    private struct Entry: Decodable {
+    private struct Entry {
         let name: String
         let value: String
         let domain: String
@@ -109,6 +109,23 @@ struct CookieFile: Sendable {
             expires = cookie.expires ?? 0
             secure = cookie.isSecure
             httpOnly = cookie.isHTTPOnly
+        }
+
+        /// nil for a value of another form.
+        init?(_ json: JSONValue) {
+            guard let name = json["name"]?.string, let value = json["value"]?.string,
+                let domain = json["domain"]?.string, let hostOnly = json["hostOnly"]?.bool,
+                let path = json["path"]?.string, let expires = json["expires"]?.int,
+                let secure = json["secure"]?.bool, let httpOnly = json["httpOnly"]?.bool
+            else { return nil }
+            self.name = name
+            self.value = value
+            self.domain = domain
+            self.hostOnly = hostOnly
+            self.path = path
+            self.expires = Int64(expires)
+            self.secure = secure
+            self.httpOnly = httpOnly
         }
 
         var json: JSONValue {

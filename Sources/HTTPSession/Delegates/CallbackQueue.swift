@@ -2,7 +2,8 @@ import IOCore
 
 /// The place where completion and progress handlers run: a dispatch queue, an executor, or a thread.
 ///
-/// It has to run its work serially and in order; otherwise handlers are called in any order.
+/// It has to run its work serially and in order; otherwise handlers are called in any order. A handler must therefore not wait for
+/// another one of the same queue.
 public struct CallbackQueue: Sendable {
     package let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
 

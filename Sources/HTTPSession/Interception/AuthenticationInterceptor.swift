@@ -21,8 +21,9 @@ public protocol Authenticator<Credential>: Sendable {
 
     /// Gets a new credential. There is one call at a time, for all waiting requests.
     ///
-    /// Its own requests have to bypass this interceptor, as those of `HTTPSessionManager.data(for:)` do; otherwise they
-    /// would wait for themselves.
+    /// Its own requests pass the interceptor by: they get no credential, and their failure is no reason for a further refresh.
+    /// Other interceptors of the manager see them. A request that is made on a dispatch queue or in a detached task is not known
+    /// to be one of them, and would wait for itself: `HTTPSessionManager.data(for:)` uses no interceptor at all.
     ///
     /// - Throws: any error; all waiting requests fail with it.
     func refresh(_ credential: Credential, for manager: HTTPSessionManager) async throws -> Credential
@@ -40,19 +41,33 @@ public protocol Authenticator<Credential>: Sendable {
 public enum AuthenticationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// No credential has been set.
     case missingCredential
+    /// The credential is for the origin of the manager's base URL, and there is none.
+    case missingHosts
     /// There were more refreshes within the window than allowed: the new credentials do not work either.
     case excessiveRefresh
 
     public var description: String {
         switch self {
         case .missingCredential: "The interceptor has no credential. Set one before the request."
+        case .missingHosts:
+            "The interceptor names no hosts for its credential, and the manager has no base URL. Name them: hosts: .named([…])."
         case .excessiveRefresh: "More refreshes than refreshWindow allows did not bring a credential that works."
         }
     }
 }
 
-/// Adds a credential to every request, and refreshes it when it is about to expire or was rejected. One refresh serves
-/// all requests that wait meanwhile.
+/// The servers that get the credential of an `AuthenticationInterceptor`. Requests to others go out without it.
+public enum CredentialHosts: Sendable, Hashable {
+    /// The origin of the manager's base URL: scheme, host and port.
+    case baseURL
+    /// These hosts, over https, on any port.
+    case named(Set<Host>)
+    /// Every server that a request names. `Authenticator.apply` decides alone.
+    case all
+}
+
+/// Adds a credential to the requests to its hosts, and refreshes it when it is about to expire or was rejected. One refresh
+/// serves all requests that wait meanwhile.
 ///
 /// `@unchecked Sendable`: what changes is in `shared`, accessed with `lock` held.
 public final class AuthenticationInterceptor<Provider: Authenticator>: RequestInterceptor, @unchecked Sendable {
@@ -77,6 +92,8 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     public let authenticator: Provider
     /// The limit of refreshes; nil for none.
     public let refreshWindow: RefreshWindow?
+    /// The servers that get the credential.
+    public let hosts: CredentialHosts
     private let lock = PosixLock()
     private var shared: Shared
 
@@ -92,13 +109,17 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     ///   - authenticator: adds the credential to requests, and gets new ones.
     ///   - credential: the first one; with nil, requests fail with `missingCredential` until one is set.
     ///   - refreshWindow: nil for no limit.
+    ///   - hosts: the servers that get the credential; by default the origin of the manager's base URL, without which requests fail
+    ///     with `missingHosts`.
     public init(
         authenticator: Provider,
         credential: Credential? = nil,
-        refreshWindow: RefreshWindow? = RefreshWindow()
+        refreshWindow: RefreshWindow? = RefreshWindow(),
+        hosts: CredentialHosts = .baseURL
     ) {
         self.authenticator = authenticator
         self.refreshWindow = refreshWindow
+        self.hosts = hosts
         shared = Shared(credential: credential)
     }
 
@@ -115,11 +136,12 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
 
     // MARK: RequestInterceptor
 
-    /// Adds the credential to the request. It waits for a running refresh, and starts one when the credential requires
-    /// it.
+    /// Adds the credential to a request to one of `hosts`. It waits for a running refresh, and starts one when the credential
+    /// requires it.
     ///
     /// - Throws: `AuthenticationError`, and the authenticator's errors.
     public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
+        guard try isMeant(request, of: subject.manager) else { return request }
         var request = request
         var credential: Credential
         if let refresh = lock.withLock({ shared.refresh }) {
@@ -138,6 +160,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     /// credential has been refreshed since the request was sent.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         let sent = request.request
+        guard (try? isMeant(sent, of: request.manager)) == true else { return .doNotRetry }
         guard let response = failure.response?.response,
             authenticator.didRequest(sent, with: response, failDueTo: failure)
         else { return .doNotRetry }
@@ -148,6 +171,20 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
             return .retry
         } catch {
             return .doNotRetryWithError(error)
+        }
+    }
+
+    /// Whether the credential is for the request.
+    private func isMeant(_ request: HTTPSessionRequest, of manager: HTTPSessionManager) throws -> Bool {
+        if hosts == .all { return true }
+        // What is no URL fails by itself.
+        guard let origin = AbsoluteURL(request.url)?.origin else { return false }
+        switch hosts {
+        case .all: return true
+        case .named(let names): return origin.scheme == .https && names.contains(origin.host)
+        case .baseURL:
+            guard let base = manager.baseOrigin else { throw AuthenticationError.missingHosts }
+            return origin == base
         }
     }
 
@@ -162,7 +199,12 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
             let began = Task(executorPreference: manager.session.thread.blocking) { [self] in
                 let result: Result<Credential, any Error>
                 do {
-                    result = .success(try await authenticator.refresh(old, for: manager))
+                    // The request that has begun the refresh may end before it does.
+                    result = .success(
+                        try await InterceptorAtWork.carryOut(self, manager) {
+                            try await authenticator.refresh(old, for: manager)
+                        }
+                    )
                 } catch {
                     result = .failure(error)
                 }

@@ -3,6 +3,9 @@ import SessionCore
 
 /// Changes requests before they are sent: credentials, signatures, fields. Called before each attempt, with the
 /// original request.
+///
+/// Requests that it makes itself, with the manager of its subject, pass it by; other interceptors adapt them. The limit
+/// `total` of the timeouts counts meanwhile.
 public protocol RequestAdapter: Sendable {
     /// - Throws: any error; the request fails with `RequestFailure.adaptation`.
     func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest
@@ -13,7 +16,8 @@ public protocol RequestAdapter: Sendable {
 /// Not called for failures that must not be retried: a server that the security policy rejected, a denied address or
 /// redirect, a cancelled request.
 public protocol RequestRetrier: Sendable {
-    /// Called after each failed attempt, not on the session's loop; it may wait for a delay of its own.
+    /// Called after each failed attempt, not on the session's loop; it may wait for a delay of its own, at most as long as the
+    /// limit `total` of the timeouts. About requests that it makes itself it is not asked.
     ///
     /// - Parameters:
     ///   - request: `retryCount` is the number of its retries so far.
@@ -60,7 +64,8 @@ extension RequestInterceptor {
 }
 
 /// A `RequestAdapter` from a closure.
-public struct Adapter: RequestInterceptor {
+public struct Adapter: RequestInterceptor, ClosureInterceptor {
+    let identity = ClosureIdentity()
     private let closure: @Sendable (HTTPSessionRequest, Request) async throws -> HTTPSessionRequest
 
     /// An adapter that never retries.
@@ -75,7 +80,8 @@ public struct Adapter: RequestInterceptor {
 }
 
 /// A `RequestRetrier` from a closure.
-public struct Retrier: RequestInterceptor {
+public struct Retrier: RequestInterceptor, ClosureInterceptor {
+    let identity = ClosureIdentity()
     private let closure: @Sendable (Request, RequestFailure) async -> RetryResult
 
     /// A retrier that adapts nothing.
@@ -125,14 +131,14 @@ public struct Interceptor: RequestInterceptor {
     /// The last adapter's request; the first adapter that throws ends the request.
     public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         var request = request
-        for adapter in adapters { request = try await adapter.adapt(request, for: subject) }
+        for adapter in adapters { request = try await InterceptorAtWork.adapt(request, for: subject, by: adapter) }
         return request
     }
 
     /// The first decision other than `doNotRetry`.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         for retrier in retriers {
-            let result = await retrier.retry(request, dueTo: failure)
+            let result = await InterceptorAtWork.retry(request, dueTo: failure, by: retrier)
             if case .doNotRetry = result { continue }
             return result
         }

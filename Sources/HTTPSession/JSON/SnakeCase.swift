@@ -1,8 +1,7 @@
 #if !NO_FOUNDATION
 import FoundationEssentials
 
-/// The names of `JSONEncoder.KeyEncodingStrategy.convertToSnakeCase` and `JSONDecoder.KeyDecodingStrategy
-/// .convertFromSnakeCase`, by Foundation's rules.
+/// The names of `JSONEncoder.KeyEncodingStrategy.convertToSnakeCase`, by Foundation's rules.
 enum SnakeCase {
     /// `myURLProperty` becomes `my_url_property`: a word begins at an upper case letter behind a lower case one, and at
     /// the last of several upper case letters before a lower case one.
@@ -26,17 +25,6 @@ enum SnakeCase {
         }
         words.append(name[start...])
         return words.map { $0.lowercased() }.joined(separator: "_")
-    }
-
-    /// `my_url_property` becomes `myUrlProperty`; underscores at either end stay.
-    static func decode(_ name: String) -> String {
-        guard let first = name.firstIndex(where: { $0 != "_" }), let last = name.lastIndex(where: { $0 != "_" }) else {
-            return name
-        }
-        let parts = name[first...last].split(separator: "_")
-        guard parts.count > 1 else { return name }
-        let joined = parts.dropFirst().reduce(parts[0].lowercased()) { $0 + $1.capitalized }
-        return name[..<first] + joined + name[name.index(after: last)...]
     }
 }
 

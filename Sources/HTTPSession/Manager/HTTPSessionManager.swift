@@ -59,6 +59,8 @@ public final class HTTPSessionManager: Sendable {
     public var serverTrust: SessionTrust { session.serverTrust }
     /// The base URL in its normal form, with the slash.
     public var baseURL: String? { base?.text }
+    /// Scheme, host and port of the base URL.
+    var baseOrigin: Origin? { base?.origin }
 
     /// Makes requests from parameters; by default an `HTTPRequestSerializer`. Its fields, credentials among them, are
     /// added to every request that is made from parameters, also for the host of an absolute URL.

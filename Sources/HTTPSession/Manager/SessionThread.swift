@@ -19,6 +19,8 @@ final class SessionThread: @unchecked Sendable {
         var endpoints: [Origin: Endpoint] = [:]
         var hooks = HooksBox(SessionHooks())
         var observers: [@Sendable (SessionEvent) -> Void] = []
+        /// What is done at the end of the session, by name.
+        var endings: [String: @Sendable () -> Void] = [:]
         var callbacks: SessionLoop?
         var files: SessionLoop?
     }
@@ -85,7 +87,7 @@ final class SessionThread: @unchecked Sendable {
             if gate.isOpen { table.insert(task) }
             return gate.isOpen
         }
-        guard isOpen else { throw SessionError(.cancelled, "The session has been invalidated.") }
+        guard isOpen else { throw .sessionInvalidated }
     }
 
     /// For reading one hook, without a copy of all hooks.
@@ -242,14 +244,33 @@ final class SessionThread: @unchecked Sendable {
         authorizers = [:]
         hookBox.hooks.sessionDidBecomeInvalid?()
         notifyObservers(.didInvalidate)
-        let waiting = lock.withLock {
+        let (waiting, endings) = lock.withLock {
             gate.isEnded = true
             gate.hooks = HooksBox(SessionHooks())
             gate.observers = []
-            defer { gate.waiting = [] }
-            return gate.waiting
+            defer {
+                gate.waiting = []
+                gate.endings = [:]
+            }
+            return (gate.waiting, gate.endings)
         }
+        for end in endings.values { end() }
         for continuation in waiting { continuation.resume() }
+    }
+
+    /// Runs `work` when the session has ended, or at once if it has.
+    ///
+    /// - Parameter name: for `forgetEnding`.
+    func whenClosed(_ name: String, _ work: @escaping @Sendable () -> Void) {
+        let isEnded = lock.withLock {
+            if !gate.isEnded { gate.endings[name] = work }
+            return gate.isEnded
+        }
+        if isEnded { work() }
+    }
+
+    func forgetEnding(of name: String) {
+        lock.withLock { _ = gate.endings.removeValue(forKey: name) }
     }
 
     /// Returns when the session and its own thread have ended.

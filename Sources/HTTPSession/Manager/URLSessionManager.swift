@@ -37,7 +37,8 @@ public final class URLSessionManager: Sendable {
         /// The longest body that a data task collects, in bytes; a longer one fails with `responseTooLarge`.
         public var maximumBodySize = 64 << 20
         /// The queue of completion handlers, progress handlers and notifications for which no other queue is named; nil
-        /// for a thread of the session's own.
+        /// for one thread of the session's own. A handler that blocks holds up the others of its queue, and must not wait for
+        /// one of them.
         public var callbackQueue: CallbackQueue?
         /// Credentials that are proposed for challenges, and that are added when a server has accepted them; nil to
         /// store none.
@@ -125,7 +126,8 @@ public final class URLSessionManager: Sendable {
     /// A task that collects the response's body, or passes it on (`DataTaskDelegate.dataStream`). A response of any
     /// status is a success.
     ///
-    /// - Throws: `requestInvalid` when the request cannot be sent, `cancelled` when the session has been invalidated.
+    /// - Throws: `requestInvalid` when the request cannot be sent, `sessionInvalidated` when the session
+    ///   has been invalidated.
     public func dataTask(with request: HTTPSessionRequest) throws(SessionError) -> DataTask {
         let checked = try thread.check(request)
         let delegate = DataTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)

@@ -25,6 +25,7 @@ struct BaseURL: Sendable {
     }
 
     var text: String { base.text }
+    var origin: Origin { base.origin }
 
     /// Resolves a reference (RFC 3986, section 5.2). An absolute one stays as it is.
     ///

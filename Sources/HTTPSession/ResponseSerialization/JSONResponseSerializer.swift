@@ -1,5 +1,9 @@
 public import HTTPCore
 
+#if !NO_FOUNDATION
+public import FoundationEssentials
+#endif
+
 /// Reads JSON of any form. A response that may have no body, and has none, is `null`.
 public struct JSONResponseSerializer: ValidatingResponseSerializer {
     /// The content types of JSON; `*/*+json` types are listed one by one.
@@ -35,8 +39,10 @@ public struct JSONResponseSerializer: ValidatingResponseSerializer {
     }
 }
 
-/// Decodes a `Decodable` type, by default from JSON, strictly. Foundation's `JSONDecoder` is a `DataDecoder` too, and with
-/// `HTTPSessionFoundation` its `PropertyListDecoder`.
+#if !NO_FOUNDATION
+
+/// Decodes a `Decodable` type, by default from JSON, with Foundation's `JSONDecoder` and its strategies. With
+/// `HTTPSessionFoundation` a `PropertyListDecoder` is a `DataDecoder`, too.
 public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
@@ -49,7 +55,7 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Validat
         validation: ResponseValidation = ResponseValidation(
             acceptableContentTypes: JSONResponseSerializer.contentTypes
         ),
-        decoder: any DataDecoder = JSONValueDecoder()
+        decoder: any DataDecoder = JSONDecoder()
     ) {
         self.validation = validation
         self.decoder = decoder
@@ -64,7 +70,7 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Validat
         let isEmpty = try validation.validateEmptiness(response, to: method)
         do {
             if isEmpty {
-                guard let empty = try? JSONValueDecoder().decode(Output.self, from: .null) else {
+                guard let empty = try? JSONDecoder().decode(Output.self, from: Array("null".utf8)) else {
                     throw ResponseSerializationError(.inputDataEmpty, response: response)
                 }
                 return empty
@@ -79,6 +85,8 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Validat
         }
     }
 }
+
+#endif
 
 /// The decoded value of a response without a body.
 public struct EmptyResponse: Codable, Sendable, Hashable {

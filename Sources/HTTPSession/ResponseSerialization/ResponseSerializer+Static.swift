@@ -1,3 +1,7 @@
+#if !NO_FOUNDATION
+public import FoundationEssentials
+#endif
+
 // Serializers by name where one is expected: `serializer: .decodable(Item.self)`.
 
 extension ResponseSerializer where Self == HTTPResponseSerializer {
@@ -20,16 +24,18 @@ extension ResponseSerializer where Self == JSONResponseSerializer {
     public static var json: JSONResponseSerializer { JSONResponseSerializer() }
 }
 
+#if !NO_FOUNDATION
 extension ResponseSerializer {
     /// A `Decodable` type, of a response with status 200 to 299 and a content type of JSON.
     ///
     /// - Parameters:
     ///   - type: of the value.
-    ///   - decoder: strict JSON by default; Foundation's `JSONDecoder` is one, too.
+    ///   - decoder: by default Foundation's `JSONDecoder`, without strategies.
     public static func decodable<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self,
-        decoder: any DataDecoder = JSONValueDecoder()
+        decoder: any DataDecoder = JSONDecoder()
     ) -> Self where Self == DecodableResponseSerializer<Value> {
         DecodableResponseSerializer(type, decoder: decoder)
     }
 }
+#endif

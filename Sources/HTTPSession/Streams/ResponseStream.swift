@@ -1,6 +1,10 @@
 public import HTTPCore
 public import SessionCore
 
+#if !NO_FOUNDATION
+public import FoundationEssentials
+#endif
+
 /// A response whose body is read while it arrives, once and by one consumer.
 ///
 /// ```swift
@@ -43,6 +47,7 @@ public final class ResponseStream: Sendable {
     /// the sequence with `stringDecodingFailed`, and a line longer than `maximumBodySize` with `responseTooLarge`.
     public var lines: Lines { Lines(stream: self) }
 
+    #if !NO_FOUNDATION
     /// A value of each line that is not blank: JSON Lines (ndjson).
     ///
     /// - Parameters:
@@ -50,10 +55,11 @@ public final class ResponseStream: Sendable {
     ///   - decoder: of one line.
     public func decodables<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self,
-        decoder: any DataDecoder = JSONValueDecoder()
+        decoder: any DataDecoder = JSONDecoder()
     ) -> Decodables<Value> {
         Decodables(stream: self, decoder: decoder)
     }
+    #endif
 
     /// The events of `text/event-stream`, without reconnection; see `HTTPSessionManager.events`.
     public var events: Events { Events(stream: self) }
@@ -178,6 +184,7 @@ public final class ResponseStream: Sendable {
         }
     }
 
+    #if !NO_FOUNDATION
     /// The values of a body of JSON Lines.
     public struct Decodables<Value: Decodable & Sendable>: AsyncSequence, Sendable {
         let stream: ResponseStream
@@ -215,6 +222,7 @@ public final class ResponseStream: Sendable {
             }
         }
     }
+    #endif
 
     /// The events of a body of `text/event-stream`.
     public struct Events: AsyncSequence, Sendable {
@@ -231,9 +239,9 @@ public final class ResponseStream: Sendable {
             fileprivate init(_ lines: LineReader) { self.lines = lines }
 
             /// The last event ID that the stream has set; nil before the first one.
-            var lastEventID: String? { parser.lastEventID }
-            /// The time that the server wants between connections.
-            var retry: Duration? { parser.retry }
+            public var lastEventID: String? { parser.lastEventID }
+            /// The time that the server wants between connections (`retry`); nil when it has set none.
+            public var retry: Duration? { parser.retry }
 
             /// The next event. One that the body's end cuts off is dropped.
             public mutating func next() async throws(RequestFailure) -> ServerSentEvent? {

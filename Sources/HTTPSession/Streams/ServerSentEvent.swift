@@ -6,12 +6,15 @@ public struct ServerSentEvent: Sendable, Hashable {
     public var data: String
     /// The last event ID when the event was complete; empty when the stream has set none.
     public var id: String
+    /// The time between connections (`retry`) that the stream had set when the event was complete; nil when it has set none.
+    public var retry: Duration?
 
     /// An event from its parts.
-    public init(event: String = "message", data: String, id: String = "") {
+    public init(event: String = "message", data: String, id: String = "", retry: Duration? = nil) {
         self.event = event
         self.data = data
         self.id = id
+        self.retry = retry
     }
 }
 
@@ -62,6 +65,6 @@ struct ServerSentEventParser {
             data = nil
         }
         guard let data else { return nil }
-        return ServerSentEvent(event: event.isEmpty ? "message" : event, data: data, id: lastEventID ?? "")
+        return ServerSentEvent(event: event.isEmpty ? "message" : event, data: data, id: lastEventID ?? "", retry: retry)
     }
 }

@@ -73,10 +73,12 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
         private let source: ServerSentEvents
         private var events: ResponseStream.Events.Iterator?
         private var failures = 0
-        private var retry: Duration?
+        /// The time between connections that the server has set (`retry`), also between two events and behind the last one; nil
+        /// when it has set none.
+        public private(set) var retry: Duration?
         private var isOver = false
         /// The identifier that the next connection sends.
-        private(set) var lastEventID: String?
+        public private(set) var lastEventID: String?
 
         init(_ source: ServerSentEvents) {
             self.source = source

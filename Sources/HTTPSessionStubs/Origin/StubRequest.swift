@@ -1,3 +1,4 @@
+public import FoundationEssentials
 public import HTTPCore
 public import HTTPSession
 
@@ -33,7 +34,7 @@ public struct StubRequest: Sendable {
     /// - Throws: what the decoder throws.
     public func decoded<Value: Decodable>(
         _ type: Value.Type = Value.self,
-        decoder: any DataDecoder = JSONValueDecoder()
+        decoder: any DataDecoder = JSONDecoder()
     ) throws -> Value {
         try decoder.decode(type, from: body)
     }

@@ -99,7 +99,7 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The error of a task that its session does not carry out.
-    static let sessionInvalidated = SessionError(
+    package static let sessionInvalidated = SessionError(
         .sessionInvalidated,
         "The session was invalidated, and nothing of the request has been sent. Make the task in another session."
     )

@@ -56,7 +56,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     static let streamLimit = 100
     /// At most this much waits for the socket.
     private static let outputLimit = 64 << 10
-    private static let streamWindow: Int32 = 128 << 10
+    /// No size that bodies often have: a server whose last byte fills the window may not be able to end the stream any more.
+    private static let streamWindow: Int32 = (128 << 10) + 4099
     /// At most this much is read in a turn of the loop.
     private static let turnLimit = 256 << 10
     private static let pieceSize = 64 << 10

@@ -15,6 +15,8 @@ final class HTTP2OriginStream: HTTP2Stream {
     /// A head has come, be it an informational one: the server has acted on the request.
     private(set) var hasBegunResponse = false
     private var isWhole = false
+    /// How many bytes of the body are still to come; never 0 for a body whose length is unknown.
+    private var bodyLeft = Int.max
     /// The field that has ended the stream, and the rule.
     private var malformation: String?
     /// Bytes of the response that came while the task took nothing.
@@ -165,6 +167,11 @@ final class HTTP2OriginStream: HTTP2Stream {
                 return true
             }
             head.isWholeMessage = endsStream
+            switch head.framing {
+            case .none: bodyLeft = 0
+            case .length(let count): bodyLeft = count
+            default: break
+            }
             request.didReceiveHead(head)
         }
         return true
@@ -174,6 +181,7 @@ final class HTTP2OriginStream: HTTP2Stream {
         guard let request, let task = request.task else { return }
         connection.didProgress()
         request.didMoveBytes()
+        bodyLeft -= bytes.count
         if task.isReceivePaused || !held.isEmpty {
             held.append(bytes)
             return account()
@@ -213,7 +221,9 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
         defer { connection.streamDidClose() }
-        guard let request, !isWhole, let endpoint = request.endpoint else { return }
+        guard let request, !isWhole else { return }
+        if isWholeWithoutEnd(code, byPeer) { return didReceiveEnd() }
+        guard let endpoint = request.endpoint else { return }
         let place = "\(endpoint.host.authorityText):\(endpoint.port)"
         if let violation = connection.violation, code != .refusedStream {
             return request.fail(
@@ -246,6 +256,14 @@ final class HTTP2OriginStream: HTTP2Stream {
                 )
             )
         )
+    }
+
+    /// Whether the response has come in full by its length, although its stream has no proper end: servers send RST_STREAM(NO_ERROR)
+    /// in place of END_STREAM (Node, when the last byte fills the window), or close the connection. An error that the server
+    /// reports is one.
+    private func isWholeWithoutEnd(_ code: HTTP2ErrorCode, _ byPeer: Bool) -> Bool {
+        guard hasHead, bodyLeft == 0, connection.violation == nil, malformation == nil else { return false }
+        return connection.loss != nil || byPeer && code == .noError
     }
 
     /// The request needs the stream no longer: a response or a request that is still under way is broken off.

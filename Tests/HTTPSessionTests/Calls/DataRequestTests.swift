@@ -191,6 +191,6 @@ struct DataRequestTests {
         let stage = try HTTPStage(answering: HTTPStage.echo)
         await stage.end()
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
-        #expect(failure?.sessionError?.code == .cancelled)
+        #expect(failure?.sessionError?.code == .sessionInvalidated)
     }
 }

@@ -266,7 +266,7 @@ struct HTTPSessionManagerTests {
         _ = await (first, second)
         answer.open()
         try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
-        await #expect { try await manager.data(for: url) } throws: { ($0 as? SessionError)?.code == .cancelled }
+        await #expect { try await manager.data(for: url) } throws: { ($0 as? SessionError)?.code == .sessionInvalidated }
         #expect(!manager.perform { _ in })
         await manager.invalidateSession(cancelingTasks: true)
     }

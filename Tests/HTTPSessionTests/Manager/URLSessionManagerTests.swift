@@ -295,7 +295,7 @@ struct URLSessionManagerTests {
         async let ended: Void = stage.manager.invalidateSession(cancelingTasks: false)
         try await eventually("the closing") { !stage.manager.perform { _ in } }
         #expect { try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)) } throws: {
-            $0.sessionCode == .cancelled
+            $0.sessionCode == .sessionInvalidated
         }
         #expect(stage.log.with { $0 }.isEmpty)
         #expect(try await task.value().data == Array("late".utf8))

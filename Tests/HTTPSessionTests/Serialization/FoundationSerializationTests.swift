@@ -31,7 +31,7 @@ struct FoundationSerializationTests {
         let since = try ParameterValue(encoding: ["since": dates[1]], with: encoder)
         let request = try serializer.request(.get, Self.url, parameters: since)
         #expect(request.url == Self.url + "?since=09.09.2001")
-        var decoder = JSONValueDecoder()
+        let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .formatted(formatter)
         let read = try decoder.decode([Date].self, from: Array("[\"01.01.1970\",\"09.09.2001\"]".utf8))
         #expect(read == [dates[0], Date(timeIntervalSince1970: 999_993_600)])

@@ -52,6 +52,20 @@ struct ServerSentEventTests {
             _ = parser.didReceiveLine(Array(text.utf8))
             #expect(parser.retry == .milliseconds(1500))
         }
+        let events = Self.events("data: a\n\nretry: 20\ndata: b\n\ndata: c\n\n")
+        #expect(events.map(\.retry) == [nil, .milliseconds(20), .milliseconds(20)])
+    }
+
+    @Test("tell the time that the server has set, also when it comes behind the last of them")
+    func readableRetry() async throws {
+        let stage = try stage([
+            Self.head + "Content-Length: 30\r\n\r\ndata: a\n\nretry: 7000\nid: last\n\n", "HTTP/1.1 204 No Content\r\n\r\n",
+        ])
+        var events = stage.manager.events("x", reconnection: Self.quick).makeAsyncIterator()
+        #expect(try await events.next()?.retry == nil)
+        #expect(try await events.next() == nil)
+        #expect(events.retry == .milliseconds(7000) && events.lastEventID == "last")
+        await stage.end()
     }
 
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"

@@ -16,6 +16,7 @@ struct StubStage {
         isPinned: Bool = false,
         interceptor: (any RequestInterceptor)? = nil,
         monitors: [any EventMonitor] = [],
+        baseURL: String? = base,
         _ change: (inout HTTPSessionManager.Configuration) -> Void = { _ in }
     ) throws {
         var configuration = HTTPSessionManager.Configuration()
@@ -26,7 +27,7 @@ struct StubStage {
         var trust = SessionTrust(anchors: TestPKI.shared.anchors)
         if isPinned { trust.policies[try Host("api.example.com")] = try .pinning(HTTPStage.server.pin) }
         manager = try HTTPSessionManager(
-            baseURL: Self.base,
+            baseURL: baseURL,
             configuration: configuration,
             serverTrust: trust,
             interceptor: interceptor,

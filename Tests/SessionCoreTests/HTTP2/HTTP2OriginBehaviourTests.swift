@@ -130,6 +130,81 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 1)
     }
 
+    /// What a server says in place of the end of the stream.
+    enum Goodbye: CaseIterable { case resetWithoutError, resetWithError, goAwayAndEnd }
+
+    @Test(
+        "a response whose length has come in full is whole without the end of its stream, unless that tells an error",
+        arguments: Goodbye.allCases,
+        [0, 1, 131_071, 131_072, 131_073]
+    )
+    func wholeLength(goodbye: Goodbye, length: Int) throws {
+        let body = patternBytes(length)
+        for missing in [0, 1] where length >= missing {
+            let origin = try origin { connection in
+                let script = try HTTP2Script(connection)
+                guard let request = try script.nextRequest() else { return }
+                try script.head(200, fields: [("content-length", "\(length)")], stream: request.stream)
+                // The client's window has room for all of it.
+                var rest = body.dropLast(missing)
+                while !rest.isEmpty {
+                    try script.send(.data, stream: request.stream, Array(rest.prefix(16 << 10)))
+                    rest = rest.dropFirst(16 << 10)
+                }
+                switch goodbye {
+                case .resetWithoutError: try script.send(.resetStream, stream: request.stream, [0, 0, 0, 0])
+                case .resetWithError: try script.send(.resetStream, stream: request.stream, [0, 0, 0, 2])
+                case .goAwayAndEnd:
+                    try Self.goAway(script, last: request.stream)
+                    connection.finishWriting()
+                }
+                connection.readToEnd()
+            }
+            let delegate = try TestSession().get(endpoint(origin))
+            let isWhole = missing == 0 && goodbye != .resetWithError
+            #expect(delegate.error?.code == (isWhole ? nil : .responseTruncated))
+            let isAll = delegate.body == Array(body.dropLast(missing))
+            #expect(isAll)
+        }
+    }
+
+    @Test("a head that allows no body is a whole response, also when a reset without an error takes the place of its end")
+    func wholeHead() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                try script.head(204, stream: request.stream)
+                try script.send(.resetStream, stream: request.stream, [0, 0, 0, 0])
+            }
+        }
+        let delegate = try TestSession().get(endpoint(origin))
+        #expect(delegate.error == nil && delegate.head?.status == 204)
+    }
+
+    @Test("a task that has paused gets the rest of a response whose stream was reset behind its length")
+    func wholeLengthWhilePaused() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            guard let request = try script.nextRequest() else { return }
+            try script.head(200, fields: [("content-length", "10")], stream: request.stream)
+            try script.body("01234", stream: request.stream, ends: false)
+            try script.body("56789", stream: request.stream, ends: false)
+            try script.send(.resetStream, stream: request.stream, [0, 0, 0, 0])
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        delegate.onData = { _ in .pause }
+        let task = try session.start(delegate, endpoint(origin))
+        try session.run(until: "the first piece") { delegate.text == "01234" }
+        session.settle()
+        #expect(!delegate.isComplete)
+        delegate.onData = { _ in .proceed }
+        task.resumeReceiving()
+        try session.finish(delegate)
+        #expect(delegate.error == nil && delegate.text == "0123456789")
+    }
+
     @Test("500 requests at once on a server with 100 streams take at most 5 connections")
     func manyRequests() throws {
         let accepted = Monitor(0)

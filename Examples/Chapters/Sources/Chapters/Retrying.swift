@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPCore
 import HTTPSession
 import SessionCore
@@ -30,7 +31,7 @@ struct OAuthHandler: Authenticator {
             parameters: ParameterValueEncoder().encode(parameters)
         )
         let response = try await manager.data(for: request)
-        var decoder = JSONValueDecoder()
+        let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         return try decoder.decode(OAuthCredential.self, from: response.data)
     }
