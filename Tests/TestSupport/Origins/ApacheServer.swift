@@ -4,8 +4,8 @@ import Glibc
 /// Apache as an origin over TLS, with its own configuration and folder, never the system's.
 ///
 /// `/files/` serves the folder `files` and takes WebDAV (mod_dav, with locks), `/echo` responds with the request's body
-/// (mod_reflector), `/plain` with fixed text, and `/redirect` redirects to `/plain` over https. Text is compressed for clients
-/// that take gzip.
+/// (mod_reflector; over HTTP/1.1 alone), `/plain` with fixed text, and `/redirect` redirects to `/plain` over https. Text is
+/// compressed for clients that take gzip.
 package final class ApacheServer: Sendable {
     package let folder: TemporaryFolder
     private let program: ServerProgram
@@ -60,7 +60,8 @@ package final class ApacheServer: Sendable {
 
     private static let user = "www-data"
     private static let modules = [
-        "mpm_event", "authz_core", "alias", "dav", "dav_fs", "deflate", "filter", "headers", "mime", "reflector", "rewrite",
+        "mpm_event", "authz_core", "alias", "dav", "dav_fs", "deflate", "filter", "headers", "mime", "reflector",
+        "rewrite",
         "socache_shmcb", "ssl", "http2",
     ]
 
