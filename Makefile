@@ -43,11 +43,13 @@ RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
     python3-h2 python3-websockets wget:wget script:bsdutils
-# The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
 # What packages are made with.
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
-CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
-    python3-aiohttp python3-pip chromium:chromium
+# The real clients and servers that the proxy is tried with: those that are there are run, .ci/run wants all.
+CLIENT_PACKAGES := wget:wget node:nodejs node-undici javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
+    python3-aiohttp python3-websockets python3-boto3 python3-pip php:php-cli php-curl ruby:ruby go:golang-go \
+    libwww-perl liblwp-protocol-https-perl chromium:chromium \
+    apache2:apache2-bin haproxy:haproxy squid:squid-openssl libjetty9-java
 
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
@@ -57,13 +59,14 @@ SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/sche
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
-    build-packages run-packages test-packages client-packages debian debian-package walk picture deb dist image
+    build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
 	@echo '                  (CONFIG=file.json RUN_ARGS= for a configuration of your own)'
 	@echo 'make demo         build, then see one pin hold and one pin fail; works offline'
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
+	@echo 'make clients      every real client and server, and docs/clients.md from what they did'
 	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
 	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
 	@echo 'make walk         RELEASE=…, after it: the commands of README and docs, pasted into a fresh Debian with systemd'
@@ -111,6 +114,12 @@ test-packages: toolchain
 
 client-packages:
 	@.ci/install-packages $(CLIENT_PACKAGES)
+
+# Every real client and server, and docs/clients.md from what they did.
+clients: test-packages client-packages
+	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
+	PINPROXY_REQUIRE_CLIENTS=1 PINPROXY_WRITE_TABLES=1 PINPROXY_TEST_TARGETS='$(TARGETS)' SWIFT='$(SWIFT)' \
+	    .ci/test --filter 'MatrixTests|UnusualClientTests|ApacheTests|GRPCTests'
 
 build: build-packages
 	PINPROXY_COMMIT='$(COMMIT)' $(SWIFT) build $(RELEASE_BUILD) $(ALLOCATOR)

@@ -48,7 +48,10 @@ struct GRPCTests {
 
     private static let clientText = """
         import sys, grpc, queue
-        channel = grpc.insecure_channel("127.0.0.1:" + sys.argv[1])
+        if sys.argv[3:]:
+            channel = grpc.secure_channel(sys.argv[1], grpc.ssl_channel_credentials(open(sys.argv[3], "rb").read()))
+        else:
+            channel = grpc.insecure_channel(sys.argv[1])
         unary = channel.unary_unary("/test.Echo/Unary")
         server_stream = channel.unary_stream("/test.Echo/ServerStream")
         client_stream = channel.stream_unary("/test.Echo/ClientStream")
@@ -118,8 +121,14 @@ struct GRPCTests {
 
     private func call(_ proxy: ProxyUnderTest, _ served: Served, _ what: String) throws -> Programs.Finished {
         let script = try served.folder.write(Self.clientText, as: "client.py")
-        return try Programs.run("/usr/bin/python3", [script, "\(proxy.port(of: 1))", what])
+        return try Programs.run("/usr/bin/python3", [script, "127.0.0.1:\(proxy.port(of: 1))", what])
     }
+
+    /// What the client prints when all calls went as they have to.
+    private static let expected = [
+        "unary re:hello p1", "large True", "server 500", "client a+b+c", "both re:one,re:two,re:three 0",
+        "status FAILED_PRECONDITION as asked asked", "deadline DEADLINE_EXCEEDED", "cancelled True", "after re:still",
+    ]
 
     @Test("calls of every kind go through a gateway to a pinned server, with their status, deadline and cancellation")
     func calls() throws {
@@ -127,11 +136,7 @@ struct GRPCTests {
         let proxy = try proxy(served)
         let finished = try call(proxy, served, "all")
         #expect(
-            finished.output.split(separator: "\n").map(String.init) == [
-                "unary re:hello p1", "large True", "server 500", "client a+b+c", "both re:one,re:two,re:three 0",
-                "status FAILED_PRECONDITION as asked asked", "deadline DEADLINE_EXCEEDED", "cancelled True",
-                "after re:still",
-            ],
+            finished.output.split(separator: "\n").map(String.init) == Self.expected,
             "\(finished.errors)"
         )
         let lines = try proxy.waitForTaskLines(8)
@@ -140,6 +145,40 @@ struct GRPCTests {
         #expect((unary?["pinning"] as? [String: Any])?["verdict"] as? String == "pass")
         #expect(lines.contains { $0.string("error") == "client_closed" })
         #expect(try proxy.terminate().exitCode == 0)
+    }
+
+    @Test(
+        "the same calls go through a proxy's CONNECT, intercepted: over TLS, and in the clear by prior knowledge",
+        arguments: [443, 80]
+    )
+    func intercepted(port: Int) throws {
+        let served = try serve()
+        let made = try Programs.run(
+            try Programs.built("pinproxy"),
+            ["ca", "init", "--dir", served.folder.path, Stage.host]
+        )
+        try #require(made.exitCode == 0, "\(made.errors)")
+        let authority = "\(served.folder.path)/pinproxy-ca.pem"
+        let proxy = try proxy(served) { settings in
+            settings.members["interception"] = [
+                "certificate": authority, "key": "\(served.folder.path)/pinproxy-ca.key",
+            ]
+            settings.hosts[Stage.host]?["connect"] = "intercept"
+        }
+        let script = try served.folder.write(Self.clientText, as: "client.py")
+        let finished = try Programs.run(
+            "/usr/bin/python3",
+            [script, "\(Stage.host):\(port)", "all"] + (port == 443 ? [authority] : []),
+            environment: Programs.environment.merging(["http_proxy": "http://127.0.0.1:\(proxy.port)"]) { $1 }
+        )
+        #expect(
+            finished.output.split(separator: "\n").map(String.init) == Self.expected,
+            "\(finished.errors) \(proxy.output)"
+        )
+        #expect(try proxy.terminate().exitCode == 0)
+        let calls = proxy.taskLines.filter { $0.string("url")?.contains("/test.Echo/") == true }
+        #expect(calls.count >= 8)
+        #expect(calls.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" })
     }
 
     @Test("with a wrong pin the client sees an error, and the server no request")

@@ -10,16 +10,19 @@ struct MatrixOrigin {
 
     var port: UInt16 { origin.port }
 
-    init(_ server: TestServer) throws {
+    init(_ server: TestServer, withPackages: Bool) throws {
         let site = try TemporaryFolder()
         self.site = site
-        try Self.makeRepository(in: site, large)
-        try Self.makePackages(in: site, large)
+        if withPackages {
+            try Self.makeRepository(in: site, large)
+            try Self.makePackages(in: site, large)
+        }
         let root = "\(site.path)/files"
         let large = large
         origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequestHead() {
                 if request["Expect"] != nil { try connection.write("HTTP/1.1 100 Continue\r\n\r\n") }
+                if request.target == "/socket" { return try Self.echoFrames(request, on: connection) }
                 try Self.answer(try connection.readBody(of: request), large: large, root: root, on: connection)
             }
         }
@@ -31,15 +34,21 @@ struct MatrixOrigin {
         root: String,
         on connection: OriginConnection
     ) throws {
-        let path = request.target.prefix { $0 != "?" }
+        var path = request.target.prefix { $0 != "?" }
+        // Objects of a bucket of S3.
+        let isObject = path.hasPrefix("/bucket/")
+        if isObject { path = path.dropFirst(7) }
         switch path {
         case "/hello": try connection.answer("hello")
         case "/echo": try connection.answer("\(request.method):\(request.text)")
         case "/large": try send(large, of: request, on: connection)
-        case "/upload": try connection.answer("\(request.body.count) \(request.body == large ? "intact" : "damaged")")
-        case "/redirect": try redirect(to: "/hello", on: connection)
+        case "/upload":
+            let state = "\(request.body.count) \(request.body == large ? "intact" : "damaged")"
+            try connection.answer(isObject ? "" : state, fields: ["ETag: \"\(state)\""])
+        case "/redirect": try redirect(request, to: "/hello", on: connection)
         case _ where path.hasPrefix("/keep/"): try connection.answer("kept")
-        case _ where path.hasPrefix("/moved/"): try redirect(to: "/files" + request.target.dropFirst(6), on: connection)
+        case _ where path.hasPrefix("/moved/"):
+            try redirect(request, to: "/files" + request.target.dropFirst(6), on: connection)
         case _ where path.hasPrefix("/files/") && !path.contains(".."):
             try sendFile("\(root)\(path.dropFirst(6))", of: request, on: connection)
         default: try connection.answer("nothing there", status: "404 Not Found")
@@ -47,8 +56,9 @@ struct MatrixOrigin {
     }
 
     /// To the origin's own https, as origins do.
-    private static func redirect(to path: String, on connection: OriginConnection) throws {
-        try connection.answer("", status: "302 Found", fields: ["Location: https://\(Stage.host)\(path)"])
+    private static func redirect(_ request: HTTPMessage, to path: String, on connection: OriginConnection) throws {
+        let location = "Location: https://\(request["Host"] ?? Stage.host)\(path)"
+        try connection.answer("", status: "302 Found", fields: [location])
     }
 
     private static func sendFile(_ path: String, of request: HTTPMessage, on connection: OriginConnection) throws {
@@ -70,8 +80,39 @@ struct MatrixOrigin {
         isPage: Bool = false
     ) throws {
         let type = isPage ? "text/html" : "application/octet-stream"
-        try connection.write("HTTP/1.1 200 OK\r\nContent-Type: \(type)\r\nContent-Length: \(body.count)\r\n\r\n")
-        if request.method != "HEAD" { try connection.write(body) }
+        // A range without an end, as for a download that goes on.
+        let start = request["Range"].flatMap { Int($0.dropFirst(6).prefix { $0 != "-" }) } ?? 0
+        let status = start == 0 ? "200 OK" : "206 Partial Content"
+        let range = start == 0 ? "" : "Content-Range: bytes \(start)-\(body.count - 1)/\(body.count)\r\n"
+        try connection.write(
+            "HTTP/1.1 \(status)\r\nContent-Type: \(type)\r\n\(range)Content-Length: \(body.count - start)\r\n\r\n"
+        )
+        if request.method != "HEAD" { try connection.write(Array(body[start...])) }
+    }
+
+    /// A WebSocket that sends each small frame back, unmasked, until one that closes.
+    private static func echoFrames(_ request: HTTPMessage, on connection: OriginConnection) throws {
+        let key = (request["Sec-WebSocket-Key"] ?? "") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        let script = #"printf %s "$0" | openssl dgst -sha1 -binary | base64"#
+        let accepted = try Programs.run("sh", ["-c", script, key]).output
+        try connection.write(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                + "Sec-WebSocket-Accept: \(accepted.prefix { $0 != "\n" })\r\n\r\n"
+        )
+        var bytes: [UInt8] = []
+        while true {
+            // Two bytes, four of the mask, then the payload (RFC 6455, 5.2).
+            while bytes.count < 6 || bytes.count < 6 + Int(bytes[1] & 127) {
+                let more = connection.read()
+                if more.isEmpty { return }
+                bytes += more
+            }
+            let count = Int(bytes[1] & 127)
+            let payload = (0..<count).map { bytes[6 + $0] ^ bytes[2 + $0 % 4] }
+            try connection.write([bytes[0], UInt8(count)] + payload)
+            if bytes[0] & 15 == 8 { return }
+            bytes.removeFirst(6 + count)
+        }
     }
 
     private static func run(_ program: String, _ arguments: String..., folder: TemporaryFolder) throws {

@@ -122,10 +122,13 @@ package enum TestSocket {
         throw Failure("find a port that is free for two sockets")
     }
 
-    /// A reserved port on 127.0.0.1 without a listener: connections to it are refused.
+    /// A reserved port on 127.0.0.1 without a listener: connections to it are refused. A program that sets SO_REUSEADDR, as
+    /// servers do, can listen there while the port is reserved, and nobody else is given it.
     package static func reserveRefusingPort() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw Failure("socket") }
+        var one: Int32 = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
         var address = loopback(0)
         guard withAddress(&address, { bind(descriptor, $0, $1) }) == 0 else { throw Failure("bind") }
         return (descriptor, try port(of: descriptor))
