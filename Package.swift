@@ -186,6 +186,12 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // The public calls of a program whose code is on the main actor by default; Examples/Chapters makes them from outside.
+        .testTarget(
+            name: "IsolationTests",
+            dependencies: ["HTTPSession", "HTTPSessionStubs", "SessionCore", "ServerTrust", "HTTPCore", "TestSupport"],
+            swiftSettings: strict + [.defaultIsolation(MainActor.self)]
+        ),
         .testTarget(
             name: "ProxyCoreTests",
             dependencies: [

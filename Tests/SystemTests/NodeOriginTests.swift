@@ -23,7 +23,8 @@ struct NodeOriginTests {
 
     /// With `PINPROXY_REQUIRE_CLIENTS=1` a missing Node is a failure.
     private static let isThere =
-        ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1" || (try? Programs.path(of: "node")) != nil
+        ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1"
+        || (try? Programs.path(of: "node")) != nil
 
     @Test(
         "bodies around a window of 128 KB, of the proxy's window, and of 1 MB come whole, a hundred times each",

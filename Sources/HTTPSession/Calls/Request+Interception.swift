@@ -11,7 +11,7 @@ extension Request {
         do {
             let start = Clock.monotonic
             let adapted = try await interruptible(within: totalLimit) {
-                try await InterceptorAtWork.adapt(self.originalRequest, for: self, by: interceptor)
+                try await interceptor.adaptOthers(self.originalRequest, for: self)
             }
             didAdapt(to: adapted)
             notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
@@ -33,7 +33,7 @@ extension Request {
         let verdict: RetryResult
         do {
             verdict = try await interruptible(within: totalLimit) {
-                await InterceptorAtWork.retry(self, dueTo: failure, by: interceptor)
+                await interceptor.retryOthers(self, dueTo: failure)
             }
             switch verdict {
             case .doNotRetry: throw failure
@@ -63,17 +63,5 @@ extension Request {
         var rest = adapted
         rest.timeouts = timeouts
         return rest
-    }
-}
-
-/// `timeouts.total` is over while an interceptor works.
-struct TotalExpiry: Error {
-    let limit: TimeSpan
-
-    func error(_ interceptor: String) -> SessionError {
-        SessionError(
-            .responseTimeout,
-            "\(interceptor) of the request took longer than timeouts.total (\(limit.milliseconds) ms)."
-        )
     }
 }

@@ -14,23 +14,39 @@ enum ContentCoding: Equatable {
         !fields.contains(.acceptEncoding) && !fields.contains(.range)
     }
 
-    /// The coding of a response's body; nil unless it is the only one and is supported.
-    init?(_ head: borrowing ResponseHead) {
-        if case .none = head.framing { return nil }
-        self.init(head.fields)
+    /// At most so many codings of one body are decoded.
+    private static let limit = 2
+
+    /// The codings of a response's body in the order in which the server has applied them; none unless all are known.
+    static func of(_ head: borrowing ResponseHead) -> [ContentCoding] {
+        if case .none = head.framing { return [] }
+        return of(head.fields)
     }
 
-    /// The coding that fields name.
-    init?(_ fields: borrowing HeaderFields) {
-        guard let place = fields.first(.contentEncoding), fields.next(.contentEncoding, after: place) == nil
-        else { return nil }
-        let value = fields.value(at: place)
-        if value.equalsIgnoringCase("gzip") || value.equalsIgnoringCase("x-gzip") {
-            self = .gzip
-        } else if value.equalsIgnoringCase("deflate") {
-            self = .deflate
-        } else {
-            return nil
+    /// The codings that fields name, likewise: in one field or in several (RFC 9110, section 8.4).
+    static func of(_ fields: borrowing HeaderFields) -> [ContentCoding] {
+        var codings: [ContentCoding] = []
+        var place = fields.first(.contentEncoding)
+        while let line = place {
+            let text = String(copying: fields.value(at: line))
+            for name in text.split(separator: ",", omittingEmptySubsequences: true) {
+                switch name.trimmingBlanks.lowercased() {
+                case "gzip", "x-gzip": codings.append(.gzip)
+                case "deflate": codings.append(.deflate)
+                case "", "identity": break
+                default: return []
+                }
+            }
+            place = fields.next(.contentEncoding, after: line)
         }
+        return codings.count <= limit ? codings : []
+    }
+}
+
+extension Substring {
+    /// Without spaces and tabs around.
+    fileprivate var trimmingBlanks: Substring {
+        let rest = drop { $0 == " " || $0 == "\t" }
+        return rest.lastIndex { $0 != " " && $0 != "\t" }.map { rest[...$0] } ?? ""
     }
 }

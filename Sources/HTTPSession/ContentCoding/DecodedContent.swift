@@ -10,7 +10,18 @@ package enum DecodedContent {
     ///   - limit: the most bytes that are decoded.
     /// - Returns: nil for an unknown coding, a body that is broken or incomplete, and a longer one.
     package static func decode(_ body: [UInt8], _ fields: HeaderFields, limit: Int) -> [UInt8]? {
-        guard let coding = ContentCoding(fields), let inflater = Inflater(coding) else { return nil }
+        var body = body
+        let codings = ContentCoding.of(fields)
+        guard !codings.isEmpty else { return nil }
+        for coding in codings.reversed() {
+            guard let decoded = decode(body, coding, limit: limit) else { return nil }
+            body = decoded
+        }
+        return body
+    }
+
+    private static func decode(_ body: [UInt8], _ coding: ContentCoding, limit: Int) -> [UInt8]? {
+        guard let inflater = Inflater(coding) else { return nil }
         var decoded = ByteBuffer()
         var position = 0
         while true {

@@ -7,12 +7,34 @@ final class DecodingSink: BodySink {
     private let inner: BodySink
     private let inflater: Inflater
     private var piece = ByteBuffer()
+    /// What one piece of the body has become, with two codings.
+    private let expansion: Expansion?
+
+    private final class Expansion {
+        var byteCount = 0
+        /// What one piece may become with one coding: with two, each of which has this ratio, a turn of the loop could take hours.
+        static let limit = 64 << 20
+    }
 
     /// nil when memory is short.
-    init?(_ inner: BodySink, _ coding: ContentCoding) {
+    private init?(_ inner: BodySink, _ coding: ContentCoding, _ expansion: Expansion?) {
         guard let inflater = Inflater(coding) else { return nil }
         self.inner = inner
         self.inflater = inflater
+        self.expansion = expansion
+    }
+
+    /// A sink for content with codings, in the order in which the server has applied them: the last one is undone first.
+    ///
+    /// - Returns: nil when memory is short.
+    static func decoding(_ codings: [ContentCoding], for inner: BodySink) -> BodySink? {
+        let expansion = codings.count > 1 ? Expansion() : nil
+        var sink = inner
+        for coding in codings {
+            guard let decoding = DecodingSink(sink, coding, expansion) else { return nil }
+            sink = decoding
+        }
+        return sink
     }
 
     override func receive(_ head: ResponseHead, expected: Int?) -> Reception { inner.receive(head, expected: expected) }
@@ -20,12 +42,25 @@ final class DecodingSink: BodySink {
     /// One piece of input is decoded and passed on completely, also when the inner sink would pause: at most a thousand
     /// times its length, which is the highest ratio of the coding.
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
+        // Of two sinks the outer one gets pieces of the body itself.
+        if inner is DecodingSink { expansion?.byteCount = 0 }
         var position = 0
         var pauses = false
         while true {
             piece.removeAll()
             let step = inflater.next(bytes, &position, into: &piece)
             if case .failed(let why) = step { return .failed(SessionError(.responseInvalid, why)) }
+            if let expansion {
+                expansion.byteCount += piece.count
+                guard expansion.byteCount <= Expansion.limit else {
+                    return .failed(
+                        SessionError(
+                            .responseTooLarge,
+                            "The two content codings of the body make more of it than is decoded."
+                        )
+                    )
+                }
+            }
             if !piece.isEmpty {
                 switch inner.append(piece.bytes) {
                 case .more: break

@@ -25,6 +25,10 @@ final class Inflater {
         case inside
         /// A member is complete; in gzip, another may follow.
         case atEnd
+        /// The first byte of another member has come.
+        case atMember
+        /// Bytes behind the end that are no member are ignored, as by browsers.
+        case behindEnd
         case failed
     }
 
@@ -52,7 +56,13 @@ final class Inflater {
     }
 
     /// Whether the body may end here: the coded data is complete, or there was none.
-    var mayEnd: Bool { state == .atEnd || (state == .start && firstByte == nil) }
+    var mayEnd: Bool {
+        switch state {
+        case .atEnd, .atMember, .behindEnd: true
+        case .start: firstByte == nil
+        case .inside, .failed: false
+        }
+    }
 
     /// Consumes `input` from `position`, which it moves, and appends at most `pieceSize` bytes to `output`.
     func next(_ input: borrowing Span<UInt8>, _ position: inout Int, into output: inout ByteBuffer) -> Step {
@@ -71,11 +81,27 @@ final class Inflater {
             let one: [UInt8] = [first]
             if case .failed = step(one.span, &begun, into: &output) { return fail() }
         }
-        if state == .atEnd {
+        while state == .atEnd || state == .atMember {
             guard position < input.count else { return .needsInput }
-            // A file is a series of members (RFC 1952, section 2.2). Any other data after the end is not valid.
-            guard coding == .gzip else { return fail() }
+            // A file is a series of members (RFC 1952, section 2.2), each of which begins with these two bytes.
+            guard coding == .gzip, input[position] == (state == .atEnd ? 0x1F : 0x8B) else {
+                state = .behindEnd
+                break
+            }
+            if state == .atEnd {
+                state = .atMember
+                position += 1
+                continue
+            }
             inflateReset(stream)
+            state = .inside
+            var begun = 0
+            let first: [UInt8] = [0x1F]
+            if case .failed = step(first.span, &begun, into: &output) { return fail() }
+        }
+        if state == .behindEnd {
+            position = input.count
+            return .needsInput
         }
         return step(input, &position, into: &output)
     }

@@ -13,7 +13,7 @@ final class InterceptorAtWork: Sendable {
     private let manager: ObjectIdentifier?
     private let isOver = Atomic(false)
 
-    private init(_ interceptor: Any, _ manager: HTTPSessionManager) {
+    private init(_ interceptor: Any, _ manager: AnyObject) {
         if let closure = interceptor as? any ClosureInterceptor {
             identity = ObjectIdentifier(closure.identity)
             self.manager = nil
@@ -26,44 +26,28 @@ final class InterceptorAtWork: Sendable {
         }
     }
 
-    /// Asks an adapter, unless the request is one of its own.
-    static func adapt(
-        _ request: HTTPSessionRequest,
-        for subject: Request,
-        by adapter: any RequestAdapter
-    ) async throws -> HTTPSessionRequest {
-        guard let mark = mark(for: adapter, subject.manager) else { return request }
-        return try await mark.during { try await adapter.adapt(request, for: subject) }
-    }
-
-    /// Asks a retrier, unless the request is one of its own.
-    static func retry(
-        _ request: Request,
-        dueTo failure: RequestFailure,
-        by retrier: any RequestRetrier
-    ) async -> RetryResult {
-        guard let mark = mark(for: retrier, request.manager) else { return .doNotRetry }
-        return await mark.during { await retrier.retry(request, dueTo: failure) }
-    }
-
     /// Carries out work of an interceptor that goes on when its call has ended.
     static func carryOut<Value>(
-        _ interceptor: any RequestInterceptor,
-        _ manager: HTTPSessionManager,
+        _ interceptor: Any,
+        _ manager: AnyObject,
         _ work: () async throws -> Value
     ) async rethrows -> Value {
         try await InterceptorAtWork(interceptor, manager).during(work)
     }
 
-    /// nil if it is at work already.
-    private static func mark(for interceptor: Any, _ manager: HTTPSessionManager) -> InterceptorAtWork? {
+    /// Carries out a call of an interceptor.
+    ///
+    /// - Returns: nil if the interceptor is at work already: nothing was called.
+    static func call<Value>(
+        _ interceptor: Any,
+        _ manager: AnyObject,
+        _ work: () async throws -> Value
+    ) async rethrows -> Value? {
         let mark = InterceptorAtWork(interceptor, manager)
-        // A row of interceptors asks each of them in this way.
-        if interceptor is Interceptor { return mark }
         let isAtWork = all.contains { known in
             known.identity == mark.identity && known.manager == mark.manager && !known.isOver.load(ordering: .relaxed)
         }
-        return isAtWork ? nil : mark
+        return isAtWork ? nil : try await mark.during(work)
     }
 
     private func during<Value>(_ work: () async throws -> Value) async rethrows -> Value {

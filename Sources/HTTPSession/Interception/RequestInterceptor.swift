@@ -131,18 +131,40 @@ public struct Interceptor: RequestInterceptor {
     /// The last adapter's request; the first adapter that throws ends the request.
     public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         var request = request
-        for adapter in adapters { request = try await InterceptorAtWork.adapt(request, for: subject, by: adapter) }
+        for adapter in adapters { request = try await adapter.adaptOthers(request, for: subject) }
         return request
     }
 
     /// The first decision other than `doNotRetry`.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         for retrier in retriers {
-            let result = await InterceptorAtWork.retry(request, dueTo: failure, by: retrier)
+            let result = await retrier.retryOthers(request, dueTo: failure)
             if case .doNotRetry = result { continue }
             return result
         }
         return .doNotRetry
+    }
+}
+
+// Requests that an interceptor makes itself pass it by. A row of interceptors asks each of them in this way.
+
+extension RequestAdapter {
+    /// Asks the adapter, unless the request is one of its own.
+    func adaptOthers(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
+        if self is Interceptor { return try await adapt(request, for: subject) }
+        return try await InterceptorAtWork.call(self, subject.manager) {
+            try await adapt(request, for: subject)
+        } ?? request
+    }
+}
+
+extension RequestRetrier {
+    /// Asks the retrier, unless the request is one of its own.
+    func retryOthers(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
+        if self is Interceptor { return await retry(request, dueTo: failure) }
+        return await InterceptorAtWork.call(self, request.manager) {
+            await retry(request, dueTo: failure)
+        } ?? .doNotRetry
     }
 }
 

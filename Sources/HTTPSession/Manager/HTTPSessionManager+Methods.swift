@@ -237,7 +237,9 @@ extension HTTPSessionManager {
     ///     try form.appendFile("/srv/report.pdf", name: "report")
     /// }
     /// ```
-    public func post<Serializer: ResponseSerializer>(
+    ///
+    /// It runs on the caller's actor until the request is made, so that the closure may use what the actor owns.
+    nonisolated(nonsending) public func post<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],

@@ -86,13 +86,13 @@ public final class HTTPSessionManager: Sendable {
         _modify { yield &serializers.response }
     }
 
-    /// Resolves a URL against the base URL.
+    /// Resolves a URL against the base URL. What a URL cannot have in path, query and fragment is percent-encoded.
     ///
     /// - Throws: `requestInvalid` for what is no URL, and for what is not absolute when there is no base.
     public func url(_ reference: String) throws(SessionError) -> String {
         guard let base else {
             _ = try RequestURL(reference)
-            return reference
+            return URLEscaping.escape(reference)
         }
         return try base.resolve(reference)
     }
@@ -137,8 +137,7 @@ public final class HTTPSessionManager: Sendable {
     /// When the calling Swift task is cancelled, the transfer is cancelled, and `cancelled` is thrown.
     ///
     /// - Parameters:
-    ///   - url: `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). User information is
-    ///     refused; a fragment is not sent.
+    ///   - url: `http` or `https`; see `HTTPSessionRequest.url`. User information is refused; a fragment is not sent.
     ///   - method: GET by default.
     ///   - headers: in addition to `Host` and the framing fields, which are made from `url` and `body`.
     ///   - body: nil for none.

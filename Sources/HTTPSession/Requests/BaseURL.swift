@@ -10,10 +10,10 @@ struct BaseURL: Sendable {
 
     /// - Throws: `requestInvalid` unless it is an absolute http or https URL.
     init(_ text: String) throws(SessionError) {
-        guard let url = AbsoluteURL(text) else {
+        guard let url = AbsoluteURL(URLEscaping.escape(text)) else {
             throw SessionError(
                 .requestInvalid,
-                "The base URL is no http or https URL with a valid host, in ASCII and without user information."
+                "The base URL is no http or https URL with a valid host and without user information, control characters and backslashes."
             )
         }
         let path = url.rest.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
@@ -29,13 +29,14 @@ struct BaseURL: Sendable {
 
     /// Resolves a reference (RFC 3986, section 5.2). An absolute one stays as it is.
     ///
-    /// - Throws: `requestInvalid` for an invalid reference: spaces, characters outside ASCII, other schemes.
+    /// - Throws: `requestInvalid` for an invalid reference: control characters, backslashes, user information, other schemes.
     func resolve(_ reference: String) throws(SessionError) -> String {
+        let reference = URLEscaping.escape(reference)
         if AbsoluteURL(reference) != nil { return reference }
         guard let url = base.resolving(Array(reference.utf8).span) else {
             throw SessionError(
                 .requestInvalid,
-                "The URL is no reference to http or https that can be read: percent-encode what it holds."
+                "The URL is no reference to http or https that can be read."
             )
         }
         return url.text

@@ -5,8 +5,11 @@ public import SessionCore
 ///
 /// It is a value without a session; `HTTPSessionManager` finds the endpoint and makes a `SessionRequest` from it.
 public struct HTTPSessionRequest: Sendable {
-    /// `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). A fragment is not sent.
-    public var url: String
+    /// `http` or `https`. What a URL cannot have in path, query and fragment is percent-encoded here (a space, `é`, `"`, `{`), as by
+    /// Foundation's `URL`; escapes stay. A fragment is not sent.
+    public var url: String {
+        didSet { url = URLEscaping.escape(url) }
+    }
     /// The method of the first request: a redirect may change it to GET (RFC 9110, section 15.4).
     public var method: HTTPMethod
     /// Headers in addition to `Host` and the framing fields, which are made from `url` and `body`.
@@ -31,7 +34,7 @@ public struct HTTPSessionRequest: Sendable {
         handlesCookies: Bool = true,
         cachePolicy: CachePolicy? = nil
     ) {
-        self.url = url
+        self.url = URLEscaping.escape(url)
         self.method = method
         self.headers = headers
         self.body = body

@@ -8,10 +8,10 @@ struct RequestURL: Sendable {
 
     /// - Parameter text: an `http` or `https` URL as `HTTPSessionManager.data` documents it.
     init(_ text: String) throws(SessionError) {
-        guard let url = AbsoluteURL(text) else {
+        guard let url = AbsoluteURL(URLEscaping.escape(text)) else {
             throw SessionError(
                 .requestInvalid,
-                "This is no http or https URL with a valid host, in ASCII and without user information."
+                "This is no http or https URL with a valid host and without user information, control characters and backslashes."
             )
         }
         origin = url.origin

@@ -6,7 +6,7 @@ public import FoundationEssentials
 
 /// Reads JSON of any form. A response that may have no body, and has none, is `null`.
 public struct JSONResponseSerializer: ValidatingResponseSerializer {
-    /// The content types of JSON; `*/*+json` types are listed one by one.
+    /// The registered content types of JSON.
     public static let contentTypes = ["application/json", "text/json", "text/javascript"]
 
     /// The required status and content type.
@@ -14,9 +14,9 @@ public struct JSONResponseSerializer: ValidatingResponseSerializer {
     /// Options for reading the body.
     public var readingOptions: JSONReadingOptions
 
-    /// A serializer that by default accepts statuses 200 to 299 with the types of `contentTypes`.
+    /// A serializer that by default accepts what `ResponseValidation.json` does.
     public init(
-        validation: ResponseValidation = ResponseValidation(acceptableContentTypes: contentTypes),
+        validation: ResponseValidation = .json,
         readingOptions: JSONReadingOptions = JSONReadingOptions()
     ) {
         self.validation = validation
@@ -39,6 +39,22 @@ public struct JSONResponseSerializer: ValidatingResponseSerializer {
     }
 }
 
+extension ResponseValidation {
+    /// JSON, as servers send it: a status from 200 to 299, with a type of `JSONResponseSerializer.contentTypes`, an `application/*+json`
+    /// (RFC 6839), or none.
+    public static var json: ResponseValidation {
+        var validation = strictJSON
+        validation.acceptableContentTypes?.append("application/*+json")
+        validation.acceptsMissingContentType = true
+        return validation
+    }
+
+    /// A status from 200 to 299, with a type of `JSONResponseSerializer.contentTypes`.
+    public static var strictJSON: ResponseValidation {
+        ResponseValidation(acceptableContentTypes: JSONResponseSerializer.contentTypes)
+    }
+}
+
 #if !NO_FOUNDATION
 
 /// Decodes a `Decodable` type, by default from JSON, with Foundation's `JSONDecoder` and its strategies. With
@@ -49,12 +65,10 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Validat
     /// The decoder of the body.
     public var decoder: any DataDecoder
 
-    /// A serializer that by default accepts statuses 200 to 299 with the types of JSON.
+    /// A serializer that by default accepts what `ResponseValidation.json` does.
     public init(
         _ type: Output.Type = Output.self,
-        validation: ResponseValidation = ResponseValidation(
-            acceptableContentTypes: JSONResponseSerializer.contentTypes
-        ),
+        validation: ResponseValidation = .json,
         decoder: any DataDecoder = JSONDecoder()
     ) {
         self.validation = validation

@@ -48,8 +48,11 @@ package struct MediaType: Sendable, Hashable {
         return value.filter { $0 != "\"" && $0 != "\\" }.lowercased()
     }
 
-    /// Whether the type matches `pattern`, in which `*` stands for any type or subtype.
+    /// Whether the type matches `pattern`, in which `*` stands for any type or subtype, or for what is before a suffix (`*+json`).
     func matches(_ pattern: MediaType) -> Bool {
-        (pattern.type == "*" || pattern.type == type) && (pattern.subtype == "*" || pattern.subtype == subtype)
+        guard pattern.type == "*" || pattern.type == type else { return false }
+        if pattern.subtype == "*" || pattern.subtype == subtype { return true }
+        return pattern.subtype.hasPrefix("*+") && subtype.hasSuffix(pattern.subtype.dropFirst())
+            && subtype.utf8.count >= pattern.subtype.utf8.count
     }
 }

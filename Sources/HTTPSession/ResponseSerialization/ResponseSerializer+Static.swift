@@ -30,12 +30,14 @@ extension ResponseSerializer {
     ///
     /// - Parameters:
     ///   - type: of the value.
+    ///   - validation: `.strictJSON` for the registered types of JSON alone.
     ///   - decoder: by default Foundation's `JSONDecoder`, without strategies.
     public static func decodable<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self,
+        validation: ResponseValidation = .json,
         decoder: any DataDecoder = JSONDecoder()
     ) -> Self where Self == DecodableResponseSerializer<Value> {
-        DecodableResponseSerializer(type, decoder: decoder)
+        DecodableResponseSerializer(type, validation: validation, decoder: decoder)
     }
 }
 #endif

@@ -4,8 +4,11 @@ public import HTTPCore
 public struct ResponseValidation: Sendable {
     /// The accepted statuses; nil for all.
     public var acceptableStatusCodes: Set<Int>?
-    /// The accepted media types; `*` stands for any type or subtype, as in `image/*`. nil: any type, or none.
+    /// The accepted media types; `*` stands for any type or subtype, as in `image/*`, and `*+json` for every subtype with this suffix
+    /// (RFC 6839). nil: any type, or none.
     public var acceptableContentTypes: [String]?
+    /// Whether a response without a `Content-Type` has one of `acceptableContentTypes`.
+    public var acceptsMissingContentType = false
     /// Statuses of responses that may have no body. Streams and downloads, which are validated before their bodies, do not
     /// check the content type of these.
     public var emptyResponseCodes: Set<Int> = [204, 205]
@@ -58,7 +61,7 @@ public struct ResponseValidation: Sendable {
             if let type = received.flatMap({ MediaType($0) }) {
                 patterns.contains { type.matches($0) }
             } else {
-                patterns.contains { $0.essence == "*/*" }
+                received == nil && acceptsMissingContentType || patterns.contains { $0.essence == "*/*" }
             }
         return isAcceptable ? nil : .unacceptableContentType(received: received, acceptable: acceptable)
     }

@@ -65,6 +65,11 @@ struct ServerSentEventParser {
             data = nil
         }
         guard let data else { return nil }
-        return ServerSentEvent(event: event.isEmpty ? "message" : event, data: data, id: lastEventID ?? "", retry: retry)
+        return ServerSentEvent(
+            event: event.isEmpty ? "message" : event,
+            data: data,
+            id: lastEventID ?? "",
+            retry: retry
+        )
     }
 }

@@ -32,7 +32,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var sink: BodySink?
     /// Whether the request's `Accept-Encoding` is the session's own, so that the session decodes the body.
     private var asksForCoding = false
-    private var coding: ContentCoding?
+    private var codings: [ContentCoding] = []
     /// The error that the task fails with when the present hop has ended.
     private var failure: SessionError?
     private var isCancelled = false
@@ -400,10 +400,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     /// Delivers a final response to the task.
     private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
-        coding = asksForCoding ? ContentCoding(head) : nil
+        codings = asksForCoding ? ContentCoding.of(head) : []
         let expected = expectedLength(head)
-        if let coding, let plain = sink {
-            guard let decoding = DecodingSink(plain, coding) else {
+        if !codings.isEmpty, let plain = sink {
+            guard let decoding = DecodingSink.decoding(codings, for: plain) else {
                 failure = SessionError(.internal, "There is no memory to decode the response's body in.")
                 return .cancel
             }
@@ -445,20 +445,20 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         session.table.remove(data)
         self.task = download
         let file = DownloadSink(download, execution: self)
-        let sink: BodySink = coding.flatMap { DecodingSink(file, $0) } ?? file
+        let sink = DecodingSink.decoding(codings, for: file) ?? file
         self.sink = sink
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         download.didReceive(head, expected: expected.map { Int64($0) })
         session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
         _ = sink.receive(head, expected: expected)
         // A range of the response is one of the coded body, and the file has the decoded one.
-        file.mayBeResumed = coding == nil
+        file.mayBeResumed = codings.isEmpty
         return .allow
     }
 
     /// The length of the body; nil when it is not known before the end.
     private func expectedLength(_ head: ResponseHead) -> Int? {
-        guard coding == nil else { return nil }
+        guard codings.isEmpty else { return nil }
         return switch head.framing {
         case .none: 0
         case .length(let count): count

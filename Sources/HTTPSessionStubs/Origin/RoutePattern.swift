@@ -1,4 +1,5 @@
 import HTTPCore
+import HTTPSession
 import SessionCore
 
 /// The URLs of a route: `/v1/items`, `/v1/items/*`, `https://api.example.com/v1/*?page=2`, `*`.
@@ -16,6 +17,8 @@ struct RoutePattern: Sendable {
     /// - Throws: `requestInvalid` for a text that is not a pattern.
     init(_ text: String) throws(SessionError) {
         self.text = text
+        // As the request's own URL.
+        let text = HTTPSessionRequest(url: text).url
         if text == "*" {
             (origin, path, query) = (nil, nil, nil)
             return

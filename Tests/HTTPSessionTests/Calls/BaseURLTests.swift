@@ -29,7 +29,9 @@ struct BaseURLTests {
             ("./a/../b", "http://example.com/v1/b"),
             ("?q=1", "http://example.com/v1/?q=1"), ("//other.example/x", "http://other.example/x"),
             ("https://example.com/%20?a=b#c", "https://example.com/%20?a=b#c"), ("a:b", nil), ("mailto:a@b", nil),
-            ("a b", nil), ("ä", nil), ("foo\\bar", nil), ("//user@other.example/", nil),
+            ("a b", "http://example.com/v1/a%20b"), ("ä", "http://example.com/v1/%C3%A4"), ("foo\\bar", nil),
+            ("//user@other.example/", nil), ("//ä.example/", nil), ("a\nb", nil), ("a\u{7F}", nil),
+            ("https://example.com/a b?c|d", "https://example.com/a%20b?c%7Cd"),
         ] as [(String, String?)]
     )
     func resolution(reference: String, expected: String?) throws {

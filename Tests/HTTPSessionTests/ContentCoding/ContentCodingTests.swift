@@ -68,9 +68,42 @@ struct ContentCodingTests {
         await off.end()
     }
 
-    @Test("two codings, or one that was not asked for, are left to the caller")
+    @Test("two codings are undone, the last one first; bytes behind them are ignored")
+    func two() async throws {
+        func coded(_ first: ContentCoding, _ second: ContentCoding) throws -> [UInt8] {
+            let once = try #require(Deflater.compress(CodedBody.text, first))
+            return try #require(Deflater.compress(once, second))
+        }
+        for (body, fields) in [
+            (try coded(.gzip, .gzip), "Content-Encoding: gzip, gzip"),
+            (try coded(.gzip, .gzip), "Content-Encoding: gzip\r\nContent-Encoding: X-Gzip"),
+            (try coded(.deflate, .gzip), "Content-Encoding: Deflate ,identity,, gzip"),
+            (try coded(.gzip, .gzip) + [0, 0], "Content-Encoding: gzip,gzip"),
+            (CodedBody.text, "Content-Encoding: identity"),
+        ] {
+            let stage = try stage(Self.answer(body, fields))
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
+            #expect(try await task.value().data == CodedBody.text, "\(fields)")
+            await stage.end()
+        }
+    }
+
+    @Test("two codings do not make more of a piece than one could")
+    func twofold() async throws {
+        let inner = CodedBody.deflated([UInt8](repeating: 0, count: 200 << 20))
+        let body = try #require(Deflater.compress(inner, .gzip))
+        let stage = try stage(Self.answer(body, "Content-Encoding: deflate, gzip")) { $0.maximumBodySize = 1 << 30 }
+        await #expect { try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
+            $0.sessionCode == .responseTooLarge
+        }
+        await stage.end()
+    }
+
+    @Test("more codings than two, and one that was not asked for, are left to the caller")
     func unknown() async throws {
-        for fields in [["Content-Encoding: gzip, gzip"], ["Content-Encoding: br"]] {
+        for fields in [
+            ["Content-Encoding: gzip, gzip, gzip"], ["Content-Encoding: br, gzip"], ["Content-Encoding: br"],
+        ] {
             let stage = try stage(Self.answer(CodedBody.gzip, fields[0]))
             #expect(
                 try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data == CodedBody.gzip

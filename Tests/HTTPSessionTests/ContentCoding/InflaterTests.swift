@@ -84,14 +84,33 @@ struct InflaterTests {
         #expect(try decode([], .deflate) == [])
     }
 
-    @Test("a wrong checksum, another coding, and bytes behind the end are refused")
+    @Test(
+        "bytes behind the end that are no further member are ignored, in pieces of any size",
+        arguments: [1, 2, 10, Int.max]
+    )
+    func behindEnd(_ size: Int) throws {
+        let rests: [[UInt8]] = [
+            [0], [1, 2, 3], [0x1F], [0x1F, 0], [0x8B], [0x1F, 0x1F, 0x8B], [UInt8](repeating: 0, count: 700),
+        ]
+        for rest in rests {
+            #expect(try decode(CodedBody.gzip + rest, .gzip, by: size) == CodedBody.text)
+            #expect(
+                try decode(CodedBody.gzip + CodedBody.gzip + rest, .gzip, by: size) == CodedBody.text + CodedBody.text
+            )
+            #expect(try decode(CodedBody.wrapped + rest, .deflate, by: size) == CodedBody.text)
+            #expect(try decode(CodedBody.raw + rest, .deflate, by: size) == CodedBody.text)
+        }
+        // A further member that is broken, or cut off, is missing.
+        #expect(try decode(CodedBody.gzip + [0x1F, 0x8B, 9], .gzip, by: size) == nil)
+        #expect(try decode(CodedBody.gzip + CodedBody.gzip.dropLast(3), .gzip, by: size) == nil)
+    }
+
+    @Test("a wrong checksum and another coding are refused")
     func broken() throws {
         var changed = CodedBody.gzip
         changed[changed.count - 6] ^= 1
         #expect(try decode(changed, .gzip) == nil)
         #expect(try decode(CodedBody.text, .gzip) == nil)
         #expect(try decode(CodedBody.wrapped, .gzip) == nil)
-        #expect(try decode(CodedBody.wrapped + [0], .deflate) == nil)
-        #expect(try decode(CodedBody.gzip + [1, 2, 3], .gzip) == nil)
     }
 }

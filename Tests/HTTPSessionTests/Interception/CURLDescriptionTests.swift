@@ -66,7 +66,7 @@ struct CURLDescriptionTests {
             #expect(shell.terminationStatus == 0)
             let seen = try #require(origin.requests.count == number + 1 ? origin.requests.last : nil)
             #expect(seen.method == request.method.description)
-            #expect(seen.target == "/a/../b?c[]={1,2}&d=%20")
+            #expect(seen.target == "/a/../b?c%5B%5D=%7B1,2%7D&d=%20")
             for (name, value) in request.headers { #expect(seen[name] == value) }
             if request.headers.value(for: "Content-Type") == nil { #expect(seen["Content-Type"] == nil) }
             let isSame = try await request.body.collect() == seen.body

@@ -68,7 +68,9 @@ struct OwnRequestTests {
             return request
         }
         let stage = try Self.stage(Interceptor(interceptors: [authentication, key]))
-        let requests = (0..<8).map { number in beside { try await stage.manager.get("x\(number)").response.response.status } }
+        let requests = (0..<8).map { number in
+            beside { try await stage.manager.get("x\(number)").response.response.status }
+        }
         for request in requests { #expect(try await request.value == 200) }
         let tokens = stage.origin.requests.filter { $0.target == "/v1/token" }
         #expect(tokens.count == 1 && tokens.allSatisfy { $0["Authorization"] == nil && $0["Key"] == "k" })
@@ -83,7 +85,9 @@ struct OwnRequestTests {
         )
         let stage = try Self.stage(authentication, tokenStatus: "401 Unauthorized")
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
-        guard case .retry(let error, _)? = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+        guard case .retry(let error, _)? = failure else {
+            return #expect(Bool(false), "\(String(describing: failure))")
+        }
         #expect((error as? RequestFailure)?.response?.response.status == 401)
         #expect(stage.origin.requests.map(\.target) == ["/v1/x", "/v1/token"])
         await stage.end()

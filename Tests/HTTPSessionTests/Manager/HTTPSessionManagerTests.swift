@@ -98,7 +98,7 @@ struct HTTPSessionManagerTests {
         "what cannot be sent safely is refused before anything is dialled",
         arguments: [
             "http://127.0.0.1/", "ftp://127.0.0.1/", "https://user@127.0.0.1/", "https://127.1/", "/path", "",
-            "https://exa mple.com/", "https://127.0.0.1/a b", "https://127.0.0.1/\r\nX: y", "https://ümlaut.example/",
+            "https://exa mple.com/", "https://127.0.0.1/a\\b", "https://127.0.0.1/\r\nX: y", "https://ümlaut.example/",
         ]
     )
     func refusedURLs(url: String) async throws {
@@ -266,7 +266,9 @@ struct HTTPSessionManagerTests {
         _ = await (first, second)
         answer.open()
         try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
-        await #expect { try await manager.data(for: url) } throws: { ($0 as? SessionError)?.code == .sessionInvalidated }
+        await #expect { try await manager.data(for: url) } throws: {
+            ($0 as? SessionError)?.code == .sessionInvalidated
+        }
         #expect(!manager.perform { _ in })
         await manager.invalidateSession(cancelingTasks: true)
     }

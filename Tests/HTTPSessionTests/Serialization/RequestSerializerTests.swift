@@ -55,7 +55,7 @@ struct RequestSerializerTests {
             ("https://a.example/x#top?", "https://a.example/x?p=1#top?"),
             ("https://a.example/x?q#top", "https://a.example/x?q&p=1#top"),
             ("https://a.example", "https://a.example?p=1"),
-            ("https://a.example/x?q[]=2&q[]=3", "https://a.example/x?q[]=2&q[]=3&p=1"),
+            ("https://a.example/x?q%5B%5D=2&q%5B%5D=3", "https://a.example/x?q%5B%5D=2&q%5B%5D=3&p=1"),
             ("https://a.example/x?q%5Ba%5D=2", "https://a.example/x?q%5Ba%5D=2&p=1"),
         ]
     )

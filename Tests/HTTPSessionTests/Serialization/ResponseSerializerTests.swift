@@ -107,7 +107,7 @@ struct ResponseSerializerTests {
         }
         #expect(
             error?.description
-                == "The content type text/html is none of application/json, text/json, text/javascript."
+                == "The content type text/html is none of application/json, text/json, text/javascript, application/*+json."
         )
     }
 
@@ -233,21 +233,40 @@ struct ResponseSerializerTests {
 
     @Test(
         "JSON is read when it is served as JSON",
-        arguments: ["application/json", "text/json", "text/javascript; charset=utf-8"]
+        arguments: [
+            "application/json", "text/json", "text/javascript; charset=utf-8", "application/vnd.api+json",
+            "Application/Problem+JSON; charset=utf-8", nil,
+        ]
     )
-    func json(type: String) throws {
+    func json(type: String?) throws {
+        struct Value: Decodable, Equatable { var a: [Int] }
+        let decodable = DecodableResponseSerializer(Value.self)
+        #expect(try decodable.serialize(answer("{\"a\":[1]}", type: type)) == Value(a: [1]))
         #expect(try JSONResponseSerializer().serialize(answer("{\"a\":[1]}", type: type)) == ["a": [1]])
     }
 
     @Test(
         "JSON under another type is refused, and can be allowed",
-        arguments: ["application/vnd.api+json", "text/plain"]
+        arguments: ["text/plain", "image/svg+json", "application/+json", "application/json5", "application/x+jsonp"]
     )
     func otherJSON(type: String) throws {
         var serializer = JSONResponseSerializer()
         #expect(reason(serializer, answer("{}", type: type)) != nil)
         serializer.validation.acceptableContentTypes?.append(type)
         #expect(try serializer.serialize(answer("{}", type: type)) == [:])
+    }
+
+    @Test(
+        "the registered types of JSON alone are accepted, when that is wanted",
+        arguments: ["application/a+json", nil, "nonsense"]
+    )
+    func strictJSON(type: String?) throws {
+        let response = answer("[1]", type: type)
+        #expect(reason(JSONResponseSerializer(validation: .strictJSON), response) != nil)
+        #expect(reason(DecodableResponseSerializer([Int].self, validation: .strictJSON), response) != nil)
+        #expect((reason(JSONResponseSerializer(), response) == nil) == (type != "nonsense"))
+        let known = answer("[1]", type: "application/json")
+        #expect(try JSONResponseSerializer(validation: .strictJSON).serialize(known) == [1])
     }
 
     @Test("JSON is read as its options say")

@@ -59,7 +59,8 @@ struct ServerSentEventTests {
     @Test("tell the time that the server has set, also when it comes behind the last of them")
     func readableRetry() async throws {
         let stage = try stage([
-            Self.head + "Content-Length: 30\r\n\r\ndata: a\n\nretry: 7000\nid: last\n\n", "HTTP/1.1 204 No Content\r\n\r\n",
+            Self.head + "Content-Length: 30\r\n\r\ndata: a\n\nretry: 7000\nid: last\n\n",
+            "HTTP/1.1 204 No Content\r\n\r\n",
         ])
         var events = stage.manager.events("x", reconnection: Self.quick).makeAsyncIterator()
         #expect(try await events.next()?.retry == nil)

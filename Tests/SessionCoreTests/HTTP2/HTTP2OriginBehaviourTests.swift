@@ -168,7 +168,9 @@ struct HTTP2OriginBehaviourTests {
         }
     }
 
-    @Test("a head that allows no body is a whole response, also when a reset without an error takes the place of its end")
+    @Test(
+        "a head that allows no body is a whole response, also when a reset without an error takes the place of its end"
+    )
     func wholeHead() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)

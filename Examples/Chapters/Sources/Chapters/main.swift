@@ -1,8 +1,11 @@
 // Runs the chapters against an origin in memory, which stands for httpbin.org.
 
+import ByDefault
 import HTTPCore
 import HTTPSession
 import HTTPSessionStubs
+import OnActor
+import OnMainActor
 import SessionCore
 
 let origin = StubOrigin()
@@ -107,6 +110,12 @@ for other in sessions { _ = try await other.data(for: "https://httpbin.org/get")
 try reachability().stopListening()
 for other in sessions { await other.invalidateSession(cancelingTasks: false) }
 await session.invalidateSession(cancelingTasks: false)
+
+let surfaces = [
+    try await OnActor.Surface().run(folder), try await OnMainActor.Surface().run(folder),
+    try await ByDefault.Surface().run(folder),
+]
+precondition(surfaces.allSatisfy { $0 == surfaces[0] && $0.last == "1" }, "\(surfaces)")
 
 precondition(origin.unmatchedRequests.isEmpty)
 print("Chapters: all of them ran")

@@ -1,0 +1,1 @@
+../OnActor/Calls.swift

@@ -1,0 +1,62 @@
+import HTTPCore
+
+/// What a URL cannot have in its path, query and fragment (RFC 3986, appendix A) is percent-encoded, as Foundation's `URL(string:)`
+/// and browsers do it: spaces, characters beyond ASCII, `"`, `<`, `>`, `[`, `]`, `^`, a grave accent, `{`, `|`, `}`, and a percent
+/// sign that begins no escape. Escapes stay, also beside such characters: Foundation encodes their percent signs once more then.
+///
+/// Control characters and backslashes stay too, so that they are refused, and so does all of the authority: hosts have a form of
+/// their own.
+enum URLEscaping {
+    private static let percent = UInt8(ascii: "%")
+    private static let mark = UInt8(ascii: "#")
+    private static let excluded = Array(" \"<>[]^`{|}".utf8)
+
+    static func escape(_ text: String) -> String {
+        guard text.utf8.contains(where: { mayNeedEscape($0) }) else { return text }
+        let bytes = Array(text.utf8)
+        var index = end(ofAuthority: bytes)
+        var escaped = Array(bytes[..<index])
+        escaped.reserveCapacity(bytes.count + 16)
+        var isInFragment = false
+        while index < bytes.count {
+            let byte = bytes[index]
+            let needsEscape =
+                switch byte {
+                case percent: !isEscape(bytes, index)
+                // The first one begins the fragment.
+                case mark: isInFragment
+                default: mayNeedEscape(byte)
+                }
+            if byte == mark { isInFragment = true }
+            escaped += needsEscape ? [percent, digit(byte >> 4), digit(byte & 15)] : [byte]
+            index += 1
+        }
+        return String(decoding: escaped, as: UTF8.self)
+    }
+
+    private static func mayNeedEscape(_ byte: UInt8) -> Bool {
+        byte >= 0x80 || byte == percent || byte == mark || excluded.contains(byte)
+    }
+
+    private static func isEscape(_ bytes: [UInt8], _ index: Int) -> Bool {
+        index + 2 < bytes.count && ASCII.hexadecimalValue(bytes[index + 1]) != nil
+            && ASCII.hexadecimalValue(bytes[index + 2]) != nil
+    }
+
+    /// Where path, query or fragment begin.
+    private static func end(ofAuthority bytes: [UInt8]) -> Int {
+        let ends = Array("/?#".utf8)
+        var start = 0
+        // A scheme ends with the first colon before any of `/?#`.
+        let colon = UInt8(ascii: ":")
+        if let place = bytes.firstIndex(where: { $0 == colon || ends.contains($0) }), bytes[place] == colon {
+            start = place + 1
+        }
+        guard bytes[start...].starts(with: Array("//".utf8)) else { return start }
+        return bytes[(start + 2)...].firstIndex(where: ends.contains) ?? bytes.count
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
+    }
+}

@@ -1,0 +1,1 @@
+../../Examples/Chapters/Sources/ByDefault/Surface.swift
