@@ -143,7 +143,9 @@ struct GRPCTests {
         let unary = lines.first { $0.string("url")?.hasSuffix("/test.Echo/Unary") == true }
         #expect(unary?.transactions.first?["networkProtocolName"] as? String == "h2")
         #expect((unary?["pinning"] as? [String: Any])?["verdict"] as? String == "pass")
-        #expect(lines.contains { $0.string("error") == "client_closed" })
+        try Patience.poll(for: "the cancelled call in the log") {
+            proxy.taskLines.contains { $0.string("error") == "client_closed" } ? true : nil
+        }
         #expect(try proxy.terminate().exitCode == 0)
     }
 
