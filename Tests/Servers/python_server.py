@@ -25,10 +25,11 @@ class Handler(SimpleHTTPRequestHandler):
         if self.path == "/refuse":
             self.close_connection = True
             return self.send_error(413)
+        body = self.rfile.read(length)
         self.send_response(200)
         self.send_header("Content-Length", str(length))
         self.end_headers()
-        self.wfile.write(self.rfile.read(length))
+        self.wfile.write(body)
 
     def log_message(self, *_):
         pass

@@ -143,7 +143,9 @@ struct GRPCTests {
         let unary = lines.first { $0.string("url")?.hasSuffix("/test.Echo/Unary") == true }
         #expect(unary?.transactions.first?["networkProtocolName"] as? String == "h2")
         #expect((unary?["pinning"] as? [String: Any])?["verdict"] as? String == "pass")
-        #expect(lines.contains { $0.string("error") == "client_closed" })
+        try Patience.poll(for: "the cancelled call in the log") {
+            proxy.taskLines.contains { $0.string("error") == "client_closed" } ? true : nil
+        }
         #expect(try proxy.terminate().exitCode == 0)
     }
 
@@ -178,7 +180,9 @@ struct GRPCTests {
         #expect(try proxy.terminate().exitCode == 0)
         let calls = proxy.taskLines.filter { $0.string("url")?.contains("/test.Echo/") == true }
         #expect(calls.count >= 8)
-        #expect(calls.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" })
+        // A call that was cancelled may have had no connection yet.
+        let completed = calls.filter { $0.string("error") == nil }
+        #expect(completed.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" })
     }
 
     @Test("with a wrong pin the client sees an error, and the server no request")

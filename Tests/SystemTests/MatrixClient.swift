@@ -60,7 +60,7 @@ struct MatrixClient: Sendable, CustomTestStringConvertible {
 
     private static let noSocket: [Action: String] = [.socket: "no WebSocket", .secureSocket: "no WebSocket"]
     private static let noUpload: [Action: String] = noSocket.merging([
-        .post: "downloads only", .upload: "downloads only", .keep: "by whole programs",
+        .post: "downloads only", .upload: "downloads only", .keep: "a process each time",
     ]) { $1 }
     private static let plainProxies: [Action: String] = [.tls: "proxies in the clear only"]
 

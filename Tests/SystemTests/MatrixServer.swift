@@ -74,7 +74,7 @@ struct MatrixServer: Sendable, CustomTestStringConvertible {
             start: { server, folder in
                 let origin = try startNginx(server, http2: false)
                 let identity = try folder.write(server.chainPEM + server.privateKeyPEM, as: "identity.pem")
-                return try configured("haproxy", folder, ["-db", "-f"], keeping: origin) { port in
+                return try configured("haproxy", folder, { _ in ["-db", "-f"] }, keeping: origin) { port in
                     """
                     defaults
                         mode http
@@ -102,7 +102,7 @@ struct MatrixServer: Sendable, CustomTestStringConvertible {
                 // Squid gives root's rights up before it writes its log.
                 let log = try folder.write("", as: "cache.log")
                 chmod(log, 0o666)
-                return try configured("squid", folder, ["-N", "-f"], keeping: origin) { port in
+                return try configured("squid", folder, { ["-N", "-n", "test\($0)", "-f"] }, keeping: origin) { port in
                     """
                     https_port 127.0.0.1:\(port) accel defaultsite=\(Stage.host) \
                     tls-cert=\(identity.certificate) tls-key=\(identity.key)
@@ -235,11 +235,13 @@ struct MatrixServer: Sendable, CustomTestStringConvertible {
     private static func configured(
         _ name: String,
         _ folder: TemporaryFolder,
-        _ arguments: [String],
+        _ arguments: (UInt16) -> [String],
         keeping origin: NginxOrigin,
         _ configuration: (UInt16) -> String
     ) throws -> Running {
-        let program = try ServerProgram(name) { arguments + [try folder.write(configuration($0), as: "configuration")] }
+        let program = try ServerProgram(name) { port in
+            arguments(port) + [try folder.write(configuration(port), as: "configuration")]
+        }
         return Running(port: program.port, owners: [program, origin])
     }
 

@@ -13,8 +13,17 @@ enum RealPeers {
     /// A script in `Clients` or `Servers`.
     static func script(_ name: String) -> String { tests.appending(path: name).path }
 
-    /// What a program of Go is once it is built, from its own folder and cache, without modules or network.
+    private static let built = Monitor<[String: String]>([:])
+
+    /// What a program of Go is once it is built, without modules or network. It is built once, for all that run it.
     static func built(_ source: String) throws -> String {
+        try built.with { known in
+            if known[source] == nil { known[source] = try build(source) }
+            return known[source]!
+        }
+    }
+
+    private static func build(_ source: String) throws -> String {
         let folder = tests.deletingLastPathComponent().appending(path: ".build/go").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let program = "\(folder)/\(source.split(separator: "/").last?.dropLast(3) ?? "")"

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A server program that has to be told its port. It is killed with this object.
+/// A server program that has to be told its port. It ends with this object, by SIGTERM first: Squid has memory to unlink.
 package final class ServerProgram: Sendable {
     package let port: UInt16
     private let process: ChildProcess
@@ -38,7 +38,11 @@ package final class ServerProgram: Sendable {
         }
     }
 
-    deinit { close(reserved) }
+    deinit {
+        process.signal(SIGTERM)
+        _ = try? process.waitForExit(seconds: 5)
+        close(reserved)
+    }
 
     /// What it has written to its standard output and error.
     package var output: String { process.output + process.errors }
