@@ -100,6 +100,7 @@ struct ClientResponseTests {
                 listener: (throughGateway ? gateway : forward).configuration,
                 router: worker.generation.router,
                 clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
+                clientOrigin: nil,
                 base: nil
             )
         )

@@ -132,6 +132,23 @@ struct HandshakeWordsTests {
         #expect(origin.connections.count == 1)
     }
 
+    @Test("the same for an offer of WebSocket", arguments: [true, false])
+    func upgrade(waits: Bool) throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let (proxy, origin) = try stage({ $0.setTimeouts(["firstByte": waits ? "500ms" : "60s"]) }) { connection in
+            if waits { return try gate.pass() }
+            _ = connection.read()
+            connection.close(.cut)
+        }
+        let offer = [
+            "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+            "Sec-WebSocket-Version: 13",
+        ]
+        try check(try proxy.get("http://\(Stage.host)/private", fields: offer), proxy)
+        #expect(origin.connections.count == 1)
+    }
+
     @Test("a server that responds although it got no other handshake is heard")
     func respondingServer() throws {
         let (proxy, origin) = try stage { try $0.answer("as it is") }

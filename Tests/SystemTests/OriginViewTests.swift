@@ -101,16 +101,16 @@ struct OriginViewTests {
             "X-Answer-WWW-Authenticate: \(challenge("https://\(host)/token"))", "X-Answer-WWW-Authenticate: \(digest)",
             "X-Answer-WWW-Authenticate: \(challenge("https://auth.other.test/token"))", "X-Status: 401 Unauthorized",
         ]
-        for (answer, name) in [
-            (try stage.get(fields: fields), host),
-            (
-                try stage.proxy.exchange(
-                    "GET / HTTP/1.1\r\nHost: localhost:\(port)\r\n\(fields.joined(separator: "\r\n"))\r\n\r\n",
-                    on: 1
-                ), "localhost:\(port)"
-            ),
-        ] {
+        for (name, listener) in [(host, 0), ("localhost:\(port)", 1)] {
+            func ask(_ page: String) throws -> HTTPMessage {
+                let target = listener == 0 ? stage.url() : "/"
+                let all = (["Host: \(name)", "Origin: \(page)"] + fields).joined(separator: "\r\n")
+                return try stage.proxy.exchange("GET \(target) HTTP/1.1\r\n\(all)\r\n\r\n", on: listener)
+            }
+            let answer = try ask("http://\(name)")
             #expect(answer["Access-Control-Allow-Origin"] == "http://\(name)")
+            // Another page than the one that has asked keeps its name.
+            #expect(try ask("https://\(host)")["Access-Control-Allow-Origin"] == "https://\(host)")
             let challenges = answer.fields.filter { $0.name == "WWW-Authenticate" }.map(\.value)
             #expect(
                 challenges == [
@@ -119,6 +119,16 @@ struct OriginViewTests {
                     challenge("https://auth.other.test/token"),
                 ]
             )
+        }
+    }
+
+    @Test("for a client of HTTP/1.0 without Host the upstream's path does not become another host")
+    func nameless() throws {
+        let stage = try stage()
+        for path in ["//evil.test/x", "/\\evil.test", "/a"] {
+            let location = "X-Answer-Location: https://\(Stage.host)\(path)"
+            let answer = try stage.proxy.exchange("GET / HTTP/1.0\r\n\(location)\r\n\r\n", on: 1)
+            #expect(answer["Location"] == (path == "/a" ? path : "/." + path))
         }
     }
 

@@ -56,6 +56,11 @@ package enum ASCII {
         return letter < 6 ? letter &+ 10 : nil
     }
 
+    /// The digit for a value below 16, in upper case.
+    package static func hexDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "A") &+ value &- 10
+    }
+
     @inlinable
     @inline(__always)
     package static func lowercased(_ byte: UInt8) -> UInt8 {

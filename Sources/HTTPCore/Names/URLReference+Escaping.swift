@@ -14,17 +14,13 @@ extension URLReference {
             if byte == ASCII.space || byte >= 0x80 {
                 hasEscaped = true
                 escaped.append(ASCII.percent)
-                escaped.append(digit(byte >> 4))
-                escaped.append(digit(byte & 15))
+                escaped.append(ASCII.hexDigit(byte >> 4))
+                escaped.append(ASCII.hexDigit(byte & 15))
             } else {
                 escaped.append(byte)
             }
         }
         guard hasEscaped, String(validating: [UInt8](copying: text), as: UTF8.self) != nil else { return nil }
         return escaped
-    }
-
-    private static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
     }
 }

@@ -40,10 +40,11 @@ final class ProtocolUpgrade: Relay {
     override func timeIsUp() {
         guard phase == .dialling else { return super.timeIsUp() }
         fail(
-            SessionError(
-                .responseTimeout,
-                "No response from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.firstByte.milliseconds) ms)."
-            )
+            stream.declinedRenegotiation
+                ?? SessionError(
+                    .responseTimeout,
+                    "No response from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.firstByte.milliseconds) ms)."
+                )
         )
     }
 
@@ -132,7 +133,7 @@ final class ProtocolUpgrade: Relay {
         guard phase == .dialling else { return super.streamTaskReadClosed(task) }
         switch response.end(isClean: true) {
         case .complete: complete()
-        case .truncated(let why): fail(SessionError(.responseTruncated, why))
+        case .truncated(let why): fail(task.declinedRenegotiation ?? SessionError(.responseTruncated, why))
         }
     }
 

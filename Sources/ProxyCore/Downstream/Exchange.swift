@@ -551,6 +551,7 @@ final class Exchange {
                 listener: stream.listener.configuration,
                 router: worker.generation.router,
                 clientAuthority: clientAuthority,
+                clientOrigin: value(of: .origin),
                 base: hooks?.base
             ),
             cacheStatus: cache?.status,
@@ -559,8 +560,11 @@ final class Exchange {
     }
 
     /// Host and port as the client of a gateway wrote them; empty for others.
-    private var clientAuthority: [UInt8] {
-        guard stream.listener.isGateway, let index = head.fields.first(.host) else { return [] }
+    private var clientAuthority: [UInt8] { stream.listener.isGateway ? value(of: .host) ?? [] : [] }
+
+    /// The value of the first field of that name in the client's request.
+    private func value(of name: FieldName) -> [UInt8]? {
+        guard let index = head.fields.first(name) else { return nil }
         var value: [UInt8] = []
         head.fields.appendValue(at: index, to: &value)
         return value

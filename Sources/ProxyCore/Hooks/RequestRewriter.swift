@@ -11,6 +11,7 @@ import IOCore
 /// An object, because most requests need none.
 final class RequestRewriter {
     private let urls: URLRewriter
+    private var budget = URLRewriter.Budget()
 
     private init(_ urls: URLRewriter) { self.urls = urls }
 
@@ -55,11 +56,12 @@ final class RequestRewriter {
         let value: [UInt8]? =
             switch id {
             case .origin, .referer, .contentLocation, .destination: urls.rewritten(fields.value(at: index))
-            case .if: urls.rewritten(condition: fields.value(at: index))
-            case .link: urls.rewritten(link: fields.value(at: index))
+            case .if: urls.rewritten(condition: fields.value(at: index), &budget)
+            case .link: urls.rewritten(link: fields.value(at: index), &budget)
             default: nil
             }
-        guard let value else { return false }
+        // With more URLs than any client sends the field stays as it is.
+        guard let value, !value.isEmpty else { return false }
         output.append(name: fields.name(at: index), value: value.span)
         return true
     }

@@ -5,9 +5,10 @@ import IOCore
 /// gateway, everything that would make the client use TLS of its own is changed.
 ///
 /// URLs in `Location`, `Content-Location`, `Refresh`, `Link`, `Access-Control-Allow-Origin` and challenges that point to
-/// https on a host that would be upgraded too become http (or the gateway's own). `Strict-Transport-Security` and `Alt-Svc` are removed. Cookies lose
-/// attributes that a client would reject over plain HTTP, or from the gateway's name. After redirects that the proxy
-/// has followed, relative URLs become absolute, because the client would resolve them against another URL.
+/// https on a host that would be upgraded too become http (or the gateway's own). `Strict-Transport-Security` and
+/// `Alt-Svc` are removed. Cookies lose attributes that a client would reject over plain HTTP, or from the gateway's name.
+/// After redirects that the proxy has followed, relative URLs become absolute, because the client would resolve them
+/// against another URL.
 ///
 /// An object, because most responses need none.
 final class ResponseRewriter {
@@ -16,19 +17,35 @@ final class ResponseRewriter {
     private let listener: ListenerConfiguration
     private let clientAuthority: [UInt8]
     private let hasBase: Bool
+    /// The client's Origin, as it sent it and as the origin got it.
+    private let page: (sent: [UInt8], forOrigin: [UInt8])?
+    private var budget = URLRewriter.Budget()
 
     /// - Parameters:
     ///   - router: of the current policy: fields are rewritten for the client's next request.
     ///   - clientAuthority: host and port as a gateway's client wrote them in Host.
+    ///   - clientOrigin: the value of Origin in the client's request; nil without one.
     ///   - base: the URL that the response came from when redirects were followed.
     private init(
         _ mode: URLRewriter.Mode,
         _ listener: ListenerConfiguration,
         _ router: Router,
         clientAuthority: [UInt8],
+        clientOrigin: [UInt8]?,
         base: AbsoluteURL?
     ) {
         self.mode = mode
+        page = clientOrigin.flatMap { sent in
+            let toOrigin = URLRewriter(
+                mode: mode,
+                direction: .toOrigin,
+                router: router,
+                upstream: listener.upstream,
+                clientAuthority: clientAuthority,
+                isTLS: listener.tls != nil
+            )
+            return toOrigin.rewritten(url: sent.span).map { (sent, $0) }
+        }
         self.listener = listener
         self.clientAuthority = clientAuthority
         hasBase = base != nil
@@ -50,11 +67,19 @@ final class ResponseRewriter {
         listener: @autoclosure () -> ListenerConfiguration,
         router: @autoclosure () -> Router,
         clientAuthority: @autoclosure () -> [UInt8],
+        clientOrigin: @autoclosure () -> [UInt8]?,
         base: AbsoluteURL?
     ) -> ResponseRewriter? {
         let mode = URLRewriter.Mode(for: route, isGateway: isGateway)
         guard base != nil || mode != .off, fields.containsAny(of: names) else { return nil }
-        return ResponseRewriter(mode, listener(), router(), clientAuthority: clientAuthority(), base: base)
+        return ResponseRewriter(
+            mode,
+            listener(),
+            router(),
+            clientAuthority: clientAuthority(),
+            clientOrigin: fields.contains(.accessControlAllowOrigin) ? clientOrigin() : nil,
+            base: base
+        )
     }
 
     /// The fields that may be rewritten.
@@ -76,8 +101,7 @@ final class ResponseRewriter {
         switch id {
         case .strictTransportSecurity, .altSvc:
             return mode != .off
-        // An origin that may read the response is the client's page, as it has named itself in Origin.
-        case .location, .contentLocation, .accessControlAllowOrigin:
+        case .location, .contentLocation:
             return write(urls.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
         case .refresh:
             return write(urls.rewritten(refresh: fields.value(at: index)), for: index, of: fields, to: &output)
@@ -89,10 +113,17 @@ final class ResponseRewriter {
                 keepsSecure: isGateway && listener.tls != nil
             )
             return write(rewriter.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
+        case .accessControlAllowOrigin:
+            // The page that may read the response, under the name that it has for itself.
+            guard let page, fields.value(at: index).equals(page.forOrigin.span) else { return false }
+            return write(page.sent, for: index, of: fields, to: &output)
         case .wwwAuthenticate:
             return write(urls.rewritten(challenge: fields.value(at: index)), for: index, of: fields, to: &output)
         case .link:
-            return write(urls.rewritten(link: fields.value(at: index)), for: index, of: fields, to: &output)
+            let links = urls.rewritten(link: fields.value(at: index), &budget)
+            // More than any page has: the field is left out, because a part of it would lead past the proxy.
+            if let links, links.isEmpty { return true }
+            return write(links, for: index, of: fields, to: &output)
         default:
             return false
         }

@@ -54,23 +54,36 @@ struct URLRewriter {
         self.base = base
     }
 
-    /// A URL reference in the form for the client; nil when it stays unchanged.
+    /// A URL with a scheme in the form for the other side; nil when it stays unchanged, and for everything else.
+    func rewritten(url: borrowing Span<UInt8>) -> [UInt8]? {
+        guard let parts = Parts(url), let scheme = parts.scheme else { return nil }
+        let origin = Origin(scheme: scheme, host: parts.host, port: parts.port)
+        let rest = Array(copying: url.extracting(parts.rest))
+        return switch direction {
+        case .toOrigin: changedForOrigin(origin, parts.userinfo, rest)
+        // A client of a gateway without a name for it would get a path.
+        case .toClient where mode == .gateway && clientAuthority.isEmpty: nil
+        case .toClient: changed(origin, isWhole: true, parts.userinfo, rest)
+        }
+    }
+
+    /// A URL reference in the form for the client; nil when it stays unchanged. For an origin only whole URLs change.
     func rewritten(_ reference: borrowing Span<UInt8>) -> [UInt8]? {
+        if direction == .toOrigin { return rewritten(url: reference) }
         if let parts = Parts(reference) {
             let scheme = parts.scheme ?? base?.origin.scheme
             let origin = Origin(scheme: scheme ?? .https, host: parts.host, port: parts.port)
             let rest = Array(copying: reference.extracting(parts.rest))
-            if direction == .toOrigin {
-                return parts.scheme.flatMap { _ in changedForOrigin(origin, parts.userinfo, rest) }
-            }
             if let changed = changed(origin, isWhole: scheme != nil, parts.userinfo, rest) { return changed }
             // The client may resolve this reference with another scheme.
             guard parts.scheme == nil, base != nil else { return nil }
             return text(origin.scheme.text, parts.userinfo, authority(origin), rest)
         }
         guard let base, let resolved = base.resolving(Self.escaped(reference).span) else { return nil }
-        return changed(resolved.origin, isWhole: true, [], resolved.rest)
-            ?? text(resolved.origin.scheme.text, [], authority(resolved.origin), resolved.rest)
+        // The base may hold what ends a URL in the field.
+        let rest = Self.escaped(resolved.rest.span)
+        return changed(resolved.origin, isWhole: true, [], rest)
+            ?? text(resolved.origin.scheme.text, [], authority(resolved.origin), rest)
     }
 
     /// - Parameter isWhole: false for a URL without a scheme, which gets the scheme of the client's page.
@@ -91,8 +104,11 @@ struct URLRewriter {
             guard let upstream, origin.host == upstream.host, port == upstream.port else { return nil }
             // A client of HTTP/1.0 may not have said by which name it knows the gateway: the path is enough.
             guard !clientAuthority.isEmpty else {
+                // With a second slash or a backslash the path would be read as another host (RFC 3986, section 4.2).
                 let slash = UInt8(ascii: "/")
-                return rest.first == slash ? rest : [slash] + rest
+                guard rest.first == slash else { return [slash] + rest }
+                return rest.dropFirst().first.map { $0 == slash || $0 == UInt8(ascii: "\\") } == true
+                    ? Array("/.".utf8) + rest : rest
             }
             return text(isTLS ? "https" : "http", userinfo, clientAuthority, rest)
         }
@@ -133,15 +149,18 @@ struct URLRewriter {
         return bytes
     }
 
-    /// Percent-encodes spaces and bytes that are not ASCII, as browsers do.
+    /// Percent-encodes spaces, bytes that are not ASCII, and what a field may have around a URL, as browsers do.
     private static func escaped(_ reference: borrowing Span<UInt8>) -> [UInt8] {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(reference.count)
         for index in 0..<reference.count {
             let byte = reference[index]
-            if byte > 0x20, byte < 0x7F {
-                bytes.append(byte)
-            } else {
-                bytes += Array(("%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)).utf8)
+            switch byte {
+            case 0...0x20, 0x7F..., UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"):
+                bytes.append(UInt8(ascii: "%"))
+                bytes.append(ASCII.hexDigit(byte >> 4))
+                bytes.append(ASCII.hexDigit(byte & 15))
+            default: bytes.append(byte)
             }
         }
         return bytes
@@ -236,14 +255,43 @@ extension URLRewriter {
 
     /// Changes the targets of links (RFC 8288, section 3): `<https://…>; rel="next"`. API clients find the next page
     /// with them.
-    func rewritten(link value: borrowing Span<UInt8>) -> [UInt8]? { rewritten(targetsIn: value, hasLists: false) }
+    ///
+    /// - Returns: empty when the work or the result would be too much (`budget`).
+    func rewritten(link value: borrowing Span<UInt8>, _ budget: inout Budget) -> [UInt8]? {
+        rewritten(targetsIn: value, hasLists: false, &budget)
+    }
 
     /// Changes the resources of tagged lists in `If` (RFC 4918, section 10.4): `<https://…> (<urn:…>)`. What stands between the
     /// parentheses are state tokens, which are no places.
-    func rewritten(condition value: borrowing Span<UInt8>) -> [UInt8]? { rewritten(targetsIn: value, hasLists: true) }
+    func rewritten(condition value: borrowing Span<UInt8>, _ budget: inout Budget) -> [UInt8]? {
+        rewritten(targetsIn: value, hasLists: true, &budget)
+    }
+
+    /// The work that the URLs of one head may cost: a peer may put thousands of short references into it, each of which becomes as
+    /// long as the URL that the response came from.
+    struct Budget {
+        private var urls = 1000
+        private var bytes = 256 << 10
+
+        /// - Returns: false when it is used up.
+        mutating func takeURL() -> Bool {
+            urls -= 1
+            return urls >= 0
+        }
+
+        /// - Returns: false when it is used up.
+        mutating func take(_ count: Int) -> Bool {
+            bytes -= count
+            return bytes >= 0
+        }
+    }
 
     /// - Parameter hasLists: whether parentheses stand around lists that hold no targets.
-    private func rewritten(targetsIn value: borrowing Span<UInt8>, hasLists: Bool) -> [UInt8]? {
+    private func rewritten(
+        targetsIn value: borrowing Span<UInt8>,
+        hasLists: Bool,
+        _ budget: inout Budget
+    ) -> [UInt8]? {
         var result: [UInt8] = []
         var copied = 0
         var index = 0
@@ -259,7 +307,9 @@ extension URLRewriter {
                 isInList = byte == UInt8(ascii: "(")
             } else if byte == UInt8(ascii: "<") {
                 guard let end = value.firstIndex(of: UInt8(ascii: ">"), from: index) else { break }
+                guard isInList || budget.takeURL() else { return [] }
                 if !isInList, let url = rewritten(value.extracting((index + 1)..<end)) {
+                    guard budget.take(url.count) else { return [] }
                     result.append(value.extracting(copied..<(index + 1)))
                     result += url
                     copied = end
@@ -305,7 +355,7 @@ extension URLRewriter {
                 let scheme = part.extracting(word.range)
                 isOfTokens = scheme.equalsIgnoringCase("Bearer") || scheme.equalsIgnoringCase("DPoP")
             }
-            if isOfTokens, let url = rewritten(value.extracting(quoted)) {
+            if isOfTokens, !quoted.isEmpty, let url = rewritten(url: value.extracting(quoted)) {
                 result.append(value.extracting(copied..<quoted.lowerBound))
                 result += url
                 copied = quoted.upperBound

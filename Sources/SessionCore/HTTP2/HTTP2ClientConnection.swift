@@ -147,19 +147,29 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// Something of a response has come.
     func didProgress() { lastProgress = loop.now }
 
-    /// A request waits: whether the server has given no sign of life for too long. Asks it for one (PING) when nothing has come for
-    /// a while; a machine that acknowledges nothing is not waited for.
+    /// A request waits: looks whether the server is there. Asks it for a sign of life (PING) when nothing has come for a while, and
+    /// takes no new requests when it gives none for two intervals. It may be busy with something else: its requests wait on.
     ///
-    /// - Parameter interval: of such questions, in nanoseconds. A server that works on something else has two of them for its sign.
-    func isSilent(_ interval: UInt64) -> Bool {
+    /// - Parameter interval: of such looks, in nanoseconds.
+    /// - Returns: whether it is known not to be there: its machine acknowledges nothing, or there was no sign for twenty seconds.
+    func isDead(_ interval: UInt64) -> Bool {
         if connection.isUnacknowledged { return true }
-        if askedAt > lastBytes { return loop.now &- askedAt >= 2 * interval }
+        if isUnanswered {
+            let wait = loop.now &- askedAt
+            if wait >= 2 * interval { retire() }
+            return wait >= Self.patience
+        }
         if loop.now &- lastBytes >= interval {
             askedAt = loop.now
             session.ping()
         }
         return false
     }
+
+    /// Whether a PING waits for its answer, and nothing else has come since.
+    var isUnanswered: Bool { askedAt > lastBytes }
+
+    private static let patience = TimeSpan.seconds(20).nanoseconds
 
     /// Whether nothing has come since then.
     func hasBeenSilent(since then: UInt64) -> Bool { lastBytes < then }

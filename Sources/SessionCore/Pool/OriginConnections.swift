@@ -335,7 +335,10 @@ final class OriginConnections: EndOfTurnHandler {
     /// and nobody waits for them, too.
     func letGoOfKept(_ entry: HostEntry, silentSince then: UInt64) {
         let (idle, shared) = entry.pool.available
-        for connection in idle where connection.idleSince.map({ $0 < then }) ?? false { discard(connection) }
+        // One that a client has authenticated is that client's; nobody else waits on it.
+        for connection in idle where connection.lane == nil && connection.idleSince.map({ $0 < then }) ?? false {
+            discard(connection)
+        }
         for connection in shared where connection.hasBeenSilent(since: then) { connection.retire() }
     }
 

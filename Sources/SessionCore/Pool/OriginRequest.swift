@@ -617,7 +617,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         restoreBody(of: task)
         guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
         switch ending.cause {
-        case .connectionLost: notBefore = loop.now
+        case .connectionLost:
+            // Those that were made since may be well: many requests leave a dead connection one after another.
+            if case .sharing(let stream) = phase { notBefore = stream.connection.connection.madeAt &+ 1 }
         case .http11Required: isHTTP1Required = true
         case .notProcessed: wasRefused = true
         case .reset: break
@@ -780,7 +782,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             guard connection.connection.isUnacknowledged else { return }
             hasBegunResponse = connection.hasBegunResponse
         case .sharing(let stream):
-            guard stream.connection.isSilent(clock.lookInterval) else { return }
+            guard stream.connection.isDead(clock.lookInterval) else { return }
             hasBegunResponse = stream.hasBegunResponse
             stream.connection.retire()
         default: return
@@ -796,15 +798,21 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     ///
     /// - Returns: whether the request is sent again, on another connection.
     private func didLoseSilentConnection(_ task: LoopTask, _ error: SessionError) -> Bool {
-        guard isReused, let entry, case .exchanging(let connection) = phase else { return false }
+        guard isReused, let entry else { return false }
+        let hasBegunResponse: Bool
+        let isDoubted: Bool
+        switch phase {
+        case .exchanging(let connection):
+            hasBegunResponse = connection.hasBegunResponse
+            isDoubted = connection.restedAt.map { beganAt &- $0 >= Self.restBeforeDoubt } ?? false
+        case .sharing(let stream):
+            hasBegunResponse = stream.hasBegunResponse
+            isDoubted = stream.connection.isUnanswered
+        default: return false
+        }
         connections.letGoOfKept(entry, silentSince: beganAt)
-        let ending = ExchangeEnding(
-            cause: .connectionLost,
-            hasBegunResponse: connection.hasBegunResponse,
-            error: error
-        )
-        let rest = connection.restedAt.map { beganAt &- $0 } ?? 0
-        guard rest >= Self.restBeforeDoubt, mayBeSentAgain(task, ending) else { return false }
+        let ending = ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)
+        guard isDoubted, mayBeSentAgain(task, ending) else { return false }
         exchangeDidEnd(ending)
         return true
     }

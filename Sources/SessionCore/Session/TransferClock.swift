@@ -21,7 +21,7 @@ struct TransferClock {
     enum Verdict {
         /// Judge again then.
         case wait(until: UInt64)
-        /// Nothing has come for a while since the request went out: look whether the connection is alive.
+        /// No head has come for a while since the request began to go out: look whether the connection is alive.
         case look
         case expired(Expiry)
     }
@@ -113,7 +113,11 @@ struct TransferClock {
         }
         if now >= nextLook {
             if case .receiving = phase { nextLook = .max } else { nextLook = now &+ lookInterval }
-            if case .waiting = phase, !isSuspended { return .look }
+            switch phase {
+            // A request that waits for 100 (Continue), or for its body, is not sent either.
+            case .sending, .waiting: if !isSuspended { return .look }
+            case .queued, .connecting, .receiving: break
+            }
         }
         return .wait(until: nextJudgement)
     }

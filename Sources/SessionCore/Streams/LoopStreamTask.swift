@@ -382,10 +382,17 @@ public final class LoopStreamTask {
         delegate.streamTaskReadClosed(self)
     }
 
+    /// The error for a server that has sent nothing since it got no other handshake; nil for others.
+    package var declinedRenegotiation: SessionError? {
+        guard bytesReceived == 0, connection?.hasDeclinedRenegotiation == true else { return nil }
+        return HandshakeFailure.declinedRenegotiation(by: endpoint)
+    }
+
     private func breakOff(_ why: String) {
         if bytesReceived == 0, let refusal = connection?.certificateRefusal {
             return task.finish(refusal.error(of: "\(endpoint.host.authorityText):\(endpoint.port)"))
         }
+        if let error = declinedRenegotiation { return task.finish(error) }
         task.finish(SessionError(.responseTruncated, "\(endpoint.host) broke off the connection: \(why)."))
     }
 }

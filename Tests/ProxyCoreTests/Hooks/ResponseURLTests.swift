@@ -126,7 +126,8 @@ struct ResponseURLTests {
         ] as [(String, String?)]
     )
     func links(value: String, expected: String?) throws {
-        #expect(text(try rewriter(.upgraded).rewritten(link: Array(value.utf8).span)) == expected)
+        var budget = URLRewriter.Budget()
+        #expect(text(try rewriter(.upgraded).rewritten(link: Array(value.utf8).span, &budget)) == expected)
     }
 
     @Test(
@@ -189,6 +190,7 @@ struct ResponseURLTests {
             "https://", "http://", "//", "api.example.com", "[2001:db8::1]", ":443", ":80", "@", "/", "?", "#", "\\",
             " ",
             "<", ">", "\"", "'", ";", ",", "url=", "5", "ä", "%2f", "..", "rel=next", "Secure", "Domain=", "=", "\t",
+            "(", ")", "Bearer ", "realm=",
         ]
         var random = SeededGenerator(seed: 6)
         for _ in 0..<4000 {
@@ -197,9 +199,12 @@ struct ResponseURLTests {
             }.joined()
             let bytes = Array(value.utf8)
             for rewriter in rewriters {
+                var budget = URLRewriter.Budget()
                 for result in [
                     rewriter.rewritten(bytes.span), rewriter.rewritten(refresh: bytes.span),
-                    rewriter.rewritten(link: bytes.span), CookieRewriter(gateway: nil).rewritten(bytes.span),
+                    rewriter.rewritten(link: bytes.span, &budget),
+                    rewriter.rewritten(condition: bytes.span, &budget), rewriter.rewritten(challenge: bytes.span),
+                    CookieRewriter(gateway: nil).rewritten(bytes.span),
                     CookieRewriter(gateway: try Host("api.example.com")).rewritten(bytes.span),
                 ] {
                     guard let result else { continue }

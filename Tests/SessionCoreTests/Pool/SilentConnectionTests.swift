@@ -108,6 +108,30 @@ struct SilentConnectionTests {
         #expect(origin.connections.count == 1)
     }
 
+    @Test("a PUT whose body has not begun is sent again, and one whose body has is not", arguments: [false, true])
+    func put(hasBegun: Bool) throws {
+        let silent = Monitor(0)
+        let origin = try Self.origin(kept: 1, scheme: .http) { connection in
+            connection.goDeaf()
+            silent.with { $0 += 1 }
+        }
+        let endpoint = try TestSession.endpoint(port: origin.port, scheme: .http)
+        let session = try Self.session(keeping: 1, endpoint, silent: silent)
+        let delegate = RecordingDelegate()
+        let task = try session.start(delegate, endpoint, .put, target: "/file", bodyLength: .bytes(4))
+        if hasBegun { task.send(Array("bo".utf8).span) }
+        try Self.waitForRetransmissions(session, to: origin.port)
+        session.loop.advance(by: Self.interval)
+        session.settle()
+        task.send(Array(hasBegun ? "dy".utf8 : "body".utf8).span)
+        task.finishSending()
+        session.settle()
+        if hasBegun { session.loop.advance(by: .seconds(60)) }
+        try session.finish(delegate)
+        #expect(delegate.text == (hasBegun ? "" : "/file"))
+        #expect(origin.connections.count == (hasBegun ? 1 : 2))
+    }
+
     /// The origin's system acknowledges, and nothing else comes.
     @Test(
         "after one timeout on a kept connection its idle siblings are let go; a GET is repeated if the connection had rested",
@@ -194,6 +218,8 @@ struct SilentConnectionTests {
         }
         try Self.expectEight(origin, silent) { session in
             try Self.waitForRetransmissions(session, to: origin.port)
+            session.loop.advance(by: .milliseconds(4900))
+            try session.run(until: "another connection") { origin.connections.count == 2 }
             session.loop.advance(by: Self.interval)
         }
     }
@@ -210,10 +236,18 @@ struct SilentConnectionTests {
         try Self.expectEight(origin, silent) { session in
             session.loop.advance(by: Self.interval)
             try session.run(until: "PING") { pings.with { $0 } == 1 }
-            session.loop.advance(by: Self.interval)
-            session.settle()
-            #expect(origin.connections.count == 1)
-            session.loop.advance(by: Self.interval)
+            for _ in 0..<2 {
+                session.loop.advance(by: Self.interval)
+                session.settle()
+            }
+            // New requests do not wait for it. Those that are there do: it may be busy.
+            let endpoint = try TestSession.endpoint(port: origin.port, httpVersion: .http2)
+            #expect(try session.get(endpoint).text == "fresh")
+            for _ in 0..<2 {
+                #expect(origin.connections.map(\.requestFrames).last == 1)
+                session.loop.advance(by: Self.interval)
+                session.settle()
+            }
         }
         #expect(pings.with { $0 } == 1)
     }
@@ -228,8 +262,12 @@ struct SilentConnectionTests {
         #expect(try session.get(endpoint).error == nil)
         try silent.pass()
         let delegates = (0..<8).map { _ in RecordingDelegate() }
-        for delegate in delegates { try session.start(delegate, endpoint) }
-        session.settle()
+        for (number, delegate) in delegates.enumerated() {
+            // They look at the connection one after another, and leave it for the same one.
+            if number == 4 { session.loop.advance(by: .milliseconds(100)) }
+            try session.start(delegate, endpoint)
+            session.settle(2)
+        }
         try pass(session)
         for delegate in delegates { try session.finish(delegate) }
         #expect(delegates.allSatisfy { $0.error == nil && $0.text == "fresh" })
