@@ -159,7 +159,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             if wait >= 2 * interval { retire() }
             return wait >= Self.patience
         }
-        if loop.now &- lastBytes >= interval {
+        // Once until something of a response comes: gRPC's servers end connections on which PINGs come again and again without.
+        if loop.now &- lastBytes >= interval, askedAt <= lastProgress {
             askedAt = loop.now
             session.ping()
         }
