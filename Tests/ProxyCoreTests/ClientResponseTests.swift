@@ -94,11 +94,9 @@ struct ClientResponseTests {
             date: responseHead.fields.contains(.date) ? nil : worker.httpDate,
             mayPersist: requestIsWhole,
             rewriter: ResponseRewriter.make(
-                for: responseHead.fields,
                 on: route,
-                isGateway: throughGateway,
-                listener: (throughGateway ? gateway : forward).configuration,
-                router: worker.generation.router,
+                (throughGateway ? gateway : forward).configuration,
+                worker.generation.router,
                 clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
                 clientOrigin: nil,
                 base: nil

@@ -349,12 +349,11 @@ final class Exchange {
 
     /// Gives the origin its own URLs, at each hop of redirects: the client has asked for the first one.
     private var requestRewriter: RequestRewriter? {
-        RequestRewriter.make(
-            for: head.fields,
+        guard head.fields.containsAny(of: RequestRewriter.names), let route else { return nil }
+        return RequestRewriter.make(
             on: route,
-            isGateway: stream.listener.isGateway,
-            listener: stream.listener.configuration,
-            router: worker.generation.router,
+            stream.listener.configuration,
+            worker.generation.router,
             clientAuthority: clientAuthority
         )
     }
@@ -544,18 +543,20 @@ final class Exchange {
             date: response.fields.contains(.date) ? nil : worker.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
             mayPersist: body.isComplete && relay == nil && !worker.isDraining,
-            rewriter: ResponseRewriter.make(
-                for: response.fields,
-                on: route,
-                isGateway: stream.listener.isGateway,
-                listener: stream.listener.configuration,
-                router: worker.generation.router,
-                clientAuthority: clientAuthority,
-                clientOrigin: value(of: .origin),
-                base: hooks?.base
-            ),
+            rewriter: response.fields.containsAny(of: ResponseRewriter.names) ? responseRewriter(on: route) : nil,
             cacheStatus: cache?.status,
             storedAge: cache?.storedAge
+        )
+    }
+
+    private func responseRewriter(on route: Route) -> ResponseRewriter? {
+        ResponseRewriter.make(
+            on: route,
+            stream.listener.configuration,
+            worker.generation.router,
+            clientAuthority: clientAuthority,
+            clientOrigin: value(of: .origin),
+            base: hooks?.base
         )
     }
 

@@ -15,30 +15,27 @@ final class RequestRewriter {
 
     private init(_ urls: URLRewriter) { self.urls = urls }
 
-    private static let names: FieldNameSet = [.origin, .referer, .contentLocation, .destination, .if, .link]
+    /// The fields that may be rewritten.
+    static let names: FieldNameSet = [.origin, .referer, .contentLocation, .destination, .if, .link]
 
-    /// The rewriter for a request; nil when none of its fields may have to be changed, as in most requests.
+    /// The rewriter for a request with one of `names`; nil when its URLs are the origin's.
     ///
     /// - Parameter clientAuthority: host and port as a gateway's client wrote them in Host.
     static func make(
-        for fields: borrowing HeaderFields,
-        on route: Route?,
-        isGateway: Bool,
-        listener: @autoclosure () -> ListenerConfiguration,
-        router: @autoclosure () -> Router,
-        clientAuthority: @autoclosure () -> [UInt8]
+        on route: Route,
+        _ listener: ListenerConfiguration,
+        _ router: Router,
+        clientAuthority: [UInt8]
     ) -> RequestRewriter? {
-        guard fields.containsAny(of: names), let route else { return nil }
-        let mode = URLRewriter.Mode(for: route, isGateway: isGateway)
+        let mode = URLRewriter.Mode(for: route, isGateway: listener.mode == .gateway)
         guard mode != .off else { return nil }
-        let listener = listener()
         return RequestRewriter(
             URLRewriter(
                 mode: mode,
                 direction: .toOrigin,
-                router: router(),
+                router: router,
                 upstream: listener.upstream,
-                clientAuthority: clientAuthority(),
+                clientAuthority: clientAuthority,
                 isTLS: listener.tls != nil
             )
         )

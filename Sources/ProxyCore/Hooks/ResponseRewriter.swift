@@ -59,31 +59,29 @@ final class ResponseRewriter {
         )
     }
 
-    /// The rewriter for a response; nil when none of its fields may have to be changed, as in most responses.
+    /// The rewriter for a response with one of `names`; nil when its URLs are the client's.
     static func make(
-        for fields: borrowing HeaderFields,
         on route: Route,
-        isGateway: Bool,
-        listener: @autoclosure () -> ListenerConfiguration,
-        router: @autoclosure () -> Router,
-        clientAuthority: @autoclosure () -> [UInt8],
-        clientOrigin: @autoclosure () -> [UInt8]?,
+        _ listener: ListenerConfiguration,
+        _ router: Router,
+        clientAuthority: [UInt8],
+        clientOrigin: [UInt8]?,
         base: AbsoluteURL?
     ) -> ResponseRewriter? {
-        let mode = URLRewriter.Mode(for: route, isGateway: isGateway)
-        guard base != nil || mode != .off, fields.containsAny(of: names) else { return nil }
+        let mode = URLRewriter.Mode(for: route, isGateway: listener.mode == .gateway)
+        guard base != nil || mode != .off else { return nil }
         return ResponseRewriter(
             mode,
-            listener(),
-            router(),
-            clientAuthority: clientAuthority(),
-            clientOrigin: fields.contains(.accessControlAllowOrigin) ? clientOrigin() : nil,
+            listener,
+            router,
+            clientAuthority: clientAuthority,
+            clientOrigin: clientOrigin,
             base: base
         )
     }
 
     /// The fields that may be rewritten.
-    private static let names: FieldNameSet = [
+    static let names: FieldNameSet = [
         .strictTransportSecurity, .altSvc, .location, .contentLocation, .refresh, .setCookie, .wwwAuthenticate, .link,
         .accessControlAllowOrigin,
     ]
