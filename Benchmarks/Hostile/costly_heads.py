@@ -27,25 +27,32 @@ RESPONSES = {
     # Lines that continue a field, or that are left out because no name is so.
     "folded": "X: a\r\n" + " y\r\n" * 60_000,
     "omitted": "@:\r\n" * 60_000,
+    # Short references, each of which becomes as long as the URL of the redirect that was followed.
+    "links": "Link: " + "<>" * 120_000 + "\r\n",
+    "challenges": "WWW-Authenticate: Bearer " + "," * 120_000 + 'a="' + '",a="' * 20_000 + '"\r\n',
     "cookies": "".join(f"Set-Cookie: {name}={'v' * 400}; Domain=.a.test; Secure\r\n" for name in TWO),
 }
 
 
 class ByOrigin(Peer):
-    def __init__(self, kind: str, title: str, is_short: bool) -> None:
-        self.name, self.title, self.is_short = f"head-{kind}", title, is_short
+    def __init__(self, kind: str, title: str, is_short: bool, place: str = "") -> None:
+        self.name, self.title, self.is_short, self.place = f"head-{kind}", title, is_short, place.encode()
         fields = RESPONSES[kind]
         assert len(fields) < 255_000, (kind, len(fields))
         self.response = f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nok".encode()
 
     def settings(self, stage: Stage) -> dict:
         self.stage = stage
-        return {"cache": {"memory": "16MB"}, "hosts": {OTHER_HOST: {"resolve": f"127.0.0.1:{stage.serve(self._serve)}"}}}
+        host = {"resolve": f"127.0.0.1:{stage.serve(self._serve)}", "redirects": {"policy": "follow"}}
+        return {"cache": {"memory": "16MB"}, "hosts": {OTHER_HOST: host}}
 
     def _serve(self, connection) -> None:
         tls = self.stage.tls(connection)
-        while tls.recv(65536):
-            tls.sendall(self.response)
+        while request := tls.recv(65536):
+            if self.place and self.place not in request:
+                tls.sendall(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + self.place + b"\r\n\r\n")
+            else:
+                tls.sendall(self.response)
 
     def attack(self, stage: Stage) -> None:
         number = itertools.count()
@@ -104,6 +111,8 @@ PEERS = [
     ByOrigin("vary", "7: 400 lines of Vary with a hundred names each", False),
     ByOrigin("trailer", "7: Trailer of 38,000 names", False),
     ByOrigin("cookies", "7: 400 lines of Set-Cookie, rewritten", False),
+    ByOrigin("links", "7: 120,000 short references behind a redirect to 16 KB", True, f"/{'x' * 16_000}/"),
+    ByOrigin("challenges", "7: a challenge of 140,000 parameters behind a redirect to 16 KB", False, f"/{'x' * 16_000}/"),
     ByOrigin("folded", "7: a field of 60,000 lines", True),
     ByOrigin("omitted", "7: 60,000 lines that are left out", True),
     ByClient(),
