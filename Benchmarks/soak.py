@@ -160,7 +160,7 @@ class Client:
 
     async def bad_request(self, number: int) -> None:
         text = self.random.choice((
-            b"GET  http://%s/ HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http://%s/ HTTP/1.1\r\nHost: other\r\n\r\n",
+            b"GET  http://%s/ HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http://%s/ HTTP/1.1\r\nHost: %s\r\nHost: other\r\n\r\n",
             b"POST http://%s/ HTTP/1.1\r\nHost: %s\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             b"GET http://%s/ HTTP/1.1\r\nHost: %s\r\nX : 1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
             b"PUT http://%s/ok/bad HTTP/1.1\r\nHost: %s\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
