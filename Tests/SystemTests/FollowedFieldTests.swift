@@ -52,6 +52,9 @@ struct FollowedFieldTests {
         // The budget of the second one is what the first one has left.
         #expect(answer["Link"] == nil)
         let short = try stage([few], at: "/b/").get("/start")
+        let challenge =
+            "WWW-Authenticate: Bearer " + Array(repeating: "a=\"https://x\"", count: 2000).joined(separator: ",")
+        #expect(try stage([challenge]).get("/start")["WWW-Authenticate"] == nil)
         #expect(short["Link"] == String(repeating: "<http://\(Self.host)/b/a>", count: 40))
     }
 }

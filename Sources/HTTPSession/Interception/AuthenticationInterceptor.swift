@@ -177,7 +177,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     /// Whether the credential is for the request.
     private func isMeant(_ request: HTTPSessionRequest, of manager: HTTPSessionManager) throws -> Bool {
         if hosts == .all { return true }
-        // What is no URL fails by itself.
+        // A request whose URL cannot be read fails by itself.
         guard let origin = AbsoluteURL(request.url)?.origin else { return false }
         switch hosts {
         case .all: return true

@@ -116,12 +116,11 @@ final class ResponseRewriter {
             guard let page, fields.value(at: index).equals(page.forOrigin.span) else { return false }
             return write(page.sent, for: index, of: fields, to: &output)
         case .wwwAuthenticate:
-            return write(urls.rewritten(challenge: fields.value(at: index)), for: index, of: fields, to: &output)
+            let value = urls.rewritten(challenge: fields.value(at: index), &budget)
+            return writeOrOmit(value, for: index, of: fields, to: &output)
         case .link:
-            let links = urls.rewritten(link: fields.value(at: index), &budget)
-            // More than any page has: the field is left out, because a part of it would lead past the proxy.
-            if let links, links.isEmpty { return true }
-            return write(links, for: index, of: fields, to: &output)
+            let value = urls.rewritten(link: fields.value(at: index), &budget)
+            return writeOrOmit(value, for: index, of: fields, to: &output)
         default:
             return false
         }
@@ -135,6 +134,17 @@ final class ResponseRewriter {
         let end = authority.lastIndex(of: UInt8(ascii: ":")) ?? authority.endIndex
         let name = authority[..<end]
         return Array(name).span.equalsIgnoringCase(upstream.host.bytes.span) ? nil : upstream.host
+    }
+
+    /// Writes a value, but an empty one not: the field has more URLs than any response, and a part of them would lead past the proxy.
+    private func writeOrOmit<Output: HeadOutput & ~Copyable>(
+        _ value: [UInt8]?,
+        for index: Int,
+        of fields: borrowing HeaderFields,
+        to output: inout Output
+    ) -> Bool {
+        if let value, value.isEmpty { return true }
+        return write(value, for: index, of: fields, to: &output)
     }
 
     private func write<Output: HeadOutput & ~Copyable>(

@@ -326,7 +326,9 @@ extension URLRewriter {
     /// Changes the URLs in the parameters of a challenge (RFC 9110, section 11.3): `Bearer realm="https://…"` names the place
     /// where container registries give tokens (RFC 9728 and others have further ones). The parameters of other schemes are not
     /// places: that of Digest goes into the hash of the password.
-    func rewritten(challenge value: borrowing Span<UInt8>) -> [UInt8]? {
+    ///
+    /// - Returns: empty when the work or the result would be too much (`budget`).
+    func rewritten(challenge value: borrowing Span<UInt8>, _ budget: inout Budget) -> [UInt8]? {
         var result: [UInt8] = []
         var copied = 0
         var isOfTokens = false
@@ -355,7 +357,10 @@ extension URLRewriter {
                 let scheme = part.extracting(word.range)
                 isOfTokens = scheme.equalsIgnoringCase("Bearer") || scheme.equalsIgnoringCase("DPoP")
             }
-            if isOfTokens, !quoted.isEmpty, let url = rewritten(url: value.extracting(quoted)) {
+            let isCandidate = isOfTokens && !quoted.isEmpty
+            guard !isCandidate || budget.takeURL() else { return [] }
+            if isCandidate, let url = rewritten(url: value.extracting(quoted)) {
+                guard budget.take(url.count) else { return [] }
                 result.append(value.extracting(copied..<quoted.lowerBound))
                 result += url
                 copied = quoted.upperBound

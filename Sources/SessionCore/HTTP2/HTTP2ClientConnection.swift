@@ -152,7 +152,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     ///
     /// - Parameter interval: of such looks, in nanoseconds.
     /// - Returns: whether it is known not to be there: its machine acknowledges nothing, or there was no sign for twenty seconds.
-    func isDead(_ interval: UInt64) -> Bool {
+    func look(every interval: UInt64) -> Bool {
         if connection.isUnacknowledged { return true }
         if isUnanswered {
             let wait = loop.now &- askedAt

@@ -335,9 +335,10 @@ final class OriginConnections: EndOfTurnHandler {
     /// and nobody waits for them, too.
     func letGoOfKept(_ entry: HostEntry, silentSince then: UInt64) {
         let (idle, shared) = entry.pool.available
-        // One that a client has authenticated is that client's; nobody else waits on it.
-        for connection in idle where connection.lane == nil && connection.idleSince.map({ $0 < then }) ?? false {
-            discard(connection)
+        // Those that would be used next, a turn's share. One that a client has authenticated is that client's; nobody else waits
+        // on it.
+        for connection in idle.suffix(Self.closedPerTurn) where connection.lane == nil {
+            if let since = connection.idleSince, since < then { discard(connection) }
         }
         for connection in shared where connection.hasBeenSilent(since: then) { connection.retire() }
     }

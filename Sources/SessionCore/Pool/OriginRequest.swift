@@ -782,7 +782,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             guard connection.connection.isUnacknowledged else { return }
             hasBegunResponse = connection.hasBegunResponse
         case .sharing(let stream):
-            guard stream.connection.isDead(clock.lookInterval) else { return }
+            guard stream.connection.look(every: clock.lookInterval) else { return }
             hasBegunResponse = stream.hasBegunResponse
             stream.connection.retire()
         default: return

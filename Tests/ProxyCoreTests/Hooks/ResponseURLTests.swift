@@ -203,7 +203,8 @@ struct ResponseURLTests {
                 for result in [
                     rewriter.rewritten(bytes.span), rewriter.rewritten(refresh: bytes.span),
                     rewriter.rewritten(link: bytes.span, &budget),
-                    rewriter.rewritten(condition: bytes.span, &budget), rewriter.rewritten(challenge: bytes.span),
+                    rewriter.rewritten(condition: bytes.span, &budget),
+                    rewriter.rewritten(challenge: bytes.span, &budget),
                     CookieRewriter(gateway: nil).rewritten(bytes.span),
                     CookieRewriter(gateway: try Host("api.example.com")).rewritten(bytes.span),
                 ] {
