@@ -14,7 +14,7 @@ struct OriginFieldsTests {
     }
 
     private func forwarded(_ fields: String, method: String = "GET") throws -> [String] {
-        OriginFields.make(from: try head(fields, method: method), via: Array("1.1 us".utf8)).list
+        OriginFields.make(from: try head(fields, method: method), mark: .via(Array("1.1 us".utf8))).list
             .map { "\($0.name): \($0.value)" }
     }
 
@@ -36,15 +36,38 @@ struct OriginFieldsTests {
     @Test("rule 45: Via is added behind those that are there; a Via with our own name is known")
     func via() throws {
         #expect(try forwarded("Via: 1.0 other\r\n") == ["Via: 1.0 other", "Via: 1.1 us"])
-        let us = Array("pinproxy-abcdefgh".utf8)
         for (value, isOurs) in [
             ("1.1 pinproxy-abcdefgh", true), ("1.0 a, 1.1 pinproxy-abcdefgh (x), 1.1 b", true),
             ("1.1 pinproxy-abcdefgi", false), ("1.1 pinproxy-", false), ("", false),
+            ("1.1 a\r\nVia: 1.1 pinproxy-abcdefgh", true),
         ] {
-            #expect(OriginFields.comesFromUs(try head("Via: \(value)\r\n").fields, pseudonym: us) == isOurs, "\(value)")
+            #expect(try isLoop("Via: \(value)") == isOurs, "\(value)")
         }
-        #expect(
-            OriginFields.comesFromUs(try head("Via: 1.1 a\r\nVia: 1.1 pinproxy-abcdefgh\r\n").fields, pseudonym: us)
+    }
+
+    @Test("rule 45: a host without Via gets the name in CDN-Loop, and only for such a host it is looked for there")
+    func cdnLoop() throws {
+        let fields = OriginFields.make(
+            from: try head("Via: 1.0 other\r\nCDN-Loop: a.example\r\n"),
+            mark: .cdnLoop(Array("pinproxy-abcdefgh".utf8))
+        )
+        let sent = fields.list.map { "\($0.name): \($0.value)" }
+        #expect(sent == ["Via: 1.0 other", "CDN-Loop: a.example", "CDN-Loop: pinproxy-abcdefgh"])
+        for (value, isOurs) in [
+            ("pinproxy-abcdefgh", true), ("a.example; b=1, pinproxy-abcdefgh", true), ("pinproxy-abcdefgi", false),
+            ("a.example\r\ncdn-loop: pinproxy-abcdefgh", true), ("", false),
+        ] {
+            #expect(try isLoop("CDN-Loop: \(value)", addsVia: false) == isOurs, "\(value)")
+            #expect(try !isLoop("CDN-Loop: \(value)"))
+        }
+        #expect(try isLoop("Via: 1.1 pinproxy-abcdefgh", addsVia: false))
+    }
+
+    private func isLoop(_ field: String, addsVia: Bool = true) throws -> Bool {
+        OriginFields.comesFromUs(
+            try head("\(field)\r\n").fields,
+            pseudonym: Array("pinproxy-abcdefgh".utf8),
+            addsVia: addsVia
         )
     }
 
@@ -53,11 +76,10 @@ struct OriginFieldsTests {
         #expect(try forwarded("TE: gzip, trailers\r\n") == ["TE: trailers", "Connection: TE", "Via: 1.1 us"])
         #expect(try forwarded("TE: gzip\r\n") == ["Via: 1.1 us"])
         let expecting = try head("Expect: 100-continue\r\nContent-Length: 1\r\n", method: "PUT")
-        let via = Array("1.1 us".utf8)
-        #expect(OriginFields.make(from: expecting, via: via).list.map(\.name) == ["Via"])
-        #expect(OriginFields.make(from: expecting, via: []).list.isEmpty)
+        let us = OriginFields.Mark.via(Array("1.1 us".utf8))
+        #expect(OriginFields.make(from: expecting, mark: us).list.map(\.name) == ["Via"])
         #expect(
-            OriginFields.make(from: expecting, via: via, keepsExpectation: true).list.map(\.name) == ["Expect", "Via"]
+            OriginFields.make(from: expecting, mark: us, keepsExpectation: true).list.map(\.name) == ["Expect", "Via"]
         )
     }
 

@@ -1,3 +1,4 @@
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -114,7 +115,7 @@ struct ForwardedFieldsTests {
         #expect(try stage.get(fields: ["Via: 1.1 pinproxy-aaaaaaaa"]).status == 200)
     }
 
-    @Test("rule 45: where via is off, neither the origin nor the client gets this process's name")
+    @Test("rule 45: where via is off, neither the origin nor the client gets this process's name in Via")
     func viaOff() throws {
         let stage = try Stage({ $0.hosts[Stage.host]?["via"] = "off" }) { connection in
             while let request = try connection.readRequest() {
@@ -130,15 +131,39 @@ struct ForwardedFieldsTests {
         #expect(try stage.get().text.hasPrefix("1.1 pinproxy-"))
     }
 
-    @Test("rule 45: a loop through another proxy is found where via is off")
+    @Test("rule 45: a loop of two proxies that both have via off is found")
     func loopWithoutVia() throws {
-        let stage = try Stage({ $0.members["defaults"] = ["via": "off"] }) { OriginAnswer.text($0["Via"] ?? "-") }
-        #expect(try stage.get().text == "-")
-        // A request that another proxy sends back has that proxy's name, and gets this one's, too.
-        let second = try stage.get(fields: ["Via: 1.1 other"]).text
-        #expect(second.wholeMatch(of: /1\.1 other, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(second)")
-        let third = try stage.get(fields: ["Via: \(second), 1.1 other"])
-        #expect(third.status == 508 && third.problemCode == "loop_detected")
+        // Each is a gateway that answers to the host's name, and sends what it gets to the other.
+        let server = try Stage.pki.server(Stage.host)
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["defaults"] = ["via": "off"]
+        settings.files["own.pem"] = server.chain.map(\.pem).joined()
+        settings.files["own.key"] = server.identity.key.privateKeyPEM
+        settings.addGateway(to: Stage.host)
+        settings.listeners[1]["tls"] = ["certificate": "own.pem", "key": "own.key"]
+        settings.serve(Stage.host, server, at: 9)
+        let first = try ProxyUnderTest(settings)
+        settings.resolve(Stage.host, to: first.port(of: 1))
+        let second = try ProxyUnderTest(settings)
+        settings.resolve(Stage.host, to: second.port(of: 1))
+        _ = try first.reload(settings)
+        let answer = try first.get("http://\(Stage.host)/")
+        #expect(answer.status == 508 && answer.problemCode == "loop_detected", "\(answer.text)")
+        #expect(try first.waitForTaskLines(2).count == 2)
+        #expect(try second.waitForTaskLines(1).count == 1)
+    }
+
+    @Test("rule 45: where via is off, this process's name goes in CDN-Loop, and is found there")
+    func cdnLoop() throws {
+        let stage = try Stage({ $0.members["defaults"] = ["via": "off"] }) {
+            OriginAnswer.text("\($0["Via"] ?? "-") \($0["CDN-Loop"] ?? "-")")
+        }
+        let sent = try stage.get(fields: ["Via: 1.1 other", "CDN-Loop: cdn.example"]).text
+        let match = try #require(sent.wholeMatch(of: /1\.1 other cdn\.example, (pinproxy-[a-z0-9]{8})/), "\(sent)")
+        // The second time it comes from another proxy of the kind, with the names of both.
+        let again = try stage.get(fields: ["CDN-Loop: \(match.1), pinproxy-aaaaaaaa"])
+        #expect(again.status == 508 && again.problemCode == "loop_detected")
+        #expect(try stage.get(fields: ["CDN-Loop: pinproxy-aaaaaaaa"]).status == 200)
     }
 
     @Test("rule 45: nginx compresses for a host whose via is off, and not with Via")

@@ -190,11 +190,11 @@ final class Exchange {
         case .own: respondToOptions()
         case .route(let route):
             self.route = route
-            if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
+            if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym, addsVia: route.addsVia) {
                 refuse(
                     Problem(
                         .loopDetected,
-                        "The request's Via field holds this proxy's own name: it was sent here by itself. Check http_proxy of the programs behind it."
+                        "The request's Via or CDN-Loop field holds this proxy's own name: it was sent here by itself. Check http_proxy of the programs behind it."
                     ),
                     keepAlive: canPersist
                 )
@@ -285,7 +285,7 @@ final class Exchange {
         var fields = memory.takeFields()
         OriginFields.write(
             from: head,
-            via: via(on: route),
+            mark: mark(on: route),
             keepsExpectation: expectation.isForwarded,
             rewriter: requestRewriter,
             to: &fields
@@ -334,17 +334,15 @@ final class Exchange {
     /// Body bytes that were received from the client and not sent yet.
     var waitingBodyBytes: Int { origin.waitingBytes }
 
-    /// This proxy's member of Via for the request; empty where the host is to get none. A request that has a Via comes from a
-    /// proxy: it gets the member anyway, or a loop through that proxy would not be found.
-    private func via(on route: Route?) -> [UInt8] {
-        if let route, !route.addsVia, !head.fields.contains(.via) { return [] }
-        if head.majorVersion == 2 { return worker.viaOfVersion2 }
-        return head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
+    private func mark(on route: Route?) -> OriginFields.Mark {
+        if let route, !route.addsVia { return .cdnLoop(worker.pseudonym) }
+        if head.majorVersion == 2 { return .via(worker.viaOfVersion2) }
+        return .via(head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11)
     }
 
     /// The fields of the client's request that are sent to an origin.
     func clientFields(on route: Route?) -> HeaderFields {
-        OriginFields.make(from: head, via: via(on: route), rewriter: requestRewriter)
+        OriginFields.make(from: head, mark: mark(on: route), rewriter: requestRewriter)
     }
 
     /// Gives the origin its own URLs, at each hop of redirects: the client has asked for the first one.

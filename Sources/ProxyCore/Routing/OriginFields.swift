@@ -1,35 +1,43 @@
 import HTTPCore
+import IOCore
 
 /// The fields of a client's request in the form for the origin.
 enum OriginFields {
-    /// Copies the end-to-end fields in their order, then adds Via (RFC 9110, section 7.6). The session adds Host and
-    /// framing.
+    /// This proxy's name in a request, by which it finds a loop.
+    enum Mark {
+        /// A member of Via, as `ViaField.value` makes it (RFC 9110, section 7.6.3).
+        case via([UInt8])
+        /// The pseudonym alone, in CDN-Loop (RFC 8586), for which no server switches compression off.
+        case cdnLoop([UInt8])
+    }
+
+    /// Copies the end-to-end fields in their order, then adds this proxy's mark (RFC 9110, section 7.6). The session adds
+    /// Host and framing.
     ///
     /// - Parameters:
-    ///   - via: this proxy's own member, as `ViaField.value` makes it; empty for none.
     ///   - keepsExpectation: whether the origin decides about the body (`Expect: 100-continue`).
     ///   - rewriter: gives the origin its own URLs.
     static func make(
         from head: borrowing RequestHead,
-        via: [UInt8],
+        mark: Mark,
         keepsExpectation: Bool = false,
         rewriter: RequestRewriter? = nil
     ) -> HeaderFields {
         var fields = HeaderFields()
-        write(from: head, via: via, keepsExpectation: keepsExpectation, rewriter: rewriter, to: &fields)
+        write(from: head, mark: mark, keepsExpectation: keepsExpectation, rewriter: rewriter, to: &fields)
         return fields
     }
 
     /// The same into `fields`, which is empty and may have memory.
     static func write(
         from head: borrowing RequestHead,
-        via: [UInt8],
+        mark: Mark,
         keepsExpectation: Bool,
         rewriter: RequestRewriter? = nil,
         to fields: inout HeaderFields
     ) {
-        // Via, and TE with Connection, beside the client's.
-        fields.reserveCapacity(count: head.fields.count + 3, bytes: head.byteCount + via.count + 64)
+        // The mark, and TE with Connection, beside the client's.
+        fields.reserveCapacity(count: head.fields.count + 3, bytes: head.byteCount + 128)
         for index in 0..<head.fields.count {
             let id = head.fields.id(at: index)
             switch id {
@@ -53,21 +61,37 @@ enum OriginFields {
             fields.append(.te, "trailers")
             fields.append(.connection, "TE")
         }
-        if !via.isEmpty { fields.append(.via, via.span) }
+        switch mark {
+        case .via(let member): fields.append(.via, member.span)
+        case .cdnLoop(let pseudonym): fields.append(name: cdnLoop.bytes, value: pseudonym.span)
+        }
     }
 
-    /// Whether a Via field names this process (rule 45).
-    static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8]) -> Bool {
+    private static let cdnLoop: StaticString = "CDN-Loop"
+
+    /// Whether a request has this process's name already (rule 45).
+    ///
+    /// - Parameter addsVia: as for the route. Only a request to a host without Via has the name in CDN-Loop.
+    static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8], addsVia: Bool) -> Bool {
         var place = fields.first(.via)
         while let index = place {
-            let value = fields.value(at: index)
-            let last = value.count - pseudonym.count
-            if last >= 0 {
-                for start in 0...last where value.extracting(start..<(start + pseudonym.count)).equals(pseudonym.span) {
-                    return true
-                }
-            }
+            if holds(fields.value(at: index), pseudonym) { return true }
             place = fields.next(.via, after: index)
+        }
+        if addsVia { return false }
+        for index in 0..<fields.count where fields.id(at: index) == .other {
+            if fields.name(at: index).equalsIgnoringCase(cdnLoop.bytes), holds(fields.value(at: index), pseudonym) {
+                return true
+            }
+        }
+        return false
+    }
+
+    private static func holds(_ value: borrowing Span<UInt8>, _ pseudonym: [UInt8]) -> Bool {
+        guard value.count >= pseudonym.count else { return false }
+        for start in 0...(value.count - pseudonym.count)
+        where value.extracting(start..<(start + pseudonym.count)).equals(pseudonym.span) {
+            return true
         }
         return false
     }
