@@ -26,6 +26,15 @@ enum PinningText {
             text.append(",\"matched\":")
             text.append(jsonString: matched.description)
         }
+        if evaluation.isChainValidated {
+            text.append(",\"path\":[")
+            for (place, certificate) in evaluation.chain.enumerated() {
+                if place > 0 { text.append(",") }
+                text.append(jsonString: certificate.subject)
+            }
+            text.append("]")
+        }
+        if evaluation.isOtherPath { text.append(",\"matchedBy\":\"otherPath\"") }
         if evaluation.matchedBackupOnly { text.append(",\"matchedBackupOnly\":true") }
         if let expiry = evaluation.nearExpiry(at: now) {
             text.append(",\"expiresInDays\":")

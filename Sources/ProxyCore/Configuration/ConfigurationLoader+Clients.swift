@@ -80,7 +80,7 @@ extension ConfigurationLoader {
     private static func warnOfDates(_ certificate: Certificate, _ element: DocumentElement) {
         let now = Int64(time(nil))
         // Nil is no case here: ServerIdentity has refused it.
-        guard let begin = certificate.notBefore, let end = certificate.notAfter, now >= end || now < begin else {
+        guard let begin = certificate.notBefore, let end = certificate.notAfter, now > end || now < begin else {
             return
         }
         element.warn(

@@ -34,7 +34,7 @@ package enum ConfigurationLoader {
     package static func load(_ reader: DocumentReader, generation: Int = 1) -> Outcome {
         var read = ConfigurationReader(reader)
         read.read()
-        let library = TrustAnchorLibrary()
+        let library = TrustAnchorLibrary(intermediates: read.intermediates.flatMap { $0.certificates() ?? [] })
         let anchors = loadAnchors(read, library)
         let (pinnedDomains, pinIssues, pinWarnings) = loadPins(read, library)
         if let pinnedDomains { checkAgainstPins(read, pinnedDomains) }

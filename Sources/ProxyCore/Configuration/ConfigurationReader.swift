@@ -21,6 +21,8 @@ struct ConfigurationReader {
     var pins: Placed<String>?
     var trustAnchors: DocumentElement?
     var anchorFiles: [Placed<String>] = []
+    /// The files of `intermediates`.
+    var intermediates: [DocumentElement] = []
     var listeners: [Placed<ListenerConfiguration>] = []
     var hosts: [Placed<HostConfiguration>] = []
     var resolves: [Placed<AddressAndPort>] = []
@@ -71,6 +73,7 @@ struct ConfigurationReader {
             pins = Placed(value: path, element: element)
         }
         if let object = root.object("trustAnchors") { readTrustAnchors(object) }
+        if let elements = root.elements("intermediates") { intermediates = elements }
         if let choice = root["unpinnedHosts"]?.choice(UnpinnedHosts.self) { configuration.unpinnedHosts = choice }
         if let choice = root["resolver"]?.choice(NameResolution.self) { configuration.resolver = choice }
         if let object = root.object("interception") { readInterception(object) }

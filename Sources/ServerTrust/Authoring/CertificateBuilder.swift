@@ -46,6 +46,8 @@ package struct CertificateBuilder: Sendable {
     package var pathLength: Int?
     /// Whether the basic constraints are written at all.
     package var writesBasicConstraints = true
+    /// Whether subject and authority key identifiers are written.
+    package var writesKeyIdentifiers = true
     /// OpenSSL's short names; empty leaves the extension out. `nil` takes the values that fit a CA or a server.
     package var keyUsage: [String]?
     /// `serverAuth`, `clientAuth` and so on; empty leaves the extension out.
@@ -214,6 +216,7 @@ package struct CertificateBuilder: Sendable {
         } else if !constraints.isEmpty {
             try add(NID_name_constraints, "critical," + constraints.joined(separator: ","), draft, issuer)
         }
+        guard writesKeyIdentifiers else { return }
         try add(NID_subject_key_identifier, "hash", draft, issuer)
         if issuer != draft { try add(NID_authority_key_identifier, "keyid", draft, issuer) }
     }

@@ -106,8 +106,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// its certificate what it likes.
     package var notBefore: Int64? { Certificate.seconds(X509_get0_notBefore(pointer)) }
 
-    /// End of validity, in seconds since 1970 (UTC): like OpenSSL, a certificate counts as expired from this second on. Nil
-    /// when what is there is not a time.
+    /// Last second of validity, in seconds since 1970 (UTC). Nil when what is there is not a time.
     package var notAfter: Int64? { Certificate.seconds(X509_get0_notAfter(pointer)) }
 
     /// Refuses a certificate of this program's own with dates that no peer could read either.
@@ -141,6 +140,11 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// Whether subject and issuer are the same name.
     public var isSelfIssued: Bool {
         X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(pointer)) == 0
+    }
+
+    /// Whether OpenSSL cannot decode one of the extensions. It takes such a certificate for nobody's.
+    var hasUnreadableExtension: Bool {
+        OpenSSLError.keepingQueueClean { X509_get_extension_flags(pointer) & UInt32(EXFLAG_INVALID) != 0 }
     }
 
     /// Kind and size of the key, as in `EC P-256`, `RSA 2048`, `Ed25519`.

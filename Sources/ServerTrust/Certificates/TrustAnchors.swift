@@ -2,7 +2,8 @@ import COpenSSL
 import CShims
 import Glibc
 
-/// The certificates at which a chain may end: an `X509_STORE`, filled once and shared by every connection.
+/// The certificates at which a chain may end: an `X509_STORE`, filled once and shared by every connection. Beside them, the
+/// intermediates that help to build a path to them.
 ///
 /// - Note: `Sendable` because the store is filled in the initialiser; later lookups of issuers are guarded by the
 ///   store's own lock, and its reference count is atomic.
@@ -11,20 +12,31 @@ public final class TrustAnchors: @unchecked Sendable {
     let store: OpaquePointer
     /// The number of anchors.
     public let count: Int
-    /// SHA-256 over the anchors, whatever their order: equal for equal sets.
+    /// SHA-256 over the anchors and the intermediates, whatever their order: equal for equal sets.
     package let digest: [UInt8]
+    let pool: CertificatePool
+    /// Certificates that servers leave out. They are no anchors.
+    let intermediates: CertificatePool
     private let keys: Set<PublicKeyPin>
 
     /// Anchors from certificates: roots, or other certificates that are trusted directly (`X509_V_FLAG_PARTIAL_CHAIN`).
-    public init(certificates: [Certificate]) {
+    ///
+    /// - Parameter intermediates: help to build a path where a server leaves them out. They are no anchors.
+    public init(certificates: [Certificate], intermediates: [Certificate] = []) {
         guard let store = X509_STORE_new() else { fatalError("out of memory") }
         self.store = store
         count = certificates.count
+        pool = CertificatePool(certificates)
+        self.intermediates = intermediates.isEmpty ? .empty : CertificatePool(intermediates)
         keys = Set(certificates.map(\.publicKeyPin))
-        digest = SecretDigest.sha256(
-            Set(certificates.map { SecretDigest.sha256($0.derBytes) }).sorted { $0.lexicographicallyPrecedes($1) }
-                .flatMap { $0 }
-        )
+        func digest(_ certificates: [Certificate]) -> [UInt8] {
+            SecretDigest.sha256(
+                Set(certificates.map { SecretDigest.sha256($0.derBytes) }).sorted { $0.lexicographicallyPrecedes($1) }
+                    .flatMap { $0 }
+            )
+        }
+        let own = digest(certificates)
+        self.digest = intermediates.isEmpty ? own : SecretDigest.sha256(own + digest(intermediates))
         for certificate in certificates { X509_STORE_add_cert(store, certificate.pointer) }
         // For programs that use this store in their own verifications; ours set the flag on each call.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
@@ -53,9 +65,12 @@ public final class TrustAnchorLibrary {
 
     private var known: [Key: TrustAnchors] = [:]
     private var systemCertificates: [Certificate]?
+    private let intermediates: [Certificate]
 
     /// An empty library.
-    public init() {}
+    ///
+    /// - Parameter intermediates: certificates that servers leave out, for all anchors that this library makes.
+    public init(intermediates: [Certificate] = []) { self.intermediates = intermediates }
 
     /// The anchors of the system's bundle, of the files, or of both. Blocking disk I/O: never on a loop.
     ///
@@ -67,7 +82,7 @@ public final class TrustAnchorLibrary {
         if let anchors = known[key] { return anchors }
         var certificates = system ? try loadSystem() : []
         for file in files { certificates += try Certificate.certificates(file: file) }
-        let anchors = TrustAnchors(certificates: certificates)
+        let anchors = TrustAnchors(certificates: certificates, intermediates: intermediates)
         known[key] = anchors
         return anchors
     }

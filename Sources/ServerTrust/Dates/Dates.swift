@@ -9,7 +9,7 @@ extension TrustEvaluation {
     /// of a revocation list, or of the staple; nil for a verdict that never expires.
     public var expirationDate: Date? { goodUntil == .max ? nil : Date(unixSeconds: goodUntil) }
 
-    /// The earliest end of a certificate in the validated chain; nil where dates do not count.
+    /// The first second after the earliest end of a certificate in the validated chain; nil where dates do not count.
     public var certificateEndDate: Date? { certificateEnd == .max ? nil : Date(unixSeconds: certificateEnd) }
 
     /// The end of the pin set, the first second after its last day; nil for one without an end.

@@ -158,11 +158,7 @@ struct DomainReader {
         }
         var pinned: Set<[UInt8]> = []
         for element in elements {
-            guard let bytes = element.fileContents(),
-                let certificates = element.reported({ () throws(CertificateFault) in
-                    try Certificate.certificates(in: bytes)
-                })
-            else {
+            guard let certificates = element.certificates() else {
                 incomplete.insert(key)
                 continue
             }
@@ -207,6 +203,7 @@ struct DomainReader {
                 mayBeEmpty: configuration.allowInvalidCertificates
             )
         }
+        configuration.intermediates = (object.elements("intermediates") ?? []).flatMap { $0.certificates() ?? [] }
         guard let identity = object.object("clientCertificate") else { return }
         let certificate = identity.required("certificate")
         let key = identity.required("key")

@@ -62,10 +62,7 @@ package enum TrustAnchorReader {
         object.finish()
         let issues = element.reader.issueCount
         let paths = files.compactMap { file -> String? in
-            guard let bytes = file.fileContents(),
-                file.reported({ () throws(CertificateFault) in try Certificate.certificates(in: bytes) }) != nil,
-                let path = file.string()
-            else { return nil }
+            guard file.certificates() != nil, let path = file.string() else { return nil }
             return element.reader.resolve(path: path)
         }
         guard let usesSystem, paths.count == files.count, element.reader.issueCount == issues else { return nil }
@@ -95,6 +92,12 @@ extension DocumentElement {
             report("the file \"\(LegibleText.excerpt(path))\" \(fault.message)", remedy: remedy ?? fault.remedy)
             return nil
         }
+    }
+
+    /// The certificates of the file that this string names; `nil` after an issue.
+    package func certificates() -> [Certificate]? {
+        guard let bytes = fileContents() else { return nil }
+        return reported { () throws(CertificateFault) in try Certificate.certificates(in: bytes) }
     }
 
     /// Runs `body`; a fault becomes an issue here.

@@ -35,8 +35,8 @@ struct PolicyEvaluator {
 
     /// Mode `none`: chain and host.
     private func unpinned() -> EvaluationResult {
-        var result = validated()
-        guard result.isChainValidated, !isForbidden(&result) else { return result }
+        var result = validated().result
+        guard result.failure == nil else { return result }
         result.verdict = settings.validatesDomainName ? .notPinned : .unverified
         return result
     }
@@ -46,22 +46,22 @@ struct PolicyEvaluator {
     private func unverified() -> EvaluationResult {
         var result = EvaluationResult()
         result.chain = presented.certificates()
-        if isForbidden(&result) { return result }
+        if isForbidden(&result, result.chain) { return result }
         result.verdict = .unverified
         return result
     }
 
     /// Mode `certificate`: chain and host, then once more with the pinned certificates as the only anchors.
     private func pinnedCertificate() -> EvaluationResult {
-        var result = validated()
-        guard result.isChainValidated, !isForbidden(&result) else { return result }
-        let second = verifyAgainstPinned()
-        guard second.isValid, let match = match(certificatesIn: second.chain) else {
-            mismatch(&result, verifyError: second.error)
+        var (result, search) = validated()
+        guard result.failure == nil else { return result }
+        var second = searchUpToPinned()
+        guard let chain = second?.first(), let match = match(certificatesIn: chain) else {
+            mismatch(&result, search, second?.failure ?? .noIssuer(of: result.chain[0]))
             return result
         }
-        if isForbidden(&result, in: second.chain) { return result }
-        age(&result, by: second.chain)
+        if isForbidden(&result, chain, second) { return result }
+        age(&result, by: chain)
         result.matchedPin = match.publicKeyPin
         result.verdict = .pass
         return result
@@ -72,28 +72,34 @@ struct PolicyEvaluator {
     private func pinnedCertificateAlone() -> EvaluationResult {
         var result = EvaluationResult()
         result.chain = presented.certificates()
-        let outcome = verifyAgainstPinned()
-        guard outcome.isValid, let match = match(certificatesIn: outcome.chain) else {
-            refuse(&result, outcome, untrustedMeansMismatch: true)
+        var search = searchUpToPinned()
+        guard let chain = search?.first(), let match = match(certificatesIn: chain) else {
+            refuse(&result, search?.failure ?? .noIssuer(of: result.chain[0]), untrustedMeansMismatch: true)
             return result
         }
-        accept(&result, chain: outcome.chain)
-        if isForbidden(&result) { return result }
+        accept(&result, chain: chain, isFirst: search?.isFirst ?? true)
+        if isForbidden(&result, chain, search) { return result }
         result.matchedPin = match.publicKeyPin
         result.verdict = .pass
         return result
     }
 
-    /// Mode `publicKey`: chain and host, and a pinned key in the validated chain.
+    /// Mode `publicKey`: chain and host, and a pinned key in a validated chain.
     private func pinnedKey() -> EvaluationResult {
-        var result = validated()
-        guard result.isChainValidated, !isForbidden(&result) else { return result }
-        guard match(keysIn: result.chain, &result) else {
-            mismatch(&result, verifyError: X509_V_OK)
+        var (result, search) = validated()
+        guard result.failure == nil else { return result }
+        if match(keysIn: result.chain, &result) {
+            result.verdict = .pass
             return result
         }
-        result.verdict = .pass
-        return result
+        guard let chain = search.next(where: mayMatch) else {
+            mismatch(&result, search, nil)
+            return result
+        }
+        var other = EvaluationResult()
+        accept(&other, chain: chain, isFirst: false)
+        if match(keysIn: chain, &other) { other.verdict = .pass }
+        return other
     }
 
     /// Mode `publicKey` with invalid certificates allowed: the leaf holds a pinned key, or the path verifies up to a
@@ -101,30 +107,25 @@ struct PolicyEvaluator {
     private func pinnedKeyAlone() -> EvaluationResult {
         var result = EvaluationResult()
         result.chain = presented.certificates()
-        let leaf = Certificate(retaining: presented.leaf)
-        let leafAnchors = CertificateStack([leaf])
+        let leaf = result.chain[0]
         let holdsPin = policy.pins.contains { $0.key == leaf.publicKeyPin && $0.counts(at: 0) }
-        var outcome: ChainVerification.Outcome
-        if holdsPin {
-            // The key is the identity: the handshake proves its possession, and no path is needed.
-            outcome = verification(ignoringDates: true).verify(
-                presented,
-                anchors: .stack(leafAnchors.pointer),
-                alone: true
-            )
-        } else if settings.validatesDomainName {
-            outcome = verifyUpToPinnedKey(sent: result.chain)
-        } else {
-            outcome = .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+        var failure = PathSearch.Failure.noIssuer(of: leaf)
+        // The key is the identity: the handshake proves its possession, and no path is needed.
+        let searches =
+            holdsPin ? [searchAlone(leaf)] : settings.validatesDomainName ? searchesUpToPinnedKey(result.chain) : []
+        for var search in searches {
+            if let chain = search.first(where: mayMatch), match(keysIn: chain, &result) {
+                result.chain = chain
+                result.isChainValidated = true
+                result.isOtherPath = !search.isFirst
+                if isForbidden(&result, chain, search) { return result }
+                result.verdict = .pass
+                return result
+            }
+            // Of two refusals the more specific one: a wrong host, purpose or strength rather than "no path".
+            if failure.isMissingPath { failure = search.failure }
         }
-        guard outcome.isValid, match(keysIn: outcome.chain, &result) else {
-            refuse(&result, outcome, untrustedMeansMismatch: true)
-            return result
-        }
-        result.chain = outcome.chain
-        result.isChainValidated = true
-        if isForbidden(&result) { return result }
-        result.verdict = .pass
+        refuse(&result, failure, untrustedMeansMismatch: true)
         return result
     }
 
@@ -140,12 +141,12 @@ struct PolicyEvaluator {
         var result: EvaluationResult
         switch (settings.onExpiration, settings.enforcePinning) {
         case (.unpinned, _):
-            result = validated(checksHost: true)
-            guard result.isChainValidated, !isForbidden(&result) else { return result }
+            result = validated(checksHost: true).result
+            guard result.failure == nil else { return result }
             result.verdict = .expired
         case (.deny, false):
-            result = validated()
-            guard result.isChainValidated, !isForbidden(&result) else { return result }
+            result = validated().result
+            guard result.failure == nil else { return result }
             expire(&result)
             result.verdict = .reportOnly
         case (.deny, true):
@@ -156,54 +157,80 @@ struct PolicyEvaluator {
         return result
     }
 
-    // MARK: - Verifications
+    // MARK: - Paths
 
-    private func verification(ignoringDates: Bool = false, checksHost: Bool? = nil) -> ChainVerification {
-        ChainVerification(
-            host: checksHost ?? settings.validatesDomainName ? host : nil,
-            now: now,
-            ignoresDates: ignoringDates,
-            revocationLists: settings.revocationLists,
-            revocationScope: settings.revocationScope
+    private func search(
+        _ anchors: ChainVerification.Anchors,
+        ignoringDates: Bool = false,
+        checksHost: Bool? = nil,
+        checksRevocation: Bool = true
+    ) -> PathSearch {
+        PathSearch(
+            presented,
+            anchors: anchors,
+            intermediates: [self.anchors.intermediates, policy.intermediates],
+            verification: ChainVerification(
+                host: checksHost ?? settings.validatesDomainName ? host : nil,
+                now: now,
+                ignoresDates: ignoringDates,
+                revocationLists: checksRevocation ? settings.revocationLists : nil,
+                revocationScope: settings.revocationScope
+            )
         )
     }
 
-    /// Chain to the trust anchors, and host.
-    private func validated(checksHost: Bool? = nil) -> EvaluationResult {
+    /// Chain to the trust anchors, host, and no forbidden key.
+    ///
+    /// - Returns: the result, whose chain is the first valid one, and the search for others.
+    private func validated(checksHost: Bool? = nil) -> (result: EvaluationResult, search: PathSearch) {
         var result = EvaluationResult()
-        let outcome = verification(checksHost: checksHost).verify(presented, anchors: .store(anchors.store))
-        if outcome.isValid {
-            accept(&result, chain: outcome.chain)
+        var search = search(.trusted(anchors), checksHost: checksHost)
+        if let chain = search.first() {
+            accept(&result, chain: chain, isFirst: search.isFirst)
+            _ = isForbidden(&result, chain, search)
         } else {
             result.chain = presented.certificates()
-            refuse(&result, outcome, untrustedMeansMismatch: false)
+            refuse(&result, search.failure)
         }
-        return result
+        return (result, search)
     }
 
-    /// With the pinned certificates as the only anchors. A leaf that is pinned needs no path.
-    private func verifyAgainstPinned() -> ChainVerification.Outcome {
-        guard let stack = policy.pinnedStack else {
-            return .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+    func validPaths() -> (paths: [[Certificate]], areAll: Bool) {
+        var search = search(.trusted(anchors))
+        var paths: [[Certificate]] = []
+        var path = search.first()
+        while let found = path {
+            paths.append(found)
+            path = search.next()
         }
+        return (paths, !search.budget.isExceeded)
+    }
+
+    /// With the pinned certificates as the only anchors; nil without any. A leaf that is pinned needs no path.
+    private func searchUpToPinned() -> PathSearch? {
         let leaf = Certificate(retaining: presented.leaf)
-        let isLeafPinned = policy.pinnedCertificates.contains { $0.isSame(as: leaf) }
-        if !isLeafPinned, !settings.validatesDomainName {
-            return .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+        if policy.pinnedCertificates.contains(where: { $0.isSame(as: leaf) }) {
+            return searchAlone(leaf, datesCount: true)
         }
-        var verification = verification()
+        guard settings.validatesDomainName, !policy.pinned.isEmpty else { return nil }
         // The path to the trust anchors has been checked against the lists; this one ends at the pinned certificate.
-        verification.revocationLists = nil
-        return verification.verify(presented, anchors: .stack(stack.pointer), alone: isLeafPinned)
+        return search(.pinned(policy.pinned), checksRevocation: false)
     }
 
-    /// A path up to a certificate with a pinned key: one given in the pin file or sent, taken as the anchor, or one on
+    /// The server's certificate as its own anchor.
+    private func searchAlone(_ leaf: Certificate, datesCount: Bool = false) -> PathSearch {
+        var search = search(.pinned(CertificatePool([leaf])), ignoringDates: !datesCount, checksRevocation: false)
+        search.isOfLeafAlone = true
+        return search
+    }
+
+    /// Paths up to a certificate with a pinned key: one given in the pin file or sent, taken as the anchor, or one on
     /// the way to the trust anchors.
     ///
     /// The holder of a CA's key can make another certificate for this key, without the constraints of the real one.
     /// Therefore, if the pin file or the trust anchors contain a certificate of the key, no other one is accepted for
     /// it.
-    private func verifyUpToPinnedKey(sent: [Certificate]) -> ChainVerification.Outcome {
+    private func searchesUpToPinnedKey(_ sent: [Certificate]) -> [PathSearch] {
         let known = policy.pinnedCertificates
         let others = sent.dropFirst().filter { certificate in
             !anchors.holds(certificate.publicKeyPin)
@@ -212,17 +239,9 @@ struct PolicyEvaluator {
         let candidates = (known + others).filter { certificate in
             policy.pins.contains { $0.key == certificate.publicKeyPin && $0.counts(at: 1) }
         }
-        let verification = verification(ignoringDates: true)
-        var first = ChainVerification.Outcome(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
-        if !candidates.isEmpty {
-            let stack = CertificateStack(candidates)
-            first = withExtendedLifetime(stack) { verification.verify(presented, anchors: .stack(stack.pointer)) }
-            if first.isValid { return first }
-        }
-        let second = verification.verify(presented, anchors: .store(anchors.store))
-        if second.isValid { return second }
-        // Of two refusals the more specific one: a wrong host, purpose or strength rather than "no path".
-        return VerifyError(first.error).isMissingPath ? second : first
+        let second = search(.trusted(anchors), ignoringDates: true)
+        if candidates.isEmpty { return [second] }
+        return [search(.pinned(CertificatePool(candidates)), ignoringDates: true), second]
     }
 
     // MARK: - Matching
@@ -247,6 +266,12 @@ struct PolicyEvaluator {
         return backup != nil
     }
 
+    /// Whether a path is worth its validation: it holds a pinned key.
+    private func mayMatch(_ path: [Certificate]) -> Bool {
+        var result = EvaluationResult()
+        return match(keysIn: path, &result)
+    }
+
     private func match(certificatesIn chain: [Certificate]) -> Certificate? {
         let counted = settings.validatesDomainName ? chain[...] : chain.prefix(1)
         return counted.first { certificate in
@@ -254,29 +279,50 @@ struct PolicyEvaluator {
         }
     }
 
-    /// Whether the chain contains a forbidden key; the result is set accordingly. It is refused even where pins are not
-    /// enforced: keys that are known to be bad need no trial period.
-    private func isForbidden(_ result: inout EvaluationResult, in chain: [Certificate]? = nil) -> Bool {
-        for (depth, certificate) in (chain ?? result.chain).enumerated() {
-            guard
-                let pin = settings.forbiddenPins.first(where: {
-                    $0.key == certificate.publicKeyPin && $0.counts(at: depth)
-                })
-            else { continue }
-            result.failure = .pinForbidden
-            result.reason = "the key \(pin.key) of \"\(certificate.subject)\" is forbidden"
-            result.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
-            result.verdict = .fail
+    /// Whether a valid chain of the server contains a forbidden key; the result is set accordingly. It is refused even where
+    /// pins are not enforced: keys that are known to be bad need no trial period.
+    ///
+    /// - Parameter search: where `chain` was found. Its other valid paths count too.
+    private func isForbidden(_ result: inout EvaluationResult, _ chain: [Certificate], _ search: PathSearch? = nil)
+        -> Bool
+    {
+        if settings.forbiddenPins.isEmpty { return false }
+        if let found = forbidden(in: chain) {
+            forbid(&result, found)
             return true
         }
-        return false
+        guard var others = search?.restarted() else { return false }
+        if let other = others.next(where: { forbidden(in: $0) != nil }), let found = forbidden(in: other) {
+            result.chain = other
+            forbid(&result, found)
+            return true
+        }
+        guard others.budget.isExceeded else { return false }
+        refuse(&result, .budgetExceeded)
+        return true
+    }
+
+    private func forbidden(in chain: [Certificate]) -> (Pin, Certificate)? {
+        for (depth, certificate) in chain.enumerated() {
+            let pin = settings.forbiddenPins.first { $0.key == certificate.publicKeyPin && $0.counts(at: depth) }
+            if let pin { return (pin, certificate) }
+        }
+        return nil
+    }
+
+    private func forbid(_ result: inout EvaluationResult, _ found: (pin: Pin, certificate: Certificate)) {
+        result.failure = .pinForbidden
+        result.reason = "the key \(found.pin.key) of \"\(found.certificate.subject)\" is forbidden"
+        result.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
+        result.verdict = .fail
     }
 
     // MARK: - Result
 
-    private func accept(_ result: inout EvaluationResult, chain: [Certificate]) {
+    private func accept(_ result: inout EvaluationResult, chain: [Certificate], isFirst: Bool) {
         result.chain = chain
         result.isChainValidated = true
+        result.isOtherPath = !isFirst
         age(&result, by: chain)
         if let lists = settings.revocationLists {
             result.goodUntil = min(result.goodUntil, lists.expiry(for: chain))
@@ -285,36 +331,86 @@ struct PolicyEvaluator {
 
     private func age(_ result: inout EvaluationResult, by chain: [Certificate]) {
         // OpenSSL has refused an end that is not a time. Should it read one that this program cannot, the verdict has ended.
-        for certificate in chain { result.certificateEnd = min(result.certificateEnd, certificate.notAfter ?? .min) }
+        for certificate in chain {
+            result.certificateEnd = min(result.certificateEnd, certificate.notAfter?.addingSaturated(1) ?? .min)
+        }
         result.goodUntil = min(result.goodUntil, result.certificateEnd)
     }
 
     /// Records a valid chain without a pin.
-    private func mismatch(_ result: inout EvaluationResult, verifyError: Int32) {
+    ///
+    /// - Parameters:
+    ///   - search: the one to the trust anchors.
+    ///   - second: why no path to the pinned certificates is valid, where there was a search for one.
+    private func mismatch(_ result: inout EvaluationResult, _ search: PathSearch?, _ second: PathSearch.Failure?) {
+        if settings.enforcePinning, search?.budget.isExceeded == true { return refuse(&result, .budgetExceeded) }
         result.verdict = settings.enforcePinning ? .fail : .reportOnly
         result.failure = .pinMismatch
-        result.verifyError = verifyError
+        result.verifyError = second?.error ?? X509_V_OK
         let what = settings.pinningMode == .certificate ? "certificates" : "keys"
         result.reason = "\(host) offered none of the pinned \(what)"
         result.remedy = "ask the server's operator whether the \(what) changed, then add the new pin to the pin file"
+        if search != nil { explain(&result) }
     }
 
+    /// Distinguishes a server whose keys have changed from a trust store that has.
+    private func explain(_ result: inout EvaluationResult) {
+        guard settings.pinningMode == .publicKey else { return }
+        let sent = presented.certificates()
+        let pinned = Set(policy.pins.map(\.key))
+        if let certificate = sent.first(where: { pinned.contains($0.publicKeyPin) }) {
+            result.reason +=
+                ": it sends \"\(certificate.subject)\", whose key is pinned, but no valid path leads through it"
+            result.remedy =
+                "if this held before, your trust store changed: name the root above \"\(certificate.subject)\" under trustAnchors, or pin the root at which the chain ends now"
+        } else if let anchor = anchors.pool.certificates.first(where: { pinned.contains($0.publicKeyPin) }) {
+            result.reason +=
+                ": the pinned trust anchor \"\(anchor.subject)\" is there, but none of the server's paths leads to it"
+        } else if let end = sent.first(where: { !$0.isSelfIssued && !isKnown(issuerOf: $0, sent) }) {
+            result.reason +=
+                ": it sends a path to \"\(end.issuer)\" too, which is not among the trust anchors"
+            result.remedy =
+                "if the pinned key is that CA's, your trust store has lost it: name its certificate under trustAnchors; otherwise "
+                + result.remedy
+        }
+    }
+
+    private func isKnown(issuerOf certificate: Certificate, _ sent: [Certificate]) -> Bool {
+        [anchors.pool, anchors.intermediates, policy.intermediates, CertificatePool(sent)].contains {
+            !$0.issuers(of: certificate).isEmpty
+        }
+    }
+
+    /// - Parameter untrustedMeansMismatch: the pinned certificates are the only anchors.
     private func refuse(
         _ result: inout EvaluationResult,
-        _ outcome: ChainVerification.Outcome,
-        untrustedMeansMismatch: Bool
+        _ failure: PathSearch.Failure,
+        untrustedMeansMismatch: Bool = false
     ) {
-        let error = VerifyError(outcome.error)
-        if untrustedMeansMismatch, error.isMissingPath || outcome.isValid {
-            mismatch(&result, verifyError: outcome.error)
+        if untrustedMeansMismatch, failure.isMissingPath {
+            mismatch(&result, nil, failure)
             result.verdict = .fail
             return
         }
         result.verdict = .fail
-        result.failure = error.failure
-        result.verifyError = outcome.error
         let leaf = Certificate(retaining: presented.leaf)
-        result.reason = error.reason(host: host, subject: outcome.failedSubject, leaf: leaf)
-        result.remedy = error.remedy(host: host, leaf: leaf)
+        switch failure {
+        case .refused(let outcome):
+            let error = VerifyError(outcome.error)
+            result.failure = error.failure
+            result.verifyError = outcome.error
+            result.reason = error.reason(host: host, failed: outcome.failed, leaf: leaf)
+            result.remedy = error.remedy(host: host, leaf: leaf)
+        case .noIssuer(let certificate):
+            result.failure = .certificateUntrusted
+            result.verifyError = failure.error
+            (result.reason, result.remedy) = VerifyError.missingIssuer(of: certificate, host: host)
+        case .budgetExceeded:
+            result.failure = .certificateUntrusted
+            result.verifyError = failure.error
+            result.reason =
+                "the certificates of \(host) allow more paths than are tried (\(PathBuilder.Budget().paths), or \(PathBuilder.Budget().signatures) signatures)"
+            result.remedy = "have the server send its own chain only, in order, without other certificates"
+        }
     }
 }

@@ -52,6 +52,8 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
         }
         var bytes = Array(lines.joined(separator: "\n").utf8)
         for certificate in configuration.pinnedCertificates { bytes += SecretDigest.sha256(certificate.derBytes) }
+        if !configuration.intermediates.isEmpty { bytes += Array("intermediates".utf8) }
+        for certificate in configuration.intermediates { bytes += SecretDigest.sha256(certificate.derBytes) }
         if let identity = configuration.clientCertificate {
             bytes += Array("client".utf8) + SecretDigest.sha256(identity.certificates[0].derBytes)
         }

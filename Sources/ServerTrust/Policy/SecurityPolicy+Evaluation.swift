@@ -63,6 +63,32 @@ extension SecurityPolicy {
         return evaluate(presented, staple: staple, host: host, anchors: anchors, at: time)
     }
 
+    /// The valid paths of what a server presented, chain and host checked, whatever their keys; the one that OpenSSL builds by
+    /// itself is the first.
+    ///
+    /// - Parameter time: seconds since 1970.
+    /// - Returns: the paths, leaf first, and whether there were no more than are tried for one server.
+    package func validPaths(
+        of evaluation: TrustEvaluation,
+        anchors: TrustAnchors,
+        at time: Int64
+    ) -> (paths: [[Certificate]], areAll: Bool) {
+        let chain = evaluation.presentedChain
+        guard let leaf = chain.first else { return ([], true) }
+        let stack = CertificateStack(chain)
+        return withExtendedLifetime((stack, chain)) {
+            OpenSSLError.keepingQueueClean {
+                PolicyEvaluator(
+                    policy: self,
+                    presented: PresentedChain(leaf: leaf.pointer, untrusted: stack.pointer),
+                    host: evaluation.host,
+                    anchors: configuration.trustAnchors ?? anchors,
+                    now: time
+                ).validPaths()
+            }
+        }
+    }
+
     private func evaluate(
         _ presented: PresentedChain,
         staple: [UInt8]?,

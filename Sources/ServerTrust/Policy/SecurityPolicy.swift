@@ -11,7 +11,9 @@ public final class SecurityPolicy: Sendable {
 
     /// The pins that count: those given, and in `publicKey` mode the keys of the pinned certificates.
     let pins: [Pin]
-    let pinnedStack: CertificateStack?
+    /// The pinned certificates, as anchors.
+    let pinned: CertificatePool
+    let intermediates: CertificatePool
 
     /// A policy from its settings.
     ///
@@ -28,8 +30,8 @@ public final class SecurityPolicy: Sendable {
             }
         }
         self.pins = pins
-        let pinned = configuration.pinnedCertificates
-        pinnedStack = pinned.isEmpty ? nil : CertificateStack(pinned)
+        pinned = CertificatePool(configuration.pinnedCertificates)
+        intermediates = CertificatePool(configuration.intermediates)
     }
 
     /// The policy of a host without a pin file: chain and host checks against the given anchors.
@@ -39,7 +41,8 @@ public final class SecurityPolicy: Sendable {
     private init(unpinned configuration: Configuration) {
         self.configuration = configuration
         pins = []
-        pinnedStack = nil
+        pinned = .empty
+        intermediates = CertificatePool(configuration.intermediates)
     }
 
     /// The policy for the ports that a domain's `ports` does not list: chain and host checks, with the domain's
@@ -51,6 +54,7 @@ public final class SecurityPolicy: Sendable {
         configuration.forbiddenPins = self.configuration.forbiddenPins
         if !configuration.forbiddenPins.isEmpty { configuration.reportUris = self.configuration.reportUris }
         configuration.trustAnchors = self.configuration.trustAnchors
+        configuration.intermediates = self.configuration.intermediates
         configuration.minTLSVersion = self.configuration.minTLSVersion
         return SecurityPolicy(unpinned: configuration)
     }

@@ -33,6 +33,8 @@ extension SecurityPolicy {
         public var minTLSVersion: TLSVersion = .tls12
         /// Replaces the caller's anchors; `nil` uses the caller's.
         public var trustAnchors: TrustAnchors?
+        /// Certificates that help to build a path where the server leaves them out. They are no anchors.
+        public var intermediates: [Certificate] = []
         /// The client identity for servers that request one.
         public var clientCertificate: ClientIdentity?
         /// If there are lists, a certificate without a current list is refused.

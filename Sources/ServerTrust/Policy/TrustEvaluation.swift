@@ -52,11 +52,13 @@ public final class TrustEvaluation: Sendable {
     public let domain: Host?
     /// The host that the server had to prove to be.
     public let host: Host
-    /// The evaluated certificates, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none
-    /// was.
+    /// The evaluated certificates, leaf first: a path that OpenSSL validated, or what was sent (at most 64) where none
+    /// is valid.
     public let chain: [Certificate]
     /// Whether `chain` is the one that OpenSSL validated.
     public let isChainValidated: Bool
+    /// Whether `chain` is another path than the one that OpenSSL builds by itself: that one was invalid, or held no pin.
+    public let isOtherPath: Bool
     private let presented: CertificateStack
     /// The pins that would have matched.
     public let expectedPins: [PublicKeyPin]
@@ -69,8 +71,8 @@ public final class TrustEvaluation: Sendable {
     /// The second at which the verdict expires (seconds since 1970): the first end of a certificate's validity in the
     /// validated chain, of the pin set, of a revocation list, or of the staple. `Int64.max`: never.
     package let goodUntil: Int64
-    /// The earliest end of a certificate in the validated chain, where dates count (seconds since 1970); `Int64.max`
-    /// where it does not.
+    /// The first second after the earliest end of a certificate in the validated chain (seconds since 1970); `Int64.max` where
+    /// dates do not count.
     package let certificateEnd: Int64
     /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
     package let pinSetEnd: Int64
@@ -102,7 +104,7 @@ public final class TrustEvaluation: Sendable {
         return now >= stapleEnd ? .stapleMissing : .certificateRevoked
     }
 
-    /// The certificates in the order in which the server sent them, its own first; at most 32. A certificate that is
+    /// The certificates in the order in which the server sent them, its own first; at most 64. A certificate that is
     /// not in a validated `chain` proves nothing.
     public var presentedChain: [Certificate] { CertificateStack.certificates(in: presented.pointer) }
 
@@ -122,6 +124,7 @@ public final class TrustEvaluation: Sendable {
         self.host = host
         chain = result.chain
         isChainValidated = result.isChainValidated
+        isOtherPath = result.isOtherPath
         expectedPins = policy.expectedPins
         matchedPin = result.matchedPin
         matchedBackupOnly = result.matchedBackupOnly
@@ -141,6 +144,7 @@ struct EvaluationResult {
     var remedy = ""
     var chain: [Certificate] = []
     var isChainValidated = false
+    var isOtherPath = false
     var matchedPin: PublicKeyPin?
     var matchedBackupOnly = false
     var verifyError: Int32 = 0

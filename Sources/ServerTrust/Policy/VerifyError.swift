@@ -9,17 +9,6 @@ struct VerifyError {
         self.code = code
     }
 
-    /// Whether no path to an anchor was found, in contrast to a path that was found and refused.
-    var isMissingPath: Bool {
-        switch code {
-        case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
-            X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
-            X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_CERT_UNTRUSTED:
-            true
-        default: false
-        }
-    }
-
     /// Whether the name constraints of a CA exclude the certificate, or the host that it is for.
     private var isOfNameConstraints: Bool {
         switch code {
@@ -49,13 +38,43 @@ struct VerifyError {
         }
     }
 
-    /// - Parameter leaf: the server's own certificate.
-    func reason(host: Host, subject: String?, leaf: Certificate) -> String {
+    /// Reason and remedy where no path leads to an anchor.
+    ///
+    /// - Parameter certificate: the last one that was found.
+    static func missingIssuer(of certificate: Certificate, host: Host) -> (reason: String, remedy: String) {
+        if certificate.hasUnreadableExtension {
+            return (
+                "\"\(certificate.subject)\" has an extension that cannot be read",
+                "have the certificate reissued by the rules for TLS servers"
+            )
+        }
+        if certificate.isSelfIssued {
+            return (
+                "\"\(certificate.subject)\" is self-signed, and no trust anchor",
+                "name it under trustAnchors if you trust it, or have the server use a certificate of a CA"
+            )
+        }
+        return (
+            "the issuer of \"\(certificate.subject)\", \"\(certificate.issuer)\", is missing: the server did not send it, and it is neither an intermediate nor a trust anchor here",
+            "have the server send its whole chain, or name the missing certificate under intermediates; name a CA of your own under trustAnchors"
+        )
+    }
+
+    /// - Parameters:
+    ///   - failed: the certificate that the error is about.
+    ///   - leaf: the server's own certificate.
+    func reason(host: Host, failed: Certificate?, leaf: Certificate) -> String {
         let said = String(cString: X509_verify_cert_error_string(Int(code)))
         switch code {
         case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
             return "the certificate is not made out to \(host)\(leaf.lackOfNames.map { ": \($0)" } ?? "")"
+        case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID:
+            let hasExpired = code == X509_V_ERR_CERT_HAS_EXPIRED
+            guard let failed, let time = hasExpired ? failed.notAfter : failed.notBefore else { return said }
+            return
+                "\"\(failed.subject)\" \(hasExpired ? "expired on" : "is valid from") \(Timestamp.text(unixSeconds: time))"
         default:
+            let subject = failed?.subject
             let words = subject.map { "\(said), at \"\($0)\"" } ?? said
             return isOfNameConstraints
                 ? "the name constraints of a CA in the chain do not allow the certificate for \(host): \(words)" : words
@@ -71,8 +90,8 @@ struct VerifyError {
         case .certificateRevoked:
             code == X509_V_ERR_CERT_REVOKED
                 ? "have the server use another certificate" : "refresh the files under revocation.crlFiles"
-        case .certificateUntrusted where isMissingPath:
-            "have the server send its whole chain, or name its CA under trustAnchors"
+        case .certificateUntrusted where ChainVerification.Outcome(error: code).isMissingPath:
+            "have the server send its whole chain, or name the missing certificate under intermediates; name a CA of your own under trustAnchors"
         case _ where isOfNameConstraints: "have the certificate issued by a CA whose name constraints permit the host"
         default: "have the certificate reissued by the rules for TLS servers"
         }

@@ -23,7 +23,7 @@ struct ChainReport {
         }
         text += "\n\n" + verdict + "\n"
         for (depth, certificate) in evaluation.chain.enumerated() { text += entry(certificate, depth) }
-        if evaluation.isChainValidated { text += sent }
+        if evaluation.isChainValidated { text += sent + otherPaths }
         for warning in probe.warnings {
             text += TextLayout.row("warning:", TextLayout.printable(warning.text), column: 9) { style($0, .yellow) }
         }
@@ -66,6 +66,27 @@ struct ChainReport {
             text += TextLayout.row("", "\(certificate.publicKeyPin)", column: 12)
         }
         return text + "\n"
+    }
+
+    /// The other valid paths, with the pins that the chain above does not have. A pin holds if any valid path has its key.
+    private var otherPaths: String {
+        let chain = evaluation.chain
+        let others = probe.paths.paths.filter { path in
+            path.count != chain.count || !zip(path, chain).allSatisfy { $0.isSame(as: $1) }
+        }
+        var text = ""
+        for path in others {
+            text += TextLayout.row("Another valid path:", "", column: 4)
+            for (depth, certificate) in path.enumerated() {
+                text += TextLayout.row("    \(depth)", certificate.subject, column: 12)
+                if !chain.contains(where: { $0.publicKeyPin == certificate.publicKeyPin }) {
+                    text += TextLayout.row("", "\(certificate.publicKeyPin)", column: 12)
+                }
+            }
+            text += "\n"
+        }
+        if !probe.paths.areAll { text += "There are more valid paths than are tried for one server.\n\n" }
+        return text
     }
 
     private func paragraph(_ text: String, _ mark: TerminalStyle.Mark) -> String {
@@ -129,6 +150,12 @@ struct ChainReport {
             )
         }
         line.add("sent", array: sent.map { json($0) })
+        line.add(
+            "paths",
+            array: probe.paths.paths.map { path in
+                "[\(path.map { JSONString.quoted($0.publicKeyPin.description) }.joined(separator: ","))]"
+            }
+        )
         line.add(
             "warnings",
             array: probe.warnings.map { warning in

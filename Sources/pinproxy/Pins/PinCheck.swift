@@ -98,6 +98,12 @@ struct PinCheck {
         return (pin, comment, evaluation.matchedBackupOnly)
     }
 
+    /// The validated path, leaf first, and whether it is another one than OpenSSL builds by itself; nil where none is valid.
+    var path: (subjects: [String], isOther: Bool)? {
+        guard case .evaluated(let evaluation) = outcome, evaluation.isChainValidated else { return nil }
+        return (evaluation.chain.map(\.subject), evaluation.isOtherPath)
+    }
+
     /// The first expiry of a certificate in the evaluated chain, in seconds since 1970. Nil when one of them cannot be read.
     var certificateEnd: Int64? { hasUnreadableEnd ? nil : certificateEnds.compactMap { $0 }.min() }
 

@@ -12,6 +12,9 @@ struct ServerProbe {
     /// The time of the probe, in seconds since 1970.
     let time = Clock.realtime / 1_000_000
 
+    /// The valid paths, the one of `evaluation` among them, and whether there are no more than are tried.
+    let paths: (paths: [[Certificate]], areAll: Bool)
+
     /// Further facts about the chain.
     var warnings: [ChainWarning] { ChainWarning.all(evaluation, connection, now: time) }
 
@@ -54,6 +57,7 @@ struct ServerProbe {
             )
         }
         self.evaluation = evaluation
+        paths = SecurityPolicy.unpinned.validPaths(of: evaluation, anchors: anchors, at: time)
         connection = attempt.connection
     }
 }

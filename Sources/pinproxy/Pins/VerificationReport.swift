@@ -36,6 +36,10 @@ struct VerificationReport {
             row("pin", "\(match.pin)")
             if !match.comment.isEmpty { row("", TextLayout.printable(match.comment)) }
         }
+        if let path = check.path, path.isOther {
+            row("path", TextLayout.printable(path.subjects.map { "\"\($0)\"" }.joined(separator: " < ")))
+            row("", "not the server's first path: that one is invalid, or holds no pin")
+        }
         if let end = check.certificateEnd {
             let days = check.days(until: end)
             row("chain", Self.left(days, "the first certificate"), days < ChainWarning.notice ? .yellow : nil)
@@ -73,6 +77,10 @@ struct VerificationReport {
                 line.add("matchedPin", match.pin.description)
                 line.add("matchedBackupOnly", match.isBackupOnly)
                 if !match.comment.isEmpty { line.add("matchedPinComment", match.comment) }
+            }
+            if let path = check.path {
+                line.add("path", array: path.subjects.map(JSONString.quoted))
+                if path.isOther { line.add("matchedBy", "otherPath") }
             }
             if let end = check.certificateEnd {
                 line.add("certificateExpiry", Certificate.day(end))

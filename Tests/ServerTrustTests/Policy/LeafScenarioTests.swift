@@ -75,8 +75,9 @@ struct LeafScenarioTests {
 
     @Test("31 and 32 an expired leaf, and one that is not yet valid")
     func leafDates() throws {
+        // RFC 5280, section 4.1.2.5: the second of notAfter counts.
         let expired = try leaf { $0.notAfter = Scenario.now }
-        try expect(expired, .certificateExpired, mended: expired.with { $0.now -= 1 })
+        try expect(expired.with { $0.now += 1 }, .certificateExpired, mended: expired)
         let early = try leaf { $0.notBefore = Scenario.now }
         try expect(early.with { $0.now -= 1 }, .certificateExpired, mended: early)
     }
@@ -90,9 +91,9 @@ struct LeafScenarioTests {
             issuer: ca
         )
         let scenario = base.with { $0.chain = [leaf.certificate, ca.certificate] }.pinning(leaf.key.pin)
-        try expect(scenario, .certificateExpired, mended: scenario.with { $0.now -= 1 })
-        #expect(try scenario.with { $0.now -= 1 }.evaluation().goodUntil == Scenario.now)
-        #expect(try scenario.with { $0.now -= 1 }.evaluation().lapse(at: Scenario.now) == .certificateExpired)
+        try expect(scenario.with { $0.now += 1 }, .certificateExpired, mended: scenario)
+        #expect(try scenario.evaluation().goodUntil == Scenario.now + 1)
+        #expect(try scenario.evaluation().lapse(at: Scenario.now + 1) == .certificateExpired)
     }
 
     @Test("34 and 35 the pin set holds through its last day in UTC, and not a second longer")

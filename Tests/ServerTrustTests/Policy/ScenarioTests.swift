@@ -249,13 +249,20 @@ struct ChainScenarioTests {
         let crossed = try CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
             .certificate(for: pki.intermediate.key, issuer: other.root)
         let both = base.with { $0.chain.append(crossed) }
-        // OpenSSL follows the first matching issuer and does not backtrack: the server sends the intended one.
         let overOther = base.with {
             $0.chain[1] = crossed
             $0.anchors = other.anchors
         }
         try expect(overOther.pinning(pin(pki.root)), .pinMismatch, mended: overOther.pinning(pin(other.root)))
+        // With both, each root's pin holds where the root is an anchor, in either order.
         try expect(both.pinning(pin(other.root)), .pinMismatch, mended: both.pinning(pin(pki.root)))
+        for order in [both, both.with { $0.chain.swapAt(1, 2) }] {
+            let trusting = order.with {
+                $0.anchors = TrustAnchors(certificates: [pki.root.certificate, other.root.certificate])
+            }
+            #expect(try trusting.pinning(pin(other.root)).evaluation().verdict == .pass)
+            #expect(try trusting.pinning(pin(pki.root)).evaluation().verdict == .pass)
+        }
     }
 
     @Test("20 an intermediate is an anchor when it is configured as one")

@@ -129,6 +129,7 @@ struct SecurityPolicyDigestTests {
             "enforcePinning": { $0.enforcePinning = false },
             "minTLSVersion": { $0.minTLSVersion = .tls13 },
             "trustAnchors": { $0.trustAnchors = other.anchors },
+            "intermediates": { $0.intermediates = [other.intermediate.certificate] },
             "clientCertificate": { $0.clientCertificate = identity },
             "revocationLists": { $0.revocationLists = lists },
             "requiresStaple": { $0.requiresStaple = true },
