@@ -195,6 +195,23 @@ struct CommandLineLearnTests {
         #expect(evidence.last?["connections"] as? Int == 13)
     }
 
+    @Test("a server of a public CA is proposed with the root set of that CA, not with its intermediate")
+    func publicAuthority() throws {
+        // ISRG Root X1, as pinproxy pins authorities letsencrypt prints it.
+        let root = try PublicKeyPin("C5+lpZ7tcVwmwQIMcRtPbsQtWLABXhQzejna0wHFr8M=")
+        let learned = try learn(nil, "-", input: line(pins: [.unrelated(1), .unrelated(2), root]))
+        #expect(learned.exitCode == 0, "\(learned.errors)")
+        #expect(
+            learned.output.contains("\"authorities\": [\"letsencrypt\"]") && !learned.output.contains("allowSinglePin")
+        )
+        #expect(learned.errors.contains("its authority is Let's Encrypt"))
+        let pins = try domains(learned.output).first?.policy?.configuration.pins ?? []
+        #expect(pins.first == Pin(.unrelated(1), scope: .leaf, comment: pins.first?.comment ?? ""))
+        #expect(pins.contains { $0.key == root && $0.scope == .ca } && !pins.contains { $0.key == .unrelated(2) })
+        let json = try learn(nil, "-", "--json", input: line(pins: [.unrelated(1), .unrelated(2), root]))
+        #expect(json.output.contains("\"authorities\":[\"letsencrypt\"]"), "\(json.output)")
+    }
+
     @Test("hosts that a pin file names are left out: excluded domains and subdomains too")
     func pinnedHosts() throws {
         var settings = ProxySettings(trusting: pki)

@@ -74,10 +74,14 @@ struct CommandLineShowTests {
     func dates() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let day: Int64 = 86_400
-        let near = try pki.server(CertificateBuilder.server(hosts: ["api.test"], validity: now - day..<now + 5 * day))
+        let near = try pki.server(
+            CertificateBuilder.server(hosts: ["api.test"], validity: now - 19 * day..<now + 5 * day)
+        )
         let finished = try show(near)
         #expect(finished.exitCode == 0)
         #expect(finished.output.contains("warning: \"CN = api.test\" ends on "))
+        let said = finished.output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(said.contains("less than a third of its lifetime is left"), "\(said)")
         let past = try pki.server(CertificateBuilder.server(hosts: ["api.test"], validity: now - 9 * day..<now - day))
         let refused = try show(past, "--json")
         #expect(refused.exitCode == 77)
@@ -268,8 +272,9 @@ struct CommandLineShowTests {
     func places() throws {
         let server = try pki.server("api.test")
         let (middle, root) = (server.chain[1].publicKeyPin, pki.root.certificate.publicKeyPin)
+        // A private CA: the backup is the root, since intermediates change.
         let expected: [(String, [PublicKeyPin], [Pin.Scope])] = [
-            ("leaf", [server.pin, middle], [.leaf, .ca]), ("intermediate", [middle, root], [.ca, .ca]),
+            ("leaf", [server.pin, root], [.leaf, .ca]), ("intermediate", [middle, root], [.ca, .ca]),
             ("root", [root], [.ca]),
         ]
         for (place, keys, scopes) in expected {

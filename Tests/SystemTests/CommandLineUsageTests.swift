@@ -5,7 +5,8 @@ import Testing
 @Suite("Command line: usage")
 struct CommandLineUsageTests {
     static let commands = [
-        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "health",
+        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "pins authorities",
+        "health",
         "cache stats", "cache list", "cache purge", "demo",
         "version", "help",
     ]
@@ -52,6 +53,28 @@ struct CommandLineUsageTests {
         let object = try json(try pinproxy(word, "--json").output)
         #expect((object["libraries"] as? [String: String])?.keys.sorted() == names.sorted())
         #expect(lines[0].hasPrefix("pinproxy \(try #require(object["version"] as? String))"))
+    }
+
+    @Test("pins authorities prints the table, whole or of one CA, for people and for programs")
+    func authorities() throws {
+        let text = try pinproxy("pins", "authorities")
+        #expect(text.exitCode == 0 && text.errors.isEmpty)
+        for line in text.output.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+        for name in ["letsencrypt", "google", "amazon", "digicert", "sectigo", "globalsign", "microsoft"] {
+            #expect(text.output.contains("\(name)  "))
+        }
+        #expect(text.output.contains("NOT VERIFIED"))
+        let one = try json(try pinproxy("pins", "authorities", "letsencrypt", "--json").output)
+        let authorities = try #require(one["authorities"] as? [[String: Any]])
+        #expect(authorities.map { $0["name"] as? String } == ["letsencrypt"])
+        let roots = try #require(authorities[0]["roots"] as? [[String: Any]])
+        #expect(
+            roots.map { $0["name"] as? String } == ["ISRG Root X1", "ISRG Root X2", "ISRG Root YR", "ISRG Root YE"]
+        )
+        #expect(
+            roots.allSatisfy { $0["pinned"] as? Bool == true && ($0["pin"] as? String)?.hasPrefix("sha256/") == true }
+        )
+        #expect(one["verified"] as? String == "2026-11-26")
     }
 
     @Test("help --json has every command with its options, for manual pages and completions")
@@ -116,6 +139,7 @@ struct CommandLineUsageTests {
             (["cache", "stats", "--admin", "localhost:1"], "takes an address"),
             (["pins", "diff", "a"], "NEW is missing"),
             (["pins", "diff", "a", "b", "c"], "\"c\" is one argument too many"),
+            (["pins", "authorities", "letsencript"], "did you mean letsencrypt? known: letsencrypt, google, amazon"),
             (["pins", "show", "host:port"], "no port"),
             (["pins", "show", "http://api.example.com/"], "a server that is reached without TLS has no certificate"),
             (["pins", "show", "https://api.example.com/v1"], "has a path"),

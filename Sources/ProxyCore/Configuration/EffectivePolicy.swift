@@ -220,6 +220,11 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             let backups = configuration.pins.count { $0.isBackup }
             rows.append(Row(label: "pins", text: "\(configuration.pins.count), of them backups: \(backups)"))
         }
+        let authorities = PublicAuthority.sets(in: configuration.pins)
+        if !authorities.isEmpty {
+            let names = authorities.map(\.rawValue).joined(separator: ", ")
+            rows.append(Row(label: "authorities", text: "among the pins the root sets of \(names)"))
+        }
         if !configuration.pinnedCertificates.isEmpty {
             rows.append(Row(label: "certificates", text: "\(configuration.pinnedCertificates.count)"))
         }

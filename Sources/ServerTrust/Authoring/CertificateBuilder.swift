@@ -52,6 +52,8 @@ package struct CertificateBuilder: Sendable {
     package var keyUsage: [String]?
     /// `serverAuth`, `clientAuth` and so on; empty leaves the extension out.
     package var extendedKeyUsage = ["serverAuth"]
+    /// The URI of an OCSP responder; nil writes none.
+    package var ocspResponder: String?
     /// DNS names and their subdomains that a CA's certificates may hold; empty permits all.
     package var permittedNames: [String] = []
     /// DNS names that a CA's certificates must not hold.
@@ -205,6 +207,7 @@ package struct CertificateBuilder: Sendable {
         if !extendedKeyUsage.isEmpty {
             try add(NID_ext_key_usage, extendedKeyUsage.joined(separator: ","), draft, issuer)
         }
+        if let ocspResponder { try add(NID_info_access, "OCSP;URI:\(ocspResponder)", draft, issuer) }
         let constraints =
             permittedNames.map { "permitted;DNS:\($0)" } + excludedNames.map { "excluded;DNS:\($0)" }
             + permittedAddresses.map { "permitted;IP:\($0)" } + excludedAddresses.map { "excluded;IP:\($0)" }

@@ -128,6 +128,7 @@ struct DomainReader {
 
     private mutating func readPins() {
         configuration.pins = readPins("pins", allowsBackup: true)
+        readAuthorities()
         configuration.forbiddenPins = readPins("forbiddenPins", allowsBackup: false)
     }
 
@@ -147,6 +148,40 @@ struct DomainReader {
             }
         }
         return pins
+    }
+
+    /// The root sets of public CAs, as pins of scope `ca`: from there on they are pins like any others.
+    private mutating func readAuthorities() {
+        guard let element = object["authorities"] else { return }
+        guard let elements = element.elements() else {
+            incomplete.insert("pins")
+            return
+        }
+        if configuration.pinningMode != .publicKey, !elements.isEmpty {
+            element.report("mode \(configuration.pinningMode.rawValue) looks at no key", remedy: "use mode publicKey")
+        }
+        var listed: Set<PublicAuthority> = []
+        for element in elements {
+            guard let authority: PublicAuthority = element.choice() else {
+                incomplete.insert("pins")
+                continue
+            }
+            if !listed.insert(authority).inserted {
+                element.report("the authority stands in the list already", remedy: "keep one of the two")
+            }
+            guard configuration.pinningMode == .publicKey else { continue }
+            for root in authority.unverified {
+                element.warn(
+                    "the key of \(root.name) is not verified, and is not pinned: \(root.source)",
+                    remedy: "where servers need it, pin it under \"pins\" once its operator has confirmed it"
+                )
+            }
+            for pin in authority.pins
+            where !configuration.pins.contains(where: { $0.key == pin.key && $0.scope != .leaf }) {
+                configuration.pins.append(pin)
+                places["pins", default: []].append(element)
+            }
+        }
     }
 
     private mutating func readCertificates() {
@@ -264,11 +299,14 @@ struct DomainReader {
 
     /// Reports contradictions between settings, with their place in the file.
     private func reportFaults() {
+        // The pins of an authority have one place together, and say the same of it.
+        var reported: Set<String> = []
         for fault in configuration.faults() where !incomplete.contains(fault.key) {
             // A list that is too short only because an entry could not be read is not reported again.
             if fault.key == "pins", incomplete.contains("pinnedCertificates") { continue }
             let parts = fault.key.split(separator: "/").map(String.init)
             if parts.count == 2, let index = Int(parts[1]), let list = places[parts[0]], index < list.count {
+                guard reported.insert(list[index].pointer + fault.message).inserted else { continue }
                 list[index].report(fault.message, remedy: fault.remedy)
             } else {
                 (object[parts[0]] ?? object.element).report(fault.message, remedy: fault.remedy)

@@ -47,7 +47,8 @@ struct Command: Sendable {
 
     /// The commands in the order of the help.
     static let all: [Command] = [
-        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .caInit, .caShow,
+        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .pinsAuthorities, .fetch,
+        .caInit, .caShow,
         .health, .cacheStats, .cacheList, .cachePurge, .demo, .version, .help,
     ]
 }

@@ -11,13 +11,17 @@ extension Command {
             Reads the configuration and every file that it names, and opens no socket. Every error is reported at \
             once, as FILE: /json/pointer: message (remedy; line and column), and the exit code is 78.
             """,
-            "Without errors it prints the effective policy of each host that the configuration or a pin file names.",
+            """
+            Without errors it prints the effective policy of each host that the configuration or a pin file names, and \
+            warns of pins that will not last: all of one key, an intermediate of a public CA as the only CA (as far as \
+            that is known without a chain), a root that leaves the trust store or ends.
+            """,
         ],
         examples: [Example(line: "pinproxy check --config config.json", meaning: "Before every start and reload.")]
     ) { arguments throws(CommandFailure) in
         if arguments.has("json") { return try checkForPrograms(arguments["config"]) }
         let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
-        LoadedConfiguration.show(warnings)
+        LoadedConfiguration.show(warnings + PolicyAdvice.warnings(snapshot))
         try Output.standard(EffectivePolicy(snapshot).description)
         return .success
     }
@@ -27,7 +31,15 @@ extension Command {
         var line = JSONLine()
         line.add("valid", outcome.snapshot != nil)
         line.add("errors", array: outcome.issues.map { JSONLine($0).object })
-        line.add("warnings", array: outcome.warnings.map { JSONLine($0).object })
+        let advice = outcome.snapshot.map { PolicyAdvice.warnings($0) } ?? []
+        line.add(
+            "warnings",
+            array: (outcome.warnings + advice).map { warning in
+                var line = JSONLine(warning)
+                if let code = warning.code { line.add("code", code) }
+                return line.object
+            }
+        )
         if let snapshot = outcome.snapshot {
             line.add("policy", array: EffectivePolicy(snapshot).sections.map(\.json.object))
         }

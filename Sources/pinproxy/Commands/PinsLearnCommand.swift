@@ -15,8 +15,8 @@ extension Command {
         explanation: [
             """
             Reads the task log (the file that log.tasks names, or those given; - is the standard input) and prints a \
-            pin file for the hosts that no pin file names and that were really reached over TLS: their keys, and as \
-            backups the keys of the authorities that signed them. The evidence goes to the standard error: keys, how \
+            pin file for the hosts that no pin file names and that were really reached over TLS: their keys, with the \
+            root sets of public CAs, or as backups the keys of the other authorities that signed them. The evidence goes to the standard error: keys, how \
             often, since when.
             """,
             """

@@ -20,12 +20,16 @@ extension Command {
             Exit code 0 for a valid chain, 77 for one that would be refused, 1 when there is no connection. Which root \
             ends a chain depends on the anchors of the machine: with cross-signed roots another may build another chain.
             """,
+            """
+            A pin file for a server of a public CA has the server's key and the root set of the CA ("authorities"), not \
+            the intermediate's key, which CAs change without notice; for another CA it has the root's key as the backup.
+            """,
         ],
         examples: [
             Example(line: "pinproxy pins show api.example.com", meaning: "The chain, for people."),
             Example(
                 line: "pinproxy pins show --pin-file api.example.com > pins/api.json",
-                meaning: "A pin file to start from: the server's key, and its authority's as a backup."
+                meaning: "A pin file to start from: the server's key, and the roots of its CA."
             ),
             Example(
                 line: "pinproxy pins show --pin-file --new-backup-key next.key HOST > pins/own.json",
@@ -81,7 +85,7 @@ extension Command {
     }
 
     /// The certificate to pin; nil when no pin file was requested.
-    private static func place(_ arguments: Arguments) throws(CommandFailure) -> ServerPinFile.Place? {
+    private static func place(_ arguments: Arguments) throws(CommandFailure) -> PinChoice.Place? {
         func wrong(_ message: String) -> CommandFailure {
             CommandFailure(.usage, "pins show: \(message)", usageOf: .pinsShow)
         }
@@ -93,7 +97,7 @@ extension Command {
         }
         if arguments.has("json") { throw wrong("--pin-file and --json are two things to print: ask for one") }
         guard let word = arguments.values["pin"] else { return .leaf }
-        guard let place = ServerPinFile.Place(rawValue: word) else {
+        guard let place = PinChoice.Place(rawValue: word) else {
             throw wrong("--pin takes leaf, intermediate or root, not \(Arguments.shown(word))")
         }
         return place
@@ -109,7 +113,7 @@ extension Command.Option {
     fileprivate static let pin = Command.Option(
         name: "pin",
         value: "PLACE",
-        summary: "whose key the pin file pins: leaf (the default), intermediate or root"
+        summary: "whose key the pin file pins: leaf (the default), intermediate or root (of a public CA its root set)"
     )
     fileprivate static let newBackupKey = Command.Option(
         name: "new-backup-key",

@@ -46,6 +46,8 @@ struct LearningReport {
         } else {
             let own = PinProposal.keys(of: server)
             text += own.map { "  \($0.pin)  the server's own, \($0.seen)\n" }.joined()
+            text += PinProposal.authorities(of: server)
+                .map { "  its authority is \($0.title): the root set \"\($0.rawValue)\"\n" }.joined()
             text += PinProposal.authorityKeys(of: server)
                 .map { "  \($0.pin)  its authority's, \($0.seen)\n" }.joined()
             let left = server.keys.keys.count - own.count
@@ -102,6 +104,10 @@ struct LearningReport {
             array: server.keys.latest.map { key($0, "server", isProposed: own.contains($0.pin)) }
                 + server.authorityKeys.latest.map { key($0, "authority", isProposed: authorities.contains($0.pin)) }
         )
+        if !server.authorities.isEmpty {
+            let names = PinProposal.authorities(of: server).map { JSONString.quoted($0.rawValue) }
+            line.add("authorities", array: names)
+        }
         var failures = JSONLine()
         for (code, count) in server.failures.sorted(by: { $0.key < $1.key }) { failures.add(code, count) }
         line.add("failures", failures)

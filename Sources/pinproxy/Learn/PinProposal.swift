@@ -16,11 +16,15 @@ struct PinProposal {
         Array(server.keys.latest.prefix(keys))
     }
 
+    static func authorities(of server: SeenServers.Server) -> [PublicAuthority] {
+        server.authorities.sorted { $0.rawValue < $1.rawValue }
+    }
+
     static func authorityKeys(of server: SeenServers.Server) -> [SeenServers.Key] {
         Array(server.authorityKeys.latest.prefix(authorityKeys))
     }
 
-    /// The servers' own keys, with the keys of the issuing authorities as backups.
+    /// The servers' own keys, with the root sets of public CAs, and the keys of other issuing authorities as backups.
     var draft: PinFileDraft {
         PinFileDraft(
             domains: proposed.map { server in
@@ -33,7 +37,8 @@ struct PinProposal {
                     pins: own.map { Pin($0.pin, scope: .leaf, comment: "the server's key, \($0.seen)") }
                         + authorities.map {
                             Pin($0.pin, scope: .ca, isBackup: true, comment: "its authority's key, \($0.seen)")
-                        }
+                        },
+                    authorities: Self.authorities(of: server)
                 )
             }
         )

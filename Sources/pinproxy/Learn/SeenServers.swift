@@ -32,7 +32,9 @@ struct SeenServers {
         var connections = Sightings()
         /// Keys of server certificates.
         var keys = KeyTable()
-        /// Keys of the certificates that issued those.
+        /// Public CAs of the table that issued those.
+        var authorities: Set<PublicAuthority> = []
+        /// Keys of the certificates of other CAs that issued those.
         var authorityKeys = KeyTable()
         /// Failed connections, by the code of the failure.
         var failures: [String: Int] = [:]
@@ -120,7 +122,11 @@ struct SeenServers {
         server.ports.insert(entry.server.port)
         server.connections.add(entry.time)
         server.keys.add(pins[0], entry.time)
-        if let issuer = pins.dropFirst().first, issuer != pins[0] { server.authorityKeys.add(issuer, entry.time) }
+        if let authority = PublicAuthority(ofChain: pins) {
+            server.authorities.insert(authority)
+        } else if let issuer = pins.dropFirst().first, issuer != pins[0] {
+            server.authorityKeys.add(issuer, entry.time)
+        }
     }
 
     /// The servers, sorted by name.

@@ -23,6 +23,8 @@ struct PinCheck {
     var server: PinnedServer
     var outcome: Outcome
     var connection: ConnectionInfo?
+    /// Used where the policy has no anchors of its own.
+    var anchors: TrustAnchors
     /// The time of the check, in seconds since 1970.
     var time: Int64
 
@@ -79,7 +81,14 @@ struct PinCheck {
             let what = name == "certificate" ? "a certificate of the chain" : "the pin set"
             warnings.append(("\(name)_near_expiry", "\(what) is near its end: renew it in time"))
         }
-        return warnings
+        return warnings + advice.map { ($0.code, "\($0.text) (\($0.remedy))") }
+    }
+
+    /// What will not last about the pins, seen together with the server's chain.
+    private var advice: [PinAdvice] {
+        var chain: [Certificate] = []
+        if case .evaluated(let evaluation) = outcome, evaluation.isChainValidated { chain = evaluation.chain }
+        return PinAdvice.all(server.policy, chain: chain, anchors: anchors, at: time)
     }
 
     /// The keys that the server presented, its own first, if its pins have failed: one of them may be the new pin.

@@ -11,6 +11,8 @@ struct PinFileDraft {
         var comment = ""
         /// With fewer than two distinct keys the file says `allowSinglePin`.
         var pins: [Pin]
+        /// Public CAs whose root sets are pinned.
+        var authorities: [PublicAuthority] = []
         /// Files of the only anchors, as absolute paths; empty for those of the configuration.
         var anchorFiles: [String] = []
     }
@@ -36,9 +38,16 @@ struct PinFileDraft {
             members.append("\"ports\": [\(domain.ports.map(String.init).joined(separator: ", "))]")
         }
         members.append("\"pinningMode\": \"publicKey\"")
-        if Set(domain.pins.map(\.key)).count < 2 { members.append("\"allowSinglePin\": true") }
-        let pins = domain.pins.map(pin).joined(separator: ",\n        ")
-        members.append("\"pins\": [\n        \(pins)\n      ]")
+        let keys = (domain.pins + domain.authorities.flatMap(\.pins)).map(\.key)
+        if Set(keys).count < 2 { members.append("\"allowSinglePin\": true") }
+        if !domain.pins.isEmpty {
+            let pins = domain.pins.map(pin).joined(separator: ",\n        ")
+            members.append("\"pins\": [\n        \(pins)\n      ]")
+        }
+        if !domain.authorities.isEmpty {
+            let names = domain.authorities.map { JSONString.quoted($0.rawValue) }.joined(separator: ", ")
+            members.append("\"authorities\": [\(names)]")
+        }
         if !domain.anchorFiles.isEmpty {
             let files = domain.anchorFiles.map(JSONString.quoted).joined(separator: ", ")
             members.append("\"trustAnchors\": { \"system\": false, \"files\": [\(files)] }")

@@ -29,7 +29,7 @@ struct PinVerification {
                     next += 1
                     switch servers[index].endpoint(snapshot) {
                     case .failure(let error):
-                        checks[index] = Self.finished(servers[index], .unreachable(error), nil)
+                        checks[index] = finished(servers[index], .unreachable(error), nil)
                         done += 1
                         progress(done)
                     case .success(let endpoint):
@@ -48,7 +48,7 @@ struct PinVerification {
                 // If all servers have failed at once, there is nothing to wait for.
                 if !running.isEmpty { loop.run { running.contains { $0.task.state == .completed } } }
                 for (index, task, delegate) in running where task.state == .completed {
-                    checks[index] = Self.finished(
+                    checks[index] = finished(
                         servers[index],
                         Self.outcome(task, delegate),
                         task.metrics.transaction.connection
@@ -66,12 +66,18 @@ struct PinVerification {
         return checks.compactMap { $0 }
     }
 
-    private static func finished(
+    private func finished(
         _ server: PinnedServer,
         _ outcome: PinCheck.Outcome,
         _ connection: ConnectionInfo?
     ) -> PinCheck {
-        PinCheck(server: server, outcome: outcome, connection: connection, time: Clock.realtime / 1_000_000)
+        PinCheck(
+            server: server,
+            outcome: outcome,
+            connection: connection,
+            anchors: snapshot.trustAnchors,
+            time: Clock.realtime / 1_000_000
+        )
     }
 
     private static func outcome(_ task: LoopTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {

@@ -4,14 +4,6 @@ import ServerTrust
 
 /// A pin file for one host, made from a valid chain.
 struct ServerPinFile {
-    /// The certificate whose key is pinned.
-    enum Place: String, CaseIterable {
-        case leaf
-        /// The authority that issued the server's certificate, below the root.
-        case intermediate
-        case root
-    }
-
     private let draft: PinFileDraft
     /// A description of the pins and their meaning, for the standard error.
     let explanation: String
@@ -24,45 +16,51 @@ struct ServerPinFile {
     init(
         server: ServerAddress,
         chain: [Certificate],
-        place: Place,
+        place: PinChoice.Place,
         anchorFile: String?,
         newKey: (pin: PublicKeyPin, file: String)?
     ) throws(CommandFailure) {
-        guard let pinned = Self.certificate(at: place, of: chain) else {
-            let others = Place.allCases.filter { Self.certificate(at: $0, of: chain) != nil }
+        guard let choice = PinChoice(chain, place) else {
             throw CommandFailure(
                 .failed,
                 "the chain of \(server) has \(chain.count == 1 ? "1 certificate" : "\(chain.count) certificates") "
                     + "and no \(place.rawValue)",
-                remedy: others.map { "--pin \($0.rawValue)" }.joined(separator: " or ")
+                remedy: PinChoice.places(of: chain).map { "--pin \($0.rawValue)" }.joined(separator: " or ")
             )
         }
-        let pin = Pin(pinned.publicKeyPin, scope: place == .leaf ? .leaf : .ca, comment: Self.comment(pinned))
-        let authority = Self.backup(for: place, of: chain).flatMap {
-            $0.publicKeyPin == pin.key ? nil : $0
-        }
-        let backup =
+        // A key in reserve takes the place of the CA: then nothing but the server's own keys passes.
+        let authority = newKey == nil || choice.pinned == nil ? choice.authority : nil
+        let backup = newKey == nil ? choice.backup : nil
+        let pins = [
+            choice.pinned.map {
+                Pin($0.publicKeyPin, scope: place == .leaf ? .leaf : .ca, comment: Self.comment($0))
+            },
             newKey.map {
                 Pin($0.pin, scope: .leaf, isBackup: true, comment: "a spare key of \(Self.today), not in use yet")
-            }
-            ?? authority.map { Pin($0.publicKeyPin, scope: .ca, isBackup: true, comment: Self.comment($0)) }
+            },
+            backup.map { Pin($0.publicKeyPin, scope: .ca, isBackup: true, comment: Self.comment($0)) },
+        ]
         draft = PinFileDraft(
             domains: [
                 PinFileDraft.Domain(
                     host: server.host,
                     ports: [server.port],
-                    pins: [pin] + (backup.map { [$0] } ?? []),
+                    pins: pins.compactMap { $0 },
+                    authorities: authority.map { [$0] } ?? [],
                     anchorFiles: anchorFile.map { [$0] } ?? []
                 )
             ]
         )
         explanation = [
-            Self.explain(place, pinned), Self.explainBackup(newKey, authority),
+            choice.pinned.map { Self.explain(place, $0) } ?? "",
+            authority.map { Self.explain($0, place) } ?? "",
+            authority == nil || newKey != nil ? Self.explainBackup(newKey, backup) : "",
             """
             These are the keys that this connection showed: have the server's operator confirm them before you rely on \
             them.
             """,
         ]
+        .filter { !$0.isEmpty }
         .flatMap { TextLayout.lines($0, width: TextLayout.width) }
         .map { $0 + "\n" }
         .joined()
@@ -70,30 +68,13 @@ struct ServerPinFile {
 
     var text: String { draft.text }
 
-    private static func certificate(at place: Place, of chain: [Certificate]) -> Certificate? {
-        switch place {
-        case .leaf: chain[0]
-        case .intermediate: chain.count > 2 ? chain[1] : nil
-        case .root: chain.count > 1 ? chain[chain.count - 1] : nil
-        }
-    }
-
-    /// The backup key for the pinned one: the key of the next certificate up.
-    private static func backup(for place: Place, of chain: [Certificate]) -> Certificate? {
-        switch place {
-        case .leaf: chain.count > 1 ? chain[1] : nil
-        case .intermediate: chain[chain.count - 1]
-        case .root: nil
-        }
-    }
-
     private static var today: String { Certificate.day(Clock.realtime / 1_000_000) }
 
     private static func comment(_ certificate: Certificate) -> String {
         "\(certificate.subject), \(certificate.keyDescription), until \(certificate.lastDay), seen \(today)"
     }
 
-    private static func explain(_ place: Place, _ certificate: Certificate) -> String {
+    private static func explain(_ place: PinChoice.Place, _ certificate: Certificate) -> String {
         switch place {
         case .leaf: "Pinned is the key of the server."
         case .intermediate, .root:
@@ -102,6 +83,16 @@ struct ServerPinFile {
             name, passes.
             """
         }
+    }
+
+    /// A public CA of the table: what a pin of each certificate is worth.
+    private static func explain(_ authority: PublicAuthority, _ place: PinChoice.Place) -> String {
+        """
+        \(place == .root ? "Pinned are" : "Pinned with it are") the roots of \(authority.title) ("authorities"; pinproxy \
+        pins authorities \(authority.rawValue) lists them). The server's own key is narrow, and breaks at each renewal \
+        with a new key; an intermediate's breaks without notice and is better not pinned; the root set is wide (each \
+        certificate of \(authority.title) for this name passes), and lasts.
+        """
     }
 
     private static func explainBackup(_ newKey: (pin: PublicKeyPin, file: String)?, _ authority: Certificate?) -> String
@@ -115,9 +106,10 @@ struct ServerPinFile {
         }
         if let authority {
             return """
-                The backup is the key of "\(authority.subject)": a new key passes when that authority has signed it. \
-                To hold the server to keys of its own, put the pin of the next key in its place (--new-backup-key \
-                FILE, or pinproxy pins from NEXT.key).
+                The backup is the key of "\(authority.subject)", the root of this chain: a new key passes when an \
+                authority below it has signed it. Of a private CA that is the right one, since its operator decides what \
+                is signed there, and may change what is in between. To hold the server to keys of its own, put the pin \
+                of the next key in its place (--new-backup-key FILE, or pinproxy pins from NEXT.key).
                 """
         }
         return """

@@ -273,6 +273,43 @@ struct PinFileIssueTests {
             at: "/allowInvalidCertificates",
             "mode none with invalid certificates allowed"
         ),
+        .domain(
+            "an unknown authority",
+            "\"authorities\": [\"letsencript\"]",
+            mended: "\"authorities\": [\"letsencrypt\"]",
+            at: "/authorities/0",
+            "unknown value \"letsencript\"",
+            "did you mean \"letsencrypt\"? Known: \"letsencrypt\", \"google\""
+        ),
+        .domain(
+            "an authority named twice",
+            "\"authorities\": [\"amazon\", \"amazon\"]",
+            mended: "\"authorities\": [\"amazon\", \"google\"]",
+            at: "/authorities/1",
+            "the authority stands in the list already"
+        ),
+        .domain(
+            "an authority in mode none",
+            "\(none), \"authorities\": [\"amazon\"]",
+            mended: "\"authorities\": [\"amazon\"]",
+            at: "/authorities",
+            "mode none looks at no key",
+            "use mode publicKey"
+        ),
+        .domain(
+            "no authority at all",
+            "\"authorities\": []",
+            mended: "\"authorities\": [\"amazon\"]",
+            at: "",
+            "no key is pinned"
+        ),
+        .domain(
+            "an authority without the host check",
+            "\"validatesDomainName\": false, \(good), \"authorities\": [\"letsencrypt\"]",
+            mended: "\(good), \"authorities\": [\"letsencrypt\"]",
+            at: "/authorities/0",
+            "a CA's pin without the host check"
+        ),
         .domain("pins in mode none", "\(none), \(good)", mended: good, at: "/pins", "mode none looks at no pin"),
         .domain(
             "an expiration in mode none",
