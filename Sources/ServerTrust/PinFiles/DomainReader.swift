@@ -252,6 +252,12 @@ struct DomainReader {
         configuration.clientCertificate = identity.element.reported { () throws(CertificateFault) in
             try ClientIdentity(certificate: certificateBytes, privateKey: keyBytes, file: certificate.string())
         }
+        if configuration.clientCertificate?.certificates[0].mayIdentifyClients == false {
+            certificate.warn(
+                "the certificate is not for TLS clients: its extended key usage has no clientAuth, and servers refuse it",
+                remedy: "have it issued for clients; public CAs no longer do that, a private CA can"
+            )
+        }
     }
 
     private mutating func readRevocation() {
@@ -335,6 +341,18 @@ struct DomainReader {
             (object["pins"] ?? object.element).warn(
                 "every pin of \(name) is a backup: none is the key in use",
                 remedy: "take \"backup\" off the key that the server has now"
+            )
+        }
+        if policy.configuration.requiresStaple,
+            let authority = PublicAuthority.allCases.first(where: { authority in
+                !authority.hasOCSP
+                    && authority.pins.contains { pin in policy.configuration.pins.contains { $0.key == pin.key } }
+            })
+        {
+            (object["revocation"] ?? object.element).warn(
+                "\(authority.title) has no OCSP any more: servers with its certificates have nothing to staple, and cannot "
+                    + "pass requireStaple",
+                remedy: "do without requireStaple, and name its lists under crlFiles"
             )
         }
         warnOfExpiration(policy, name)

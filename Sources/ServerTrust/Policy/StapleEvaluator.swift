@@ -28,6 +28,14 @@ struct StapleEvaluator {
             return
         }
         guard let staple, !staple.isEmpty else {
+            guard result.chain[0].namesOCSPResponder else {
+                refuse(
+                    &result,
+                    "\(host) sent no staple, and its certificate names no OCSP responder to get one from",
+                    "do without revocation.requireStaple: public CAs give OCSP up (Let's Encrypt has none since 2025)"
+                )
+                return
+            }
             refuse(&result, "\(host) sent no staple", StapleEvaluator.remedy)
             return
         }

@@ -151,4 +151,28 @@ struct PinFileCredentialTests {
         let half = "\(Self.pins), \"clientCertificate\": { \"certificate\": \"c.pem\" }"
         #expect(try issue(half, at: pointer).contains("\"key\" is missing"))
     }
+
+    @Test(
+        "a client certificate whose purposes do not include clients is warned of",
+        arguments: [(["serverAuth"], true), (["clientAuth"], false), (["anyExtendedKeyUsage"], false), ([], false)]
+    )
+    func clientPurpose(usage: [String], isWarned: Bool) throws {
+        var builder = CertificateBuilder.server(hosts: ["client"], validity: TestPKI.validity)
+        builder.extendedKeyUsage = usage
+        let identity = try builder.identity(issuer: pki.intermediate)
+        try folder.write(identity.certificate.pem, as: "pins/c.pem")
+        try folder.write(identity.key.privateKeyPEM, as: "pins/c.key")
+        let text = """
+            { "version": 1, "pinnedDomains": { "api.example.com": {
+              \(Self.pins), "clientCertificate": { "certificate": "c.pem", "key": "c.key" } } } }
+            """
+        let path = try folder.write(text, as: "pins/p.json")
+        let warnings = try PinFile.load(files: [path], at: Self.now).warnings.filter {
+            $0.message.contains("clientAuth")
+        }
+        #expect(
+            warnings.map(\.pointer)
+                == (isWarned ? ["/pinnedDomains/api.example.com/clientCertificate/certificate"] : [])
+        )
+    }
 }

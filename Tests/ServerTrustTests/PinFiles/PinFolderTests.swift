@@ -137,7 +137,9 @@ struct PinFolderTests {
     @Test("a client's private key that everybody may read is warned of")
     func readableKey() throws {
         let pki = try TestPKI()
-        let client = try pki.server("client")
+        var builder = CertificateBuilder.server(hosts: ["client"], validity: TestPKI.validity)
+        builder.extendedKeyUsage = ["clientAuth"]
+        let client = try pki.server(builder)
         _ = try client.write(to: folder, name: "pins/client")
         try folder.write(
             """
