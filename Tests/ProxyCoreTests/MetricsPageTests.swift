@@ -182,6 +182,26 @@ struct MetricsPageTests {
         #expect(lines.contains("pinproxy_pinned_domains 2"))
     }
 
+    @Test("the end of the chain that a server showed last, and from when on it is near, are told by domain")
+    func certificates() throws {
+        let (begin, end) = (Int64(1_800_000_000), Int64(1_800_000_000 + 60 * 86_400))
+        let pki = try TestPKI()
+        let server = try pki.server(CertificateBuilder.server(hosts: ["a.example"], validity: begin..<end))
+        let host = try Host("a.example")
+        let evaluation = try SecurityPolicy.pinning(server.pin)
+            .evaluate(chain: server.chain, host: host, anchors: pki.anchors, at: begin)
+        let lines = try page(Self.domain("a.example") + "," + Self.domain("b.example")) { page in
+            page.verdicts[0].last = LastHandshake(evaluation, at: begin)
+        }.split(separator: "\n").filter { $0.hasPrefix("pinproxy_certificate_") }
+        #expect(
+            lines == [
+                "pinproxy_certificate_expiry_timestamp_seconds{domain=\"a.example\"} \(end)",
+                "pinproxy_certificate_notice_timestamp_seconds{domain=\"a.example\",left=\"third\"} \(end - 20 * 86_400)",
+                "pinproxy_certificate_notice_timestamp_seconds{domain=\"a.example\",left=\"tenth\"} \(end - 6 * 86_400)",
+            ]
+        )
+    }
+
     @Test("reloads, their failures and what they left undone are told")
     func reloads() throws {
         let text = try page(Self.domain("a.example")) { page in

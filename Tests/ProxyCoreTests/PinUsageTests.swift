@@ -78,7 +78,7 @@ struct PinUsageTests {
     }
 
     @Test(
-        "a backup that matches alone is warned of once an hour, a certificate's end once a day, each domain by itself"
+        "a backup that matches alone is warned of once an hour, a certificate's end once a day, each domain and share by itself"
     )
     func notices() throws {
         let (a, b) = (try Host("a.example"), try Host("b.example"))
@@ -86,10 +86,12 @@ struct PinUsageTests {
         #expect(notices.isDue(.backupOnly, of: a, now: 0))
         #expect(!notices.isDue(.backupOnly, of: a, now: PinNotices.hour - 1))
         #expect(notices.isDue(.backupOnly, of: b, now: 1))
-        #expect(notices.isDue(.certificateExpiry, of: a, now: 2))
+        #expect(notices.isDue(.certificateExpiry(.third), of: a, now: 2))
         #expect(notices.isDue(.backupOnly, of: a, now: PinNotices.hour))
-        #expect(!notices.isDue(.certificateExpiry, of: a, now: PinNotices.day + 1))
-        #expect(notices.isDue(.certificateExpiry, of: a, now: PinNotices.day + 2))
+        // A certificate of six days gets from a third to a tenth within two: that is told on the same day.
+        #expect(notices.isDue(.certificateExpiry(.tenth), of: a, now: PinNotices.hour))
+        #expect(!notices.isDue(.certificateExpiry(.third), of: a, now: PinNotices.day + 1))
+        #expect(notices.isDue(.certificateExpiry(.third), of: a, now: PinNotices.day + 2))
         notices.keepOnly(try Self.domains(Self.domain("a.example", 1, 2)))
         #expect(notices.isDue(.backupOnly, of: b, now: 3))
         #expect(!notices.isDue(.backupOnly, of: a, now: PinNotices.hour + 1))

@@ -133,7 +133,7 @@ struct CommandLineVerifyTests {
     func nearEnd() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let near = try pki.server(
-            CertificateBuilder.server(hosts: ["api.test"], validity: now - 86_400..<now + 3 * 86_400)
+            CertificateBuilder.server(hosts: ["api.test"], validity: now - 9 * 86_400..<now + 3 * 86_400)
         )
         let origin = try ScriptedOrigin(near) { connection in connection.readToEnd() }
         let formatter = ISO8601DateFormatter()
@@ -145,9 +145,39 @@ struct CommandLineVerifyTests {
         let (finished, lines) = try verify(settings)
         #expect(finished.exitCode == 0, "\(finished.errors)")
         #expect(lines.first?["warnings"] as? [String] == ["certificate_near_expiry", "pin_set_near_expiry"])
+        #expect(lines.first?["certificateLifetimeLeft"] as? String == "third")
         let text = try pinproxy("pins", "verify", "--config", try settings.write(to: folder))
         #expect(text.output.contains("warning   a certificate of the chain is near its end"))
         #expect(text.output.contains("warning   the pin set is near its end"))
+    }
+
+    @Test("a certificate of four days that has just been renewed is not near its end")
+    func shortLifetime() throws {
+        let now = Int64(Date().timeIntervalSince1970)
+        let short = try pki.server(
+            CertificateBuilder.server(hosts: ["api.test"], validity: now - 86_400..<now + 3 * 86_400)
+        )
+        let origin = try ScriptedOrigin(short) { connection in connection.readToEnd() }
+        var settings = ProxySettings(trusting: pki)
+        settings.serve("api.test", short, at: origin.port)
+        let (finished, lines) = try verify(settings)
+        #expect(finished.exitCode == 0 && lines.first?["warnings"] == nil, "\(lines)")
+        #expect(lines.first?["certificateLifetimeLeft"] == nil && lines.first?["daysToCertificateExpiry"] != nil)
+    }
+
+    @Test("pins that will not last are warned of: all of one key")
+    func oneKey() throws {
+        let origin = try origin()
+        var settings = ProxySettings(trusting: pki)
+        settings.resolve("api.test", to: origin.port)
+        settings.pinnedDomains["api.test"] = ["allowSinglePin": true, "pins": ["\(server.pin)"]]
+        let (finished, lines) = try verify(settings)
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(lines.first?["warnings"] as? [String] == ["pins_one_key"])
+        let path = try settings.write(to: folder)
+        let check = try pinproxy("check", "--config", path, "--json")
+        #expect(check.exitCode == 0 && check.output.contains("\"code\":\"pins_one_key\""), "\(check.output)")
+        #expect(try pinproxy("check", "--config", path).errors.contains("warning: "))
     }
 
     @Test("a domain without a server of its own says how to try one below it; an excluded one has nothing to verify")

@@ -163,6 +163,24 @@ struct MetricsPage {
             guard let expiration = domain.policy?.configuration.expiration else { continue }
             page.sample(Int(expiration.end), ("domain", domain.host.description))
         }
+        let chains = verdicts.compactMap { verdict in
+            verdict.last?.certificateNotice.map { (domain: verdict.domain.description, notice: $0) }
+        }
+        page.begin(
+            "pinproxy_certificate_expiry_timestamp_seconds",
+            .gauge,
+            "When the first certificate ends of the chain that a pinned domain's server showed last."
+        )
+        for (domain, notice) in chains { page.sample(Int(notice.end), ("domain", domain)) }
+        page.begin(
+            "pinproxy_certificate_notice_timestamp_seconds",
+            .gauge,
+            "From when on a certificate of that chain has less than a third, or a tenth, of its lifetime left."
+        )
+        for (domain, notice) in chains {
+            page.sample(Int(notice.thirdFrom), ("domain", domain), ("left", "third"))
+            page.sample(Int(notice.tenthFrom), ("domain", domain), ("left", "tenth"))
+        }
     }
 
     private func writeReports(_ page: inout ExpositionText) {

@@ -89,6 +89,7 @@ enum PolicyDocuments {
         line.add("verdict", last.verdict.rawValue)
         if let failure = last.failure { line.add("error", failure.rawValue) }
         if let end = last.certificateEnd { line.add("certificateExpiresInDays", days(until: end, at: now)) }
+        if let left = last.certificateNotice?.share(at: now) { line.add("certificateLifetimeLeft", left.rawValue) }
         if last.hasUnreadableEnd { line.add("certificateEndUnreadable", true) }
         let keys = last.keys.map { key in
             var line = JSONLine()

@@ -24,8 +24,6 @@ extension ConfigurationReader {
 }
 
 extension ConfigurationLoader {
-    private static let soon: Int64 = 30 * 86_400
-
     /// Reads the local CA, and checks that it covers the hosts to be intercepted.
     static func loadAuthority(_ read: ConfigurationReader, into parts: inout PolicyParts) {
         let hosts = read.intercepted
@@ -64,12 +62,12 @@ extension ConfigurationLoader {
         do throws(CertificateFault) {
             let authority = try LocalAuthority(certificate: certificate, privateKey: key)
             // Nil is no case here: LocalAuthority has refused it.
-            let left = (authority.certificate.notAfter ?? .min).subtractingSaturated(Int64(time(nil)))
-            if left <= 0 {
+            let now = Int64(time(nil))
+            if (authority.certificate.notAfter ?? .min) <= now {
                 files.certificate.report("the local CA has expired", remedy: "make another: pinproxy ca init")
-            } else if left < soon {
+            } else if let near = Expiry.certificate(authority.certificate, at: now) {
                 files.certificate.warn(
-                    "the local CA expires in \(left / 86_400) days",
+                    "the local CA expires in \(near.days) days",
                     remedy: "make another, and install it beside this one: pinproxy ca init"
                 )
             }

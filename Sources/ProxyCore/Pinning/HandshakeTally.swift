@@ -18,7 +18,7 @@ struct HandshakeTally {
         var backupOnly: PublicKeyPin?
         /// The last evaluation, and its time in seconds since 1970.
         var last: (evaluation: TrustEvaluation, time: Int64)?
-        /// The certificate of the pinned domain that expires first, if it expires soon.
+        /// The most urgent of the ends of certificates that are near.
         var certificate: Expiry?
 
         init(domain: Host, policy: SecurityPolicy) {
@@ -64,7 +64,9 @@ extension HandshakeTally.Entry {
             if let index = keys.firstIndex(of: key) { matched[index] += 1 }
         }
         if evaluation.matchedBackupOnly { backupOnly = evaluation.matchedPin }
-        if let near = evaluation.certificateExpiry(at: now), near.end < certificate?.end ?? .max { certificate = near }
+        if let near = evaluation.certificateExpiry(at: now), certificate.map(near.isMoreUrgent(than:)) ?? true {
+            certificate = near
+        }
     }
 }
 

@@ -21,6 +21,8 @@ package struct LastHandshake: Equatable, Sendable {
     /// When the first certificate of the chain ends, in seconds since 1970; nil without a chain, and when an end in it
     /// cannot be read.
     package var certificateEnd: Int64?
+    /// From when on an end in the chain is near; nil where `certificateEnd` is.
+    package var certificateNotice: CertificateNotice?
     /// Whether a certificate of the chain has an end that is not a time.
     package var hasUnreadableEnd = false
 
@@ -39,5 +41,6 @@ package struct LastHandshake: Equatable, Sendable {
         let ends = evaluation.chain.map(\.notAfter)
         hasUnreadableEnd = ends.contains(nil)
         certificateEnd = hasUnreadableEnd ? nil : ends.compactMap { $0 }.min()
+        certificateNotice = hasUnreadableEnd ? nil : CertificateNotice(evaluation.chain)
     }
 }

@@ -249,7 +249,9 @@ package final class PinMonitor: @unchecked Sendable {
         if let pin = entry.backupOnly, notices.isDue(.backupOnly, of: entry.domain, now: now) {
             warn(PinEvents.backupOnly(entry.domain, pin))
         }
-        if let expiry = entry.certificate, notices.isDue(.certificateExpiry, of: entry.domain, now: now) {
+        if let expiry = entry.certificate, let share = expiry.share,
+            notices.isDue(.certificateExpiry(share), of: entry.domain, now: now)
+        {
             warn(PinEvents.certificateExpiry(entry.domain, expiry))
         }
     }

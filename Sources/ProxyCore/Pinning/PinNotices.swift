@@ -8,7 +8,8 @@ struct PinNotices: Sendable {
     enum Subject: Hashable, Sendable {
         /// Only a backup pin has matched.
         case backupOnly
-        case certificateExpiry
+        /// A certificate has less than this share of its lifetime left.
+        case certificateExpiry(CertificateNotice.Share)
     }
 
     private struct Key: Hashable, Sendable {
@@ -53,9 +54,11 @@ enum PinEvents {
             .with("domain", domain.description)
             .with("notAfter", Timestamp.text(unixSeconds: expiry.end))
             .with("expiresInDays", expiry.days)
+            .with("lifetimeLeft", expiry.share?.rawValue ?? "")
             .with(
                 "message",
-                "a certificate of \(domain) ends soon: see to its renewal, and to the pins if its key changes"
+                "a certificate of \(domain) ends soon, \(expiry.share?.words ?? ""): see to its renewal, and to the pins "
+                    + "if its key changes"
             )
     }
 

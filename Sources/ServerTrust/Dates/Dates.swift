@@ -18,8 +18,8 @@ extension TrustEvaluation {
     /// Whether the verdict still allows a request: to be checked for each request on a persistent connection.
     public func isStillGood(at date: Date = Date()) -> Bool { isStillGood(at: date.unixSeconds) }
 
-    /// The pin set that ends within 30 days, or the certificate of a pinned domain's chain that ends within 14 days; if
-    /// both do, the one that ends first. Nil for those that have ended.
+    /// The pin set that ends within 30 days, or the certificate of a pinned domain's chain that has less than a third
+    /// of its lifetime left; if both do, the one that ends first. Nil for those that have ended.
     public func nearExpiry(at date: Date = Date()) -> Expiry? { nearExpiry(at: date.unixSeconds) }
 }
 

@@ -5,9 +5,6 @@ import SessionCore
 
 /// A fact about a chain that an operator should know, apart from whether it is valid.
 struct ChainWarning {
-    /// An expiry within this number of days leads to a warning.
-    static let notice: Int64 = 30
-
     /// A stable code, for programs.
     var code: String
     var text: String
@@ -50,11 +47,11 @@ struct ChainWarning {
         if now < begin {
             return .init("certificate_not_yet_valid", "\"\(certificate.subject)\" begins on \(certificate.firstDay)")
         }
-        let days = end.subtractingSaturated(now) / 86_400
-        guard days < notice else { return nil }
+        guard let near = Expiry.certificate(certificate, at: now), let share = near.share else { return nil }
+        let left = near.days == 1 ? "1 day" : "\(near.days) days"
         return .init(
             "certificate_near_expiry",
-            "\"\(certificate.subject)\" ends on \(certificate.lastDay), in \(days) days"
+            "\"\(certificate.subject)\" ends on \(certificate.lastDay), in \(left): \(share.words)"
         )
     }
 

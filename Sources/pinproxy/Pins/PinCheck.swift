@@ -75,11 +75,13 @@ struct PinCheck {
                 ("backup_only", "only a backup pin matched: make it the current one, and add a new backup")
             )
         }
-        let ends = [("certificate", certificateEnd), ("pin_set", pinSetEnd)]
-        for (name, end) in ends {
-            guard let end, case let days = days(until: end), (0..<ChainWarning.notice).contains(days) else { continue }
-            let what = name == "certificate" ? "a certificate of the chain" : "the pin set"
-            warnings.append(("\(name)_near_expiry", "\(what) is near its end: renew it in time"))
+        if let share = certificateExpiry?.share {
+            warnings.append(
+                ("certificate_near_expiry", "a certificate of the chain is near its end: \(share.words)")
+            )
+        }
+        if server.policy.pinSetExpiry(at: time) != nil {
+            warnings.append(("pin_set_near_expiry", "the pin set is near its end: renew it in time"))
         }
         return warnings + advice.map { ($0.code, "\($0.text) (\($0.remedy))") }
     }
@@ -119,10 +121,17 @@ struct PinCheck {
     /// Whether a certificate has an end that is not a time.
     var hasUnreadableEnd: Bool { certificateEnds.contains(nil) }
 
+    private var certificateEnds: [Int64?] { certificates.map(\.notAfter) }
+
+    /// The most urgent end of a certificate, if one is near.
+    var certificateExpiry: Expiry? {
+        certificates.compactMap { Expiry.certificate($0, at: time) }.min { $0.isMoreUrgent(than: $1) }
+    }
+
     /// In a chain without a trusted anchor only the server's own certificate counts.
-    private var certificateEnds: [Int64?] {
+    private var certificates: [Certificate] {
         guard case .evaluated(let evaluation) = outcome else { return [] }
-        return (evaluation.isChainValidated ? evaluation.chain : Array(evaluation.chain.prefix(1))).map(\.notAfter)
+        return evaluation.isChainValidated ? evaluation.chain : Array(evaluation.chain.prefix(1))
     }
 
     /// The first second after the pin set's last day.

@@ -42,13 +42,15 @@ struct VerificationReport {
         }
         if let end = check.certificateEnd {
             let days = check.days(until: end)
-            row("chain", Self.left(days, "the first certificate"), days < ChainWarning.notice ? .yellow : nil)
+            let isNear = days < 0 || check.certificateExpiry != nil
+            row("chain", Self.left(days, "the first certificate"), isNear ? .yellow : nil)
         } else if check.hasUnreadableEnd {
             row("chain", "the end of a certificate cannot be read: it is not a time", .yellow)
         }
         if let end = check.pinSetEnd {
             let days = check.days(until: end)
-            row("pin set", Self.left(days, "the pin set"), days < ChainWarning.notice ? .yellow : nil)
+            let isNear = days < 0 || check.server.policy.pinSetExpiry(at: check.time) != nil
+            row("pin set", Self.left(days, "the pin set"), isNear ? .yellow : nil)
         }
         for warning in check.warnings { row("warning", warning.text, .yellow) }
         return text
@@ -85,6 +87,7 @@ struct VerificationReport {
             if let end = check.certificateEnd {
                 line.add("certificateExpiry", Certificate.day(end))
                 line.add("daysToCertificateExpiry", check.days(until: end))
+                if let left = check.certificateExpiry?.share { line.add("certificateLifetimeLeft", left.rawValue) }
             } else if check.hasUnreadableEnd {
                 line.add("certificateEndUnreadable", true)
             }

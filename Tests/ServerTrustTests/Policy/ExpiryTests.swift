@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Ends that are near")
 struct ExpiryTests {
-    private static let day: Int64 = 86_400
+    static let day: Int64 = 86_400
     /// 2027-02-01, the first second after the pin set's last day.
     private static let pinSetEnd: Int64 = 1_801_440_000
 
@@ -47,19 +47,65 @@ struct ExpiryTests {
         #expect(try days(Self.pinSetEnd) == nil)
     }
 
-    @Test("a certificate of a pinned domain is near its end from 14 days before; another host's is nobody's matter")
+    @Test(
+        "a certificate of a pinned domain is near its end by what is left of its lifetime; another host's is nobody's matter"
+    )
     func certificate() throws {
         let end = Self.pinSetEnd
         func near(_ now: Int64, domain: Host? = try? Host("api.example.com")) throws -> Expiry? {
             try evaluation(at: now, certificateEnds: end) { $0.domain = domain }.nearExpiry(at: now)
         }
-        // A certificate's notAfter is the last second that still counts as valid.
-        let last = try #require(try near(end - 2 * Self.day)?.end)
-        #expect(last == end + 1)
-        #expect(try near(last - 14 * Self.day - 1) == nil)
-        let first = try #require(try near(last - 14 * Self.day))
-        #expect(first.subject == .certificate && first.days == 14)
-        #expect(try near(last - 5 * Self.day, domain: nil) == nil)
+        // Of seven years, which count as 200 days.
+        #expect(try near(end - 67 * Self.day) == nil)
+        let first = try #require(try near(end - 66 * Self.day))
+        #expect(first.subject == .certificate && first.days == 66 && first.share == .third && first.end == end)
+        #expect(try near(end - 20 * Self.day)?.share == .tenth)
+        #expect(try near(end - 5 * Self.day, domain: nil) == nil)
+    }
+
+    @Test(
+        "a third and a tenth of the lifetime are told, of whatever length it is; more than 200 days count as 200",
+        arguments: [
+            (6 * day, 2 * day, 51_840), (47 * day, 1_353_600, 406_080), (90 * day, 30 * day, 9 * day),
+            (200 * day, 5_760_000, 20 * day), (7300 * day, 5_760_000, 20 * day), (0, 0, 0), (-day, 0, 0),
+        ] as [(Int64, Int64, Int64)]
+    )
+    func shares(lifetime: Int64, third: Int64, tenth: Int64) {
+        let end = Self.pinSetEnd
+        let notice = CertificateNotice(begin: end - lifetime, end: end)
+        #expect(notice.share(at: end - third - 1) == nil)
+        if third > tenth {
+            #expect(notice.share(at: end - third) == .third && notice.share(at: end - tenth - 1) == .third)
+        }
+        #expect(notice.share(at: end - tenth) == .tenth && notice.share(at: end) == .tenth)
+        let far = CertificateNotice(begin: .min, end: .max)
+        #expect(far.share(at: 0) == nil && CertificateNotice(begin: .max, end: .min).share(at: 0) == .tenth)
+    }
+
+    @Test("of a chain the certificate counts that has the least of its lifetime left, not the one that ends first")
+    func chains() throws {
+        let now = Self.pinSetEnd
+        let pki = try TestPKI()
+        func server(_ leaf: Range<Int64>, _ above: Range<Int64>) throws -> [Certificate] {
+            let issuer = try CertificateBuilder.authority("issuer", validity: above).identity(issuer: pki.root)
+            let leaf = try CertificateBuilder.server(hosts: ["api.example.com"], validity: leaf).identity(
+                issuer: issuer
+            )
+            return [leaf.certificate, issuer.certificate]
+        }
+        // The leaf of six days has just been renewed; its issuer ends in ten days.
+        let renewed = try server(now - Self.day..<now + 5 * Self.day, now - 900 * Self.day..<now + 10 * Self.day)
+        var configuration = SecurityPolicy.Configuration()
+        configuration.domain = try Host("api.example.com")
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(renewed[0].publicKeyPin), Pin(.unrelated())]
+        let evaluation = try SecurityPolicy(configuration)
+            .evaluate(chain: renewed, host: Host("api.example.com"), anchors: pki.anchors, at: now)
+        let near = try #require(evaluation.certificateExpiry(at: now))
+        #expect(near.share == .tenth && near.days == 10)
+        let notice = try #require(CertificateNotice(renewed))
+        #expect(notice.end == now + 5 * Self.day && notice.share(at: now) == .tenth)
+        #expect(CertificateNotice([renewed[0]])?.share(at: now) == nil)
     }
 
     @Test("of two ends the first is told, and dates that do not count are not")
