@@ -272,4 +272,55 @@ struct ListenerTLSTests {
         #expect(finished.output == "0\n1\n", "\(finished.errors)")
         #expect(try curl(stage).output == "hello")
     }
+
+    // MARK: The protocol that was agreed on
+
+    /// A client that agrees on a protocol, sends these bytes whatever it is, and reads to the end, or so many bytes.
+    private static let speaker = """
+        import socket, ssl, sys
+        context = ssl.create_default_context(cafile=sys.argv[1])
+        if sys.argv[3]: context.set_alpn_protocols([sys.argv[3]])
+        client = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[2]))), server_hostname="localhost")
+        assert (client.selected_alpn_protocol() or "") == sys.argv[3]
+        client.sendall(bytes.fromhex(sys.argv[4]))
+        answer = b""
+        while len(answer) < int(sys.argv[5]):
+            part = client.recv(65536)
+            if not part: break
+            answer += part
+        print(answer.decode("latin-1"), end="")
+        """
+
+    private func answer(
+        _ stage: Stage,
+        to bytes: String,
+        agreeing name: String,
+        upTo count: Int = 65_536
+    ) throws -> String {
+        let hex = bytes.utf8.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let finished = try Programs.run(
+            "python3",
+            ["-c", Self.speaker, "\(folder.path)/root.pem", "\(stage.proxy.port)", name, hex, "\(count)"]
+        )
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        return finished.output
+    }
+
+    @Test("a client that has agreed on HTTP/2 and speaks HTTP/1.1 gets no response, and the other way round")
+    func agreedProtocol() throws {
+        let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.answering)
+        let old = "GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: close\r\n\r\n"
+        let new = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0"
+        #expect(try answer(stage, to: old, agreeing: "http/1.1").hasPrefix("HTTP/1.1 200"))
+        #expect(try answer(stage, to: old, agreeing: "").hasPrefix("HTTP/1.1 200"))
+        #expect(stage.origin.requests.count == 2)
+        let refused = try answer(stage, to: old, agreeing: "h2")
+        #expect(!refused.contains("HTTP/1.1") && !refused.contains("hello"), "\(refused)")
+        #expect(stage.origin.requests.count == 2)
+        // SETTINGS comes first over HTTP/2.
+        #expect(try !answer(stage, to: new, agreeing: "h2", upTo: 9).hasPrefix("HTTP/"))
+        for name in ["http/1.1", ""] {
+            #expect(try answer(stage, to: new, agreeing: name).hasPrefix("HTTP/1.1 505"), "\(name)")
+        }
+    }
 }

@@ -16,8 +16,8 @@ final class ClientConnection: ExchangeStream {
     /// `feed` is on the stack and continues with the next request by itself.
     private var isFeeding = false
     private var lingered = 0
-    /// The client may use HTTP/2 here, and has sent at most a part of its preface.
-    private var mayBeHTTP2: Bool
+    /// The version that the client has to use, or `either` as long as it has sent at most a part of HTTP/2's preface.
+    private var expected: ClientProtocol
     /// The bytes received so far, while they are the beginning of HTTP/2's preface.
     private var preface: [UInt8] = []
     /// Bytes of the request body at the last check of the client's pace, and bytes of output written since.
@@ -50,7 +50,7 @@ final class ClientConnection: ExchangeStream {
     private static let leastProgress = 1 << 10
 
     override init(_ transport: ClientTransport) {
-        mayBeHTTP2 = transport.mayBeHTTP2
+        expected = transport.expectedProtocol
         super.init(transport)
         timer.whenDue { [unowned self] in timeIsUp() }
     }
@@ -61,7 +61,7 @@ final class ClientConnection: ExchangeStream {
     }
 
     /// The next request is the first one inside a CONNECT.
-    func beginsAnew() { mayBeHTTP2 = transport.mayBeHTTP2 }
+    func beginsAnew() { expected = transport.expectedProtocol }
 
     // MARK: Input
 
@@ -105,7 +105,7 @@ final class ClientConnection: ExchangeStream {
             let rest = bytes.extracting(position..<bytes.count)
             switch phase {
             case .head:
-                if mayBeHTTP2 { return feedPreface(rest) }
+                if expected != .http1 { return feedPreface(rest) }
                 guard mayBegin else {
                     input.append(rest)
                     return
@@ -132,11 +132,12 @@ final class ClientConnection: ExchangeStream {
         let held = preface
         switch ClientPreface.match(held.span) {
         case .needsMore: return
-        case .isNot:
-            mayBeHTTP2 = false
+        case .isNot where expected == .either:
+            expected = .http1
             preface = []
             feed(held.span)
-        case .isPreface:
+        // Anything else than the preface, where HTTP/2 was agreed on, is an error of that protocol.
+        case .isNot, .isPreface:
             phase = .closed
             worker.loop.remove(timer)
             let next = HTTP2Connection(transport)

@@ -162,9 +162,11 @@ final class ClientTransport: EventHandler {
         clientCredentials = user.credentials
     }
 
-    /// Whether the next request may be HTTP/2's: as the listener says, or as was agreed in a TLS handshake inside a CONNECT.
-    var mayBeHTTP2: Bool {
-        intercepted?.scheme == .https ? applicationProtocol == "h2" : listener.configuration.http2
+    /// The versions of HTTP that the next request may have. Over TLS that is the one which was agreed in the handshake (ALPN), and
+    /// HTTP/1.1 without an agreement (RFC 9113, section 3.2); otherwise the first bytes tell, where the listener has HTTP/2.
+    var expectedProtocol: ClientProtocol {
+        if tls != nil, intercepted?.scheme != .http { return applicationProtocol == "h2" ? .http2 : .http1 }
+        return listener.configuration.http2 ? .either : .http1
     }
 
     /// The owner of the connections that the client has authenticated, or is about to authenticate.
@@ -289,7 +291,7 @@ final class ClientTransport: EventHandler {
         clientCredentials = nil
     }
 
-    /// The protocol that was selected in the client's handshake.
+    /// The protocol that was selected in the client's latest handshake.
     var applicationProtocol: String { tls?.session.applicationProtocol ?? "" }
 
     /// Refuses a connection beyond the limit: writes the error response and closes.
