@@ -48,7 +48,7 @@ struct CertificateWeb {
     }
 
     /// Name and key of a signer; which of its certificates stands in the middle does not matter.
-    private mutating func signer(_ name: String, _ key: String?) throws -> Identity {
+    mutating func signer(_ name: String, _ key: String? = nil) throws -> Identity {
         let key = try self.key(key ?? name)
         let certificate = try CertificateBuilder.authority(name, validity: TestPKI.validity).certificate(for: key)
         return Identity(certificate: certificate, key: key)
@@ -60,7 +60,7 @@ struct CertificateWeb {
         intermediates: [Certificate] = [],
         pins: [PublicKeyPin] = [],
         forbidden: [PublicKeyPin] = [],
-        now: Int64 = CertificateWeb.now
+        lists: RevocationLists? = nil
     ) throws -> TrustEvaluation {
         var configuration = SecurityPolicy.Configuration()
         if !pins.isEmpty {
@@ -68,12 +68,14 @@ struct CertificateWeb {
             configuration.pins = pins.map { Pin($0) }
             configuration.allowSinglePin = true
         }
+        configuration.revocationLists = lists
+        configuration.revocationScope = .chain
         configuration.forbiddenPins = forbidden.map { Pin($0) }
         return try SecurityPolicy(configuration).evaluate(
             chain: chain,
             host: Host(host),
             anchors: TrustAnchors(certificates: anchors, intermediates: intermediates),
-            at: now
+            at: CertificateWeb.now
         )
     }
 }

@@ -255,6 +255,37 @@ struct PathTests {
         )
     }
 
+    @Test("revocation lists cover another path as they do the first one")
+    func revocation() throws {
+        var web = CertificateWeb()
+        let (root, other) = (try web.authority("root"), try web.authority("other"))
+        let crossed = [try web.authority("issuing", by: "root"), try web.authority("issuing", by: "other")]
+        let server = try web.server(by: "issuing")
+        func lists(_ revoked: [Certificate], _ names: [String]) throws -> RevocationLists {
+            let validity = CertificateWeb.now - 1000..<CertificateWeb.now + 1000
+            return try RevocationLists(
+                contents: names.map { name in
+                    let builder = RevocationListBuilder(validity: validity, revoked: name == "other" ? revoked : [])
+                    return Array(try builder.pem(issuer: try web.signer(name)).utf8)
+                }
+            )
+        }
+        func evaluate(_ revoked: [Certificate], _ names: [String]) throws -> [TrustEvaluation] {
+            try ["root", "other"].map {
+                try CertificateWeb.evaluate(
+                    [server] + crossed,
+                    anchors: [root, other],
+                    pins: [web.pin($0)],
+                    lists: try lists(revoked, names)
+                )
+            }
+        }
+        #expect(try evaluate([], ["issuing", "root", "other"]).allSatisfy { $0.verdict == .pass })
+        let revoked = try evaluate([crossed[1]], ["issuing", "root", "other"])
+        #expect(revoked[0].verdict == .pass && revoked[1].failure == .pinMismatch, "\(revoked[1])")
+        #expect(try evaluate([], ["issuing", "root"])[1].verdict == .fail)
+    }
+
     // MARK: Reasons
 
     @Test("the reason is the one of the most promising path, in words that name the certificate")
