@@ -199,6 +199,12 @@ void pinproxy_clear_errors(void) {
     if (ERR_peek_error() != 0) ERR_clear_error();
 }
 
+size_t pinproxy_asn1_bytes(const void *string, const unsigned char **start) {
+    *start = ASN1_STRING_get0_data(string);
+    int length = ASN1_STRING_length(string);
+    return length < 0 ? 0 : (size_t)length;
+}
+
 void pinproxy_openssl_free(void *pointer) {
     OPENSSL_free(pointer);
 }

@@ -87,6 +87,14 @@ int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl);
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 
+// Pointers to an ASN1_STRING or a time, which are the same structure. From OpenSSL 4.0 on it is opaque, and Swift then has no
+// such type: these are UnsafePointer<ASN1_STRING> before, and OpaquePointer from then on.
+typedef ASN1_STRING *pinproxy_asn1;
+typedef const ASN1_STRING *pinproxy_const_asn1;
+
+// The bytes of an ASN1_STRING, for values that OpenSSL gives as void *: the length, and where they start.
+size_t pinproxy_asn1_bytes(const void *string, const unsigned char **start);
+
 /* Empties the error queue of the thread. ERR_clear_error goes through its 16 places even if it is empty. */
 void pinproxy_clear_errors(void);
 

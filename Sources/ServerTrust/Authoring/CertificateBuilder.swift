@@ -1,4 +1,5 @@
 import COpenSSL
+import CShims
 
 /// A certificate with its private key: it signs other certificates, or serves TLS.
 package struct Identity: Sendable {
@@ -170,7 +171,7 @@ package struct CertificateBuilder: Sendable {
         _ draft: OpaquePointer,
         _ seconds: Int64,
         _ raw: RawTime?,
-        _ set: (OpaquePointer?, UnsafePointer<ASN1_TIME>?) -> Int32
+        _ set: (OpaquePointer?, pinproxy_const_asn1?) -> Int32
     ) throws(OpenSSLError) {
         guard let time = raw.map(CertificateBuilder.time) ?? ASN1_TIME_set(nil, Int(seconds)) else {
             throw OpenSSLError(draining: "ASN1_TIME_set")
@@ -179,7 +180,7 @@ package struct CertificateBuilder: Sendable {
         guard set(draft, time) == 1 else { throw OpenSSLError(draining: "X509_set1_notBefore") }
     }
 
-    private static func time(_ raw: RawTime) -> UnsafeMutablePointer<ASN1_TIME>? {
+    private static func time(_ raw: RawTime) -> pinproxy_asn1? {
         let (type, text) =
             switch raw {
             case .utc(let text): (V_ASN1_UTCTIME, text)
@@ -280,7 +281,7 @@ package struct CertificateBuilder: Sendable {
             GENERAL_NAME_free(entry)
             return nil
         }
-        GENERAL_NAME_set0_value(entry, kind, string)
+        GENERAL_NAME_set0_value(entry, kind, UnsafeMutableRawPointer(string))
         return entry
     }
 
@@ -290,6 +291,6 @@ package struct CertificateBuilder: Sendable {
     private static func address(_ text: String) -> [UInt8] {
         guard let octets = a2i_IPADDRESS(text) else { return [] }
         defer { ASN1_STRING_free(octets) }
-        return Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(octets), count: Int(ASN1_STRING_length(octets))))
+        return ASN1Bytes.of(UnsafeRawPointer(octets))
     }
 }

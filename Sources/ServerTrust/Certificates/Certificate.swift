@@ -198,7 +198,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         OpenSSLError.keepingQueueClean { MemoryBIO.text { pinproxy_name_print($0, name) } }.legible
     }
 
-    static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+    static func seconds(_ time: pinproxy_const_asn1?) -> Int64? {
         var parts = tm()
         guard let time, OpenSSLError.keepingQueueClean({ ASN1_TIME_to_tm(time, &parts) }) == 1 else { return nil }
         return Int64(timegm(&parts))

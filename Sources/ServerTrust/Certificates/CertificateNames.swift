@@ -52,10 +52,7 @@ extension Certificate {
         var kind: Int32 = 0
         guard let value = GENERAL_NAME_get0_value(name, &kind) else { return .other }
         guard [GEN_DNS, GEN_IPADD, GEN_URI, GEN_EMAIL].contains(kind) else { return .other }
-        let string = value.assumingMemoryBound(to: ASN1_STRING.self)
-        let bytes = Array(
-            UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string)))
-        )
+        let bytes = ASN1Bytes.of(value)
         let readable = bytes.prefix(longestText + 1).map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
         let text = LegibleText.cut(String(decoding: readable, as: UTF8.self), at: longestText)
         return switch kind {

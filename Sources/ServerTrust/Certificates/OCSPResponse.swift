@@ -1,4 +1,5 @@
 import COpenSSL
+import CShims
 import Glibc
 
 /// A successful OCSP response (RFC 6960), as a server staples it in the handshake. Parsed, but not verified until
@@ -113,8 +114,8 @@ final class OCSPResponse {
     }
 
     private static func singleResponse(_ single: OpaquePointer) -> SingleResponse {
-        var this: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
-        var next: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+        var this: pinproxy_asn1?
+        var next: pinproxy_asn1?
         let status = OCSP_single_get0_status(single, nil, nil, &this, &next)
         return SingleResponse(
             status: status == V_OCSP_CERTSTATUS_GOOD

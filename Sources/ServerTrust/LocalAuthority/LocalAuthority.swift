@@ -174,10 +174,7 @@ extension Certificate {
     private static func constraint(_ name: UnsafePointer<GENERAL_NAME>) -> String? {
         var kind: Int32 = 0
         guard let value = GENERAL_NAME_get0_value(name, &kind) else { return nil }
-        let string = value.assumingMemoryBound(to: ASN1_STRING.self)
-        let bytes = Array(
-            UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string)))
-        )
+        let bytes = ASN1Bytes.of(value)
         switch kind {
         case GEN_DNS:
             return String(decoding: bytes.map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)

@@ -85,10 +85,7 @@ package enum NameConstraints {
             guard subtree.pointee.maximum == nil,
                 subtree.pointee.minimum.map({ ASN1_INTEGER_get($0) == 0 }) ?? true
             else { return .unknown }
-            let string = value.assumingMemoryBound(to: ASN1_STRING.self)
-            let bytes = Array(
-                UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string)))
-            )
+            let bytes = ASN1Bytes.of(value)
             return kind == GEN_DNS ? isBelow(bytes) : isInRange(bytes)
         }
 

@@ -1,4 +1,5 @@
 import COpenSSL
+import CShims
 package import ServerTrust
 
 /// Makes OCSP responses (RFC 6960), valid and unusual ones.
@@ -118,8 +119,8 @@ package struct OCSPResponseBuilder: Sendable {
             throw Failure(call: "OCSP_basic_add1_status")
         }
         if let times = answer.times {
-            var this: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
-            var next: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+            var this: pinproxy_asn1?
+            var next: pinproxy_asn1?
             OCSP_single_get0_status(single, nil, nil, &this, &next)
             for (place, text) in [(this, times.this), (next, times.next)] {
                 guard ASN1_STRING_set(place, text, Int32(text.utf8.count)) == 1 else {
