@@ -219,8 +219,10 @@ static ERR_STRING_DATA certificate_faults[] = {
     {0, "it sent a certificate with an RSA key of more than 8192 bits"},
     {0, "it sent a certificate with an RSA exponent above 2^32"},
     {0, "it sent a certificate with a DSA or Diffie-Hellman key"},
+    {0, "its group for Diffie-Hellman has more than 4096 bits"},
     {0, NULL},
 };
+enum { LARGE_MODULUS = 8, MOST_MODULUS_BYTES = 4096 / 8 };
 static int certificate_library;
 static pthread_once_t certificate_once = PTHREAD_ONCE_INIT;
 static int guard_index = -1;
@@ -234,16 +236,33 @@ static void load_certificate_faults(void) {
     guard_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
 }
 
+/* Whether a server of TLS 1.2 has chosen a modulus for Diffie-Hellman (RFC 5246, section 7.4.3) that costs too much to compute
+   with. What cannot be read is left to OpenSSL, which refuses it. */
+static int has_large_modulus(const SSL *ssl, const unsigned char *body, size_t count) {
+    const SSL_CIPHER *cipher = SSL_get_pending_cipher(ssl);
+    if (cipher == NULL || SSL_CIPHER_get_kx_nid(cipher) != NID_kx_dhe || count < 2) return 0;
+    size_t length = (size_t)body[0] << 8 | body[1];
+    if (length > count - 2) return 0;
+    const unsigned char *modulus = body + 2;
+    while (length > 0 && *modulus == 0) modulus++, length--;
+    return length > MOST_MODULUS_BYTES;
+}
+
 /* OpenSSL calls it with each message that it has read, and decodes the message afterwards (SSL_CTX_set_msg_callback(3)). It
    takes no for an answer from the message alone: one that is refused is overwritten so that no part of it can be decoded. */
 static void see_message(int is_written, int version, int type, const void *bytes, size_t count, SSL *ssl, void *argument) {
     (void)argument;
     const unsigned char *message = bytes;
-    if (is_written || type != SSL3_RT_HANDSHAKE || count < 4 || message[0] != SSL3_MT_CERTIFICATE) return;
-    pinproxy_certificate_check check;
-    void *stored = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), guard_index);
-    memcpy(&check, &stored, sizeof check);
-    int fault = check == NULL ? 1 : check(message + 4, count - 4, version);
+    if (is_written || type != SSL3_RT_HANDSHAKE || count < 4) return;
+    int fault = 0;
+    if (message[0] == SSL3_MT_CERTIFICATE) {
+        pinproxy_certificate_check check;
+        void *stored = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), guard_index);
+        memcpy(&check, &stored, sizeof check);
+        fault = check == NULL ? 1 : check(message + 4, count - 4, version);
+    } else if (message[0] == SSL3_MT_SERVER_KEY_EXCHANGE && has_large_modulus(ssl, message + 4, count - 4)) {
+        fault = LARGE_MODULUS;
+    }
     if (fault == 0) return;
     ERR_new();
     ERR_set_debug(__FILE__, __LINE__, __func__);
@@ -290,13 +309,41 @@ int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl) {
     return renegotiation_index >= 0 && SSL_get_ex_data(ssl, renegotiation_index) != NULL;
 }
 
-int pinproxy_ssl_ctx_set_groups(SSL_CTX *context) {
-    /* A client sends shares for the marked ones. Releases before 3.5 know neither the marks nor the first one. */
-    static const char *const lists[] = {"?*X25519MLKEM768 / ?*X25519 / ?P-256 / ?P-384:?P-521", "X25519:P-256:P-384:P-521"};
+/* Tries one list after the other, the first for newer releases of OpenSSL. */
+static int set_first(SSL_CTX *context, int command, const char *const lists[2]) {
     ERR_set_mark();
     int result = 0;
-    for (int index = 0; index < 2 && result != 1; index++) result = SSL_CTX_set1_groups_list(context, lists[index]) == 1;
+    for (int index = 0; index < 2 && result != 1; index++)
+        result = SSL_CTX_ctrl(context, command, 0, (void *)(uintptr_t)lists[index]) == 1;
     if (result == 1) ERR_pop_to_mark();
     else ERR_clear_last_mark();
     return result;
+}
+
+int pinproxy_ssl_ctx_set_groups(SSL_CTX *context) {
+    /* A client sends shares for the marked ones. Releases before 3.5 know neither the marks nor the first one. */
+    static const char *const lists[] = {"?*X25519MLKEM768 / ?*X25519 / ?P-256 / ?P-384:?P-521", "X25519:P-256:P-384:P-521"};
+    return set_first(context, SSL_CTRL_SET_GROUPS_LIST, lists);
+}
+
+int pinproxy_ssl_ctx_require_groups(SSL_CTX *context, const char *list) {
+    return SSL_CTX_set1_groups_list(context, list) == 1;
+}
+
+int pinproxy_ssl_require_groups(SSL *ssl, const char *list) { return SSL_set1_groups_list(ssl, list) == 1; }
+
+const char *pinproxy_ssl_group(SSL *ssl) {
+    int group = (int)SSL_get_negotiated_group(ssl);
+    return group == NID_undef ? NULL : SSL_group_to_name(ssl, group);
+}
+
+#define SIGNATURE_ALGORITHMS \
+    "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:ecdsa_secp521r1_sha512:ed25519:ed448:" \
+    "rsa_pss_pss_sha256:rsa_pss_pss_sha384:rsa_pss_pss_sha512:rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_rsae_sha512:" \
+    "rsa_pkcs1_sha256:rsa_pkcs1_sha384:rsa_pkcs1_sha512"
+
+int pinproxy_ssl_ctx_set_signature_algorithms(SSL_CTX *context) {
+    /* Releases before 3.5 know neither ML-DSA nor the marks. */
+    static const char *const lists[] = {"?mldsa65:?mldsa87:?mldsa44:" SIGNATURE_ALGORITHMS, SIGNATURE_ALGORITHMS};
+    return set_first(context, SSL_CTRL_SET_SIGALGS_LIST, lists);
 }

@@ -59,6 +59,7 @@ struct CacheTermsTests {
     @Test("each setting of a host has been decided on: it makes another digest, or stored answers are held to it later")
     func everySetting() throws {
         let counts = [
+            "tlsProfile": "\"tlsProfile\": \"legacy\"", "tlsServerName": "\"tlsServerName\": \"b.example\"",
             "resolve": "\"resolve\": \"127.0.0.1:8443\"", "via": "\"via\": \"off\"",
             "upstreamProxy": "\"upstreamProxy\": \"socks5h://127.0.0.1:1080\"",
             // Only `request` counts: changes to responses are applied after the cache.

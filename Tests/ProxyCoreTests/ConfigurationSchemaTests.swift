@@ -144,6 +144,8 @@ struct ConfigurationSchemaTests {
             ("host", "httpVersion", OriginHTTPVersion.allCases.map(\.rawValue)),
             ("host", "via", ViaPolicy.allCases.map(\.rawValue)),
             ("defaults", "via", ViaPolicy.allCases.map(\.rawValue)),
+            ("host", "tlsProfile", TLSProfile.allCases.map(\.rawValue)),
+            ("defaults", "tlsProfile", TLSProfile.allCases.map(\.rawValue)),
             ("redirects", "policy", RedirectRules.Policy.allCases.map(\.rawValue)),
             ("redirectRule", "then", ConfigurationReader.RedirectWord.allCases.map(\.rawValue)),
             ("responseRule", "then", ConfigurationReader.ResponseWord.allCases.map(\.rawValue)),

@@ -31,11 +31,16 @@ struct WorkerCountersTests {
     func places() {
         let counters = WorkerCounters()
         for code in Problem.Code.allCases { note(counters, status: code.status, error: code) }
-        for verdict in TrustEvaluation.Verdict.allCases { counters.noteHandshake(verdict) }
+        for verdict in TrustEvaluation.Verdict.allCases {
+            for group in WorkerCounters.Reading.groups { counters.noteHandshake(verdict, group) }
+        }
+        counters.noteHandshake(.pass, .p256)
         for status in [0, 100, 999, 1234] { note(counters, status: status) }
         let reading = counters.reading
         #expect(reading.errors == Array(repeating: 1, count: Problem.Code.allCases.count))
-        #expect(reading.handshakes == Array(repeating: 1, count: TrustEvaluation.Verdict.allCases.count))
+        var handshakes = Array(repeating: 1, count: TrustEvaluation.Verdict.allCases.count * 6)
+        handshakes[WorkerCounters.Reading.place(.pass, .p256)] = 2
+        #expect(reading.handshakes == handshakes)
         #expect(reading.tasks.reduce(0, +) == Problem.Code.allCases.count + 4)
         #expect(reading.clientConnections == 0 && reading.refusedConnections == 0)
     }

@@ -101,8 +101,13 @@ struct AdminTests {
         #expect(metrics["pinproxy_origin_requests_total{connection=\"new\"}"] == 1)
         #expect(metrics["pinproxy_origin_requests_total{connection=\"kept\"}"] == 1)
         #expect(try #require(metrics["pinproxy_origin_sent_bytes_total"]) > 100)
-        #expect(metrics["pinproxy_origin_handshakes_total{verdict=\"pass\"}"] == 1)
-        #expect(metrics["pinproxy_origin_handshakes_total{verdict=\"fail\"}"] == 1)
+        let group = try #require(
+            try proxy.waitForTaskLines(1).first?.transactions.first?["tlsGroup"] as? String
+        )
+        for verdict in ["pass", "fail"] {
+            let name = "pinproxy_origin_handshakes_total{verdict=\"\(verdict)\",group=\"\(group)\"}"
+            #expect(metrics[name] == 1, "\(name)")
+        }
         #expect(metrics["pinproxy_workers"] == 2)
         #expect(metrics["pinproxy_pinned_domains"] == 2)
         #expect(try #require(metrics["process_open_fds"]) > 5)

@@ -129,6 +129,7 @@ struct CommandLineDiffTests {
                 after: #""ports": [443]"#,
                 line: "ports: 443, 8443 → 443"
             ),
+            Weakening(before: #""requireGroups": ["P-256"]"#, after: "", line: "requireGroups: P-256 → none"),
             Weakening(before: #""minTLSVersion": "1.3""#, after: "", line: "minTLSVersion: 1.3 → 1.2"),
             Weakening(
                 before: #""revocation": { "requireStaple": true }"#,

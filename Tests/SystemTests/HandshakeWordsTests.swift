@@ -63,20 +63,29 @@ struct HandshakeWordsTests {
         #expect(answer.text.contains("(OpenSSL: "), "\(answer.text)")
     }
 
-    @Test("a server that has weak Diffie-Hellman alone is told by what it lacks")
+    @Test("a server that has weak Diffie-Hellman alone is told by what it lacks, with tlsProfile legacy")
     func weakDiffieHellman() throws {
         let identity = try Stage.pki.server(Stage.host, key: .rsa(bits: 2048))
+        let folder = try TemporaryFolder()
+        let parameters = "\(folder.path)/weak.pem"
+        let made = try Programs.run(
+            "openssl",
+            ["genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:modp_1536", "-out", parameters]
+        )
+        #expect(made.exitCode == 0, "\(made.errors)")
         let server = try OpenSSLServer(
             identity,
             mode: .status,
-            arguments: ["-tls1_2", "-cipher", "DHE-RSA-AES128-GCM-SHA256:@SECLEVEL=0"]
+            arguments: ["-tls1_2", "-cipher", "DHE-RSA-AES128-GCM-SHA256:@SECLEVEL=0", "-dhparam", parameters]
         )
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, identity, at: server.port)
+        settings.hosts[Stage.host]?["tlsProfile"] = "legacy"
         let proxy = try ProxyUnderTest(settings)
         let answer = try proxy.get("http://\(Stage.host)/")
         #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-        #expect(answer.text.contains("Cipher suites with DHE, 3DES and RC4 are not"), "\(answer.text)")
+        #expect(answer.text.contains("its group for Diffie-Hellman is too small"), "\(answer.text)")
+        #expect(answer.text.contains("2,048 bits or more"), "\(answer.text)")
     }
 
     // MARK: Renegotiation

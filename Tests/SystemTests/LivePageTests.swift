@@ -132,7 +132,7 @@ struct LivePageTests {
         let transaction: [String: Any] = [
             "fetchStart": number, "domainLookupStart": 0, "domainLookupEnd": number, "connectStart": number,
             "connectEnd": 3, "requestStart": -5, "requestEnd": 4, "responseStart": number, "responseEnd": 1e308,
-            "remoteAddress": text, "networkProtocolName": text, "tlsVersion": text, "cipher": text,
+            "remoteAddress": text, "networkProtocolName": text, "tlsVersion": text, "cipher": text, "tlsGroup": text,
         ]
         let task: [String: Any] = [
             "time": time, "client": text, "method": text, "url": text, "status": number, "duration": number,

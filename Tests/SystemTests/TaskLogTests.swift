@@ -43,6 +43,7 @@ struct TaskLogTests {
         #expect(transaction["remoteAddress"] as? String == "127.0.0.1:\(stage.origin.port)")
         #expect(transaction["tlsVersion"] as? String == "TLSv1.3")
         #expect((transaction["cipher"] as? String)?.hasPrefix("TLS_") == true)
+        #expect((transaction["tlsGroup"] as? String)?.hasPrefix("X25519") == true)
         // The validated chain: the root was not sent.
         let keys = stage.server.chain.map(\.publicKeyPin) + [Stage.pki.root.certificate.publicKeyPin]
         #expect(transaction["offeredPins"] as? [String] == keys.map(\.description))

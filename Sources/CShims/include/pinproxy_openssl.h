@@ -78,6 +78,18 @@ void pinproxy_ssl_end_guard(SSL *ssl);
 // it, X25519, P-256, P-384, P-521. None of a finite field: one share of ffdhe8192 costs 150 ms. 1 on success.
 int pinproxy_ssl_ctx_set_groups(SSL_CTX *context);
 
+// The same with these groups and no others, by OpenSSL's names with colons between them; 0 where OpenSSL has not one of them.
+int pinproxy_ssl_ctx_require_groups(SSL_CTX *context, const char *list);
+int pinproxy_ssl_require_groups(SSL *ssl, const char *list);
+
+// The group that the key exchange was agreed on, by OpenSSL's name for it in TLS (SSL_get_negotiated_group is a macro); NULL
+// before, and for a key exchange without one (RSA, and Diffie-Hellman with the server's own modulus).
+const char *pinproxy_ssl_group(SSL *ssl);
+
+// The algorithms that a server may sign a handshake with (SSL_CTX_set1_sigalgs_list is a macro): none with SHA-1, SHA-224 or
+// DSA. 1 on success.
+int pinproxy_ssl_ctx_set_signature_algorithms(SSL_CTX *context);
+
 // Has the connections of a client's context note that the server has asked for another handshake (HelloRequest of TLS 1.2),
 // which OpenSSL declines with the alert no_renegotiation (what the info callback gets are macros).
 void pinproxy_ssl_ctx_note_renegotiation(SSL_CTX *context);

@@ -190,7 +190,9 @@ final class SessionThread: @unchecked Sendable {
             anchors: serverTrust.anchors,
             timeouts: configuration.timeouts,
             proxy: proxy,
-            proxyPolicy: try proxy.map(policy) ?? .unpinned
+            proxyPolicy: try proxy.map(policy) ?? .unpinned,
+            tls: TLSSettings(profile: configuration.tlsProfile),
+            proxyTLS: TLSSettings(profile: configuration.tlsProfile)
         )
     }
 

@@ -1,5 +1,6 @@
 package import HTTPCore
 import IOCore
+public import ServerTrust
 public import SessionCore
 
 /// Makes tasks and carries them out: what `AFURLSessionManager` is on Apple's systems.
@@ -27,6 +28,9 @@ public final class URLSessionManager: Sendable {
         public var timeouts = TaskTimeouts()
         /// The highest HTTP version that is offered to `https` hosts.
         public var httpVersion = Endpoint.HTTPVersion.http1
+        /// The cipher suites of TLS 1.2 that are offered. A wider profile than `modern` is for servers without forward secrecy or
+        /// authenticated encryption; the error of a refused handshake says which one such a server would need.
+        public var tlsProfile = TLSProfile.modern
         /// Headers that are added to each request without a header of that name: `User-Agent`, `Accept`. There are none by
         /// default.
         public var additionalHeaders: HTTPHeaders = [:]
@@ -68,7 +72,7 @@ public final class URLSessionManager: Sendable {
         public var temporaryFolder: String?
         /// Fixed addresses of hosts; the TLS name and the policy stay those of the host.
         package var resolve: [Host: (host: Host, port: UInt16)] = [:]
-        /// Makes endpoints in place of `serverTrust`, `resolve`, `timeouts` and `httpVersion`, for a program with rules
+        /// Makes endpoints in place of `serverTrust`, `resolve`, `timeouts`, `tlsProfile` and `httpVersion`, for a program with rules
         /// of its own. Called once for each origin; the pinned hosts of `serverTrust` still count for redirects.
         package var endpoints: (@Sendable (Origin) -> Result<Endpoint, SessionError>)?
         /// Records the requests of tasks; nil for none.

@@ -332,14 +332,19 @@ struct TaskLogLine {
             line.append(",\"remoteAddress\":\"")
             line.append(connection.remoteAddressBytes)
             line.append("\"")
-            writeTLS(connection.tlsVersion, connection.cipher, &line)
+            writeTLS(connection.tlsVersion, connection.cipher, connection.tlsGroup, &line)
             if let proxy = connection.proxy { write(proxy, isReused: transaction.isReusedConnection, &line) }
         }
         if let evaluation, !transaction.isReusedConnection { offeredPins(evaluation, &line) }
         line.append("}")
     }
 
-    private func writeTLS(_ version: ShortName?, _ cipher: ShortName?, _ line: inout ByteBuffer) {
+    private func writeTLS(
+        _ version: ShortName?,
+        _ cipher: ShortName?,
+        _ group: TLSGroup?,
+        _ line: inout ByteBuffer
+    ) {
         if let version {
             line.append(",\"tlsVersion\":\"")
             line.append(version.bytes)
@@ -350,6 +355,11 @@ struct TaskLogLine {
             line.append(cipher.bytes)
             line.append("\"")
         }
+        if let group {
+            line.append(",\"tlsGroup\":\"")
+            line.append(group.name)
+            line.append("\"")
+        }
     }
 
     /// Writes the facts about TLS to an HTTPS proxy.
@@ -357,7 +367,7 @@ struct TaskLogLine {
         line.append(",\"proxy\":{\"authority\":\"")
         line.append(proxy.authority.bytes)
         line.append("\"")
-        writeTLS(proxy.tlsVersion, proxy.cipher, &line)
+        writeTLS(proxy.tlsVersion, proxy.cipher, proxy.tlsGroup, &line)
         line.append(proxy.note)
         if let evaluation = proxy.evaluation, !isReused { offeredPins(evaluation, &line) }
         line.append("}")

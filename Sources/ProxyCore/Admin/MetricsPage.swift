@@ -132,10 +132,15 @@ struct MetricsPage {
         page.begin(
             "pinproxy_origin_handshakes_total",
             .counter,
-            "TLS handshakes with origins that came to a verdict, by the verdict."
+            "TLS handshakes with origins that came to a verdict, by the verdict and the group of the key exchange."
         )
-        for (verdict, count) in zip(WorkerCounters.Reading.verdicts, work.handshakes) {
-            page.sample(count, ("verdict", verdict.rawValue))
+        for verdict in WorkerCounters.Reading.verdicts {
+            for group in WorkerCounters.Reading.groups {
+                let count = work.handshakes[WorkerCounters.Reading.place(verdict, group)]
+                // A series begins at zero, where it can be told what it will be.
+                guard count > 0 || group == .x25519 && (verdict == .pass || verdict == .fail) else { continue }
+                page.sample(count, ("verdict", verdict.rawValue), ("group", group?.rawValue ?? "none"))
+            }
         }
     }
 

@@ -29,7 +29,7 @@ final class WorkerCounters: Sendable {
         init() {
             errors = tasks + Reading.statusClasses.count
             verdicts = errors + Reading.codes.count
-            durations = verdicts + Reading.verdicts.count
+            durations = verdicts + Reading.verdicts.count * Reading.groups.count
             durationSum = durations + Reading.durationBounds.count + 1
             clientConnections = durationSum + 1
             refusedConnections = clientConnections + 1
@@ -102,9 +102,9 @@ final class WorkerCounters: Sendable {
         )
     }
 
-    /// Counts a TLS handshake with an origin by its verdict.
-    func noteHandshake(_ verdict: TrustEvaluation.Verdict) {
-        if let index = Reading.verdicts.firstIndex(of: verdict) { table.add(1, at: places.verdicts + index) }
+    /// Counts a TLS handshake with an origin by its verdict and the group of its key exchange.
+    func noteHandshake(_ verdict: TrustEvaluation.Verdict, _ group: TLSGroup?) {
+        table.add(1, at: places.verdicts + Reading.place(verdict, group))
     }
 
     // MARK: Any thread
@@ -144,8 +144,8 @@ extension WorkerCounters {
         var tasks = Array(repeating: 0, count: statusClasses.count)
         /// In the order of `codes`.
         var errors = Array(repeating: 0, count: codes.count)
-        /// In the order of `verdicts`.
-        var handshakes = Array(repeating: 0, count: verdicts.count)
+        /// By `place`.
+        var handshakes = Array(repeating: 0, count: verdicts.count * groups.count)
         /// Tasks by the first of `durationBounds` that is not exceeded; the last number counts those beyond every
         /// bound.
         var durations = Array(repeating: 0, count: durationBounds.count + 1)
@@ -166,6 +166,14 @@ extension WorkerCounters {
         static let statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
         static let codes = Problem.Code.allCases
         static let verdicts = TrustEvaluation.Verdict.allCases
+        /// The last one stands for a handshake whose key exchange had no group, or had not come to it.
+        static let groups: [TLSGroup?] = TLSGroup.allCases + [nil]
+
+        /// The place of a verdict and a group in `handshakes`.
+        static func place(_ verdict: TrustEvaluation.Verdict, _ group: TLSGroup?) -> Int {
+            (verdicts.firstIndex(of: verdict) ?? 0) * groups.count + (groups.firstIndex(of: group) ?? groups.count - 1)
+        }
+
         /// Microseconds, from a response on loopback to the default of `timeouts.firstByte`.
         static let durationBounds: [Int64] = [
             1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,

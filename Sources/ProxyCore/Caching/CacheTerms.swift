@@ -40,6 +40,9 @@ final class CacheTerms {
                 context += " as \(SecretDigest.sha256(Array(text.utf8)))"
             }
         }
+        // What is offered to a server decides who can be it.
+        if endpoint.scheme == .https { context += endpoint.tls.digestText }
+        if let tls = endpoint.proxyEndpoint?.tls.digestText, !tls.isEmpty { context += " proxy tls\(tls)" }
         for rule in snapshot.configuration.access.denyAddresses { context += " deny \(rule)" }
         // Servers respond in another way to requests that went through a proxy.
         if settings.via == .off { context += " without Via" }

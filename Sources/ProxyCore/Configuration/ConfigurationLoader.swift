@@ -139,6 +139,16 @@ package enum ConfigurationLoader {
                 remedy: "add \"upgrade\": true"
             )
         }
+        for entry in read.serverNames {
+            guard let host = entry.value.host, let name = entry.value.tlsServerName, pinnedDomains.names(name),
+                !pinnedDomains.names(host)
+            else { continue }
+            entry.element.report(
+                "a pin file names \(name), and its pins would not count for \(host)",
+                remedy:
+                    "name \(host) in the pin file, too, or send the requests to \(name), with \"resolve\" for its address"
+            )
+        }
         guard read.configuration.unpinnedHosts == .deny else { return }
         for upstream in read.upstreams {
             let (host, port) = (upstream.value.host, upstream.value.port)

@@ -7,6 +7,7 @@ extension ConfigurationReader {
         comment(object)
         if let flag = object.bool("rewriteUpgraded") { configuration.defaults.rewriteUpgraded = flag }
         if let policy = object["via"]?.choice(ViaPolicy.self) { configuration.defaults.via = policy }
+        if let profile = object["tlsProfile"]?.choice(TLSProfile.self) { configuration.defaults.tlsProfile = profile }
         if let count = readConnectionsPerHost(object) { configuration.defaults.connectionsPerHost = count }
         if let object = object.object("timeouts") {
             readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
@@ -30,7 +31,7 @@ extension ConfigurationReader {
     }
 
     private static let keysOfHostsAlone = [
-        "includeSubdomains", "upgrade", "httpVersion", "resolve",
+        "includeSubdomains", "upgrade", "httpVersion", "resolve", "tlsServerName",
     ]
 
     mutating func readHosts(_ object: DocumentObject) {
@@ -71,6 +72,13 @@ extension ConfigurationReader {
         if let element = object["resolve"], let address = element.addressAndPort(allowsFreePort: false) {
             entry.resolve = address
             resolves.append(Placed(value: address, element: element))
+        }
+        if let profile = object["tlsProfile"]?.choice(TLSProfile.self) { entry.tlsProfile = profile }
+        if let element = object["tlsServerName"], let text = element.string(),
+            let name = HostName.read(text, on: element)
+        {
+            entry.tlsServerName = name
+            serverNames.append(Placed(value: entry, element: element))
         }
         if let count = readConnectionsPerHost(object) { entry.connectionsPerHost = count }
         if let object = object.object("timeouts") { readTimeouts(object, into: &entry.timeouts, ofHost: true) }

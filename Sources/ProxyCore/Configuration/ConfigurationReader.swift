@@ -43,6 +43,8 @@ struct ConfigurationReader {
     var refusedUpgrades: [Placed<HostConfiguration>] = []
     /// Entries of `hosts` that add credentials to requests, and the places of these.
     var givenCredentials: [Placed<HostConfiguration>] = []
+    /// Entries of `hosts` with a `tlsServerName`.
+    var serverNames: [Placed<HostConfiguration>] = []
     /// Entries of `hosts` with `"connect": "tunnel"`.
     var tunnels: [Placed<HostConfiguration>] = []
 
@@ -99,10 +101,11 @@ struct ConfigurationReader {
 
     /// Keys of `defaults` and of the entries of `hosts`, which people look for at the top.
     static let keysOfDefaults: Set<String> = [
-        "connect", "connectionsPerHost", "headers", "redirects", "responses", "rewriteUpgraded", "timeouts", "via",
+        "connect", "connectionsPerHost", "headers", "redirects", "responses", "rewriteUpgraded", "timeouts",
+        "tlsProfile", "via",
     ]
     /// Keys of the entries of `hosts` alone.
-    static let keysOfHosts: Set<String> = ["httpVersion", "includeSubdomains", "resolve", "upgrade"]
+    static let keysOfHosts: Set<String> = ["httpVersion", "includeSubdomains", "resolve", "tlsServerName", "upgrade"]
 
     /// Reads a comment for people, which every object may contain.
     func comment(_ object: DocumentObject) {

@@ -97,9 +97,11 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         let names =
             configuration.resolver == .system ? [Row(label: "names", text: "looked up by the system's resolver")] : []
         let added = configuration.defaults.via == .on ? [] : [Row(label: "Via", text: via(configuration.defaults.via))]
+        let profile = configuration.defaults.tlsProfile
+        let suites = profile == .modern ? [] : [Row(label: "tlsProfile", text: text(profile))]
         return Section(
             title: "all hosts",
-            rows: proxy + names + added + [
+            rows: proxy + names + added + suites + [
                 Row(label: "unpinned hosts", text: unpinned),
                 Row(label: "anchors", text: anchors(configuration.trustAnchors)),
                 Row(label: "allowed hosts", text: list(access.allowHosts.map(\.description), none: "none")),
@@ -110,6 +112,14 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 Row(label: "timeouts", text: text(configuration.defaults.timeouts)),
             ] + cache(configuration.cache) + hooks(configuration.defaults)
         )
+    }
+
+    private static func text(_ profile: TLSProfile) -> String {
+        switch profile {
+        case .modern: "modern: ECDHE with AES-GCM or ChaCha20"
+        case .compatible: "compatible: with RSA key exchange (no forward secrecy) and AES-CBC"
+        case .legacy: "legacy: with RSA key exchange (no forward secrecy), AES-CBC and DHE"
+        }
     }
 
     private static func via(_ policy: ViaPolicy) -> String {
@@ -172,6 +182,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
         row("includeSubdomains", subdomains(host, entry, domain))
         if let resolve = entry.resolve { row("resolve", resolve.description) }
+        if let name = entry.tlsServerName { row("tlsServerName", "\(name): asked for, and checked in the certificate") }
+        if entry.tlsProfile != configuration.defaults.tlsProfile { row("tlsProfile", text(entry.tlsProfile)) }
         if entry.upstreamProxy != configuration.defaults.upstreamProxy {
             row("upstream proxy", entry.upstreamProxy.map { text($0, snapshot) } ?? "none")
         }
@@ -235,6 +247,10 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             let after = configuration.onExpiration == .deny ? "denied" : "unpinned"
             let expiry = configuration.expiration.map { "\($0) is the last day, then \(after)" } ?? "never"
             rows.append(Row(label: "expires", text: expiry))
+        }
+        if !configuration.requireGroups.isEmpty {
+            let names = configuration.requireGroups.map(\.rawValue).joined(separator: ", ")
+            rows.append(Row(label: "groups", text: "only \(names)"))
         }
         if let revocation = revocation(configuration) { rows.append(Row(label: "revocation", text: revocation)) }
         if !configuration.reportUris.isEmpty {

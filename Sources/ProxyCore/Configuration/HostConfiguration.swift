@@ -1,4 +1,5 @@
 package import HTTPCore
+package import ServerTrust
 
 /// The settings for one host (and, with `includeSubdomains`, for those below it): an entry of `hosts` merged with
 /// `defaults`.
@@ -15,6 +16,10 @@ package struct HostConfiguration: Sendable {
     package var via = ViaPolicy.on
     /// The address that connections are really made to; TLS name and pins stay those of the host.
     package var resolve: AddressAndPort?
+    /// The cipher suites that are offered to the origin.
+    package var tlsProfile = TLSProfile.modern
+    /// The name that the origin is asked for (SNI) and that its certificate has to have; nil for the host's.
+    package var tlsServerName: Host?
     package var connect = ConnectPolicy.deny
     /// The proxy for connections to origins; nil for none.
     package var upstreamProxy: UpstreamProxyConfiguration?

@@ -27,7 +27,7 @@ final class HandshakeObserver {
 
     private func count(_ trust: ConnectionTrust, _ endpoint: Endpoint) {
         let time = loop.wallClock / 1_000_000
-        counters.noteHandshake(trust.evaluation.verdict)
+        counters.noteHandshake(trust.evaluation.verdict, trust.tlsGroup)
         if trust.evaluation.isPinFailure { monitor.report(trust, port: endpoint.port, at: time) }
         tally.note(trust.evaluation, of: trust.policy, at: time)
         if !tally.isEmpty, !timer.isArmed { loop.arm(timer, after: Self.age) }

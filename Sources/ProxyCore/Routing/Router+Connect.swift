@@ -88,6 +88,7 @@ extension Router {
             dialRule: dialRule(settings, exempting: settings.resolve),
             proxy: settings.upstreamProxy?.sessionProxy,
             proxyPolicy: proxyPolicy(settings),
+            proxyTLS: proxyTLS(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(destination: .tunnel(endpoint), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)

@@ -108,6 +108,8 @@ package struct Router: Sendable {
                 $0.kind == .https && $0.host == host && $0.port == port ? nil : $0.sessionProxy
             },
             proxyPolicy: proxyPolicy(settings),
+            tls: TLSSettings(profile: settings.tlsProfile, serverName: settings.tlsServerName),
+            proxyTLS: proxyTLS(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(
@@ -176,6 +178,13 @@ package struct Router: Sendable {
     func proxyPolicy(_ settings: HostConfiguration) -> SecurityPolicy {
         guard let proxy = settings.upstreamProxy, proxy.kind == .https else { return .unpinned }
         return snapshot.pinnedDomains.policy(host: proxy.host, port: proxy.port) ?? .unpinned
+    }
+
+    /// The settings for TLS to an HTTPS proxy, which are those for its own host.
+    func proxyTLS(_ settings: HostConfiguration) -> TLSSettings {
+        guard let proxy = settings.upstreamProxy, proxy.kind == .https else { return TLSSettings() }
+        let own = snapshot.policy(for: proxy.host).configuration
+        return TLSSettings(profile: own.tlsProfile, serverName: own.tlsServerName)
     }
 
     func hostRefusal(_ host: Host, _ allowHosts: HostPatternSet) -> Problem? {

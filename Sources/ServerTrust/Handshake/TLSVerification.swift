@@ -48,6 +48,8 @@ public final class TLSVerification: Sendable {
     /// connection then.
     public var isClientCertificateMissing: Bool { wasAskedForCertificate && clientIdentity == nil }
     private let identity: (@Sendable () -> HandshakeIdentity)?
+    /// Every server is refused as soon as it shows a chain: the handshake is made to see whether it comes so far.
+    private let isTrial: Bool
 
     private init(
         policy: SecurityPolicy,
@@ -55,9 +57,11 @@ public final class TLSVerification: Sendable {
         anchors: TrustAnchors,
         generation: UInt64,
         time: Int64?,
-        identity: (@Sendable () -> HandshakeIdentity)?
+        identity: (@Sendable () -> HandshakeIdentity)?,
+        isTrial: Bool = false
     ) {
         self.identity = identity
+        self.isTrial = isTrial
         self.policy = policy
         self.host = host
         self.anchors = policy.configuration.trustAnchors ?? anchors
@@ -68,7 +72,9 @@ public final class TLSVerification: Sendable {
     /// Sets a context up (see the public `install`), with a function that supplies a client identity when the server
     /// requests one and the policy has none.
     ///
-    /// - Parameter identity: called within the handshake, on its thread.
+    /// - Parameters:
+    ///   - profile: the cipher suites that are offered.
+    ///   - identity: called within the handshake, on its thread.
     package static func install(
         on sslContext: OpaquePointer,
         policy: SecurityPolicy,
@@ -76,6 +82,7 @@ public final class TLSVerification: Sendable {
         anchors: TrustAnchors,
         generation: UInt64,
         at time: Int64? = nil,
+        profile: TLSProfile = .modern,
         identity: (@Sendable () -> HandshakeIdentity)?
     ) throws(OpenSSLError) -> TLSVerification {
         let verification = TLSVerification(
@@ -98,7 +105,7 @@ public final class TLSVerification: Sendable {
             throw OpenSSLError(draining: "SSL_CTX_set_ex_data")
         }
         SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, record.toOpaque())
-        try verification.configure(sslContext)
+        try verification.configure(sslContext, profile)
         return verification
     }
 
@@ -106,10 +113,16 @@ public final class TLSVerification: Sendable {
     ///
     /// - Parameter ssl: an `SSL *` of a context with a policy. It must not have been reset with SSL_clear(3).
     /// - Returns: `nil` when no evaluation was made for this connection: a foreign context, a handshake without a
-    ///   certificate, a resumed session. Nothing may be sent then.
+    ///   certificate, a resumed session, a key exchange on another group than the policy requires. Nothing may be sent then.
     public static func evaluation(of ssl: OpaquePointer) -> ConnectionTrust? {
         guard SSL_session_reused(ssl) == 0, let record = SSL_get_ex_data(ssl, connectionIndex) else { return nil }
-        return Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue()
+        let trust = Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue()
+        let group = TLSGroup(negotiatedBy: ssl)
+        let required = trust.policy.configuration.requireGroups
+        // Only these were offered; here OpenSSL's word for it is not enough.
+        guard required.isEmpty || group.map(required.contains) ?? false else { return nil }
+        trust.note(group)
+        return trust
     }
 
     /// The verification that a connection uses.
@@ -131,11 +144,15 @@ public final class TLSVerification: Sendable {
     /// Prepares an `SSL_CTX` whose connections each get a policy of their own with `attach`. A connection without one
     /// refuses every server.
     ///
+    /// - Parameter profile: the cipher suites that are offered on it.
     /// - Throws: when OpenSSL refuses a setting. The context must not be used then.
-    package static func prepare(_ sslContext: OpaquePointer) throws(OpenSSLError) {
+    package static func prepare(
+        _ sslContext: OpaquePointer,
+        _ profile: TLSProfile = .modern
+    ) throws(OpenSSLError) {
         SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
         SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, nil)
-        try boundHandshakes(of: sslContext)
+        try boundHandshakes(of: sslContext, profile)
         guard pinproxy_ssl_ctx_set_min_version(sslContext, TLS1_2_VERSION) == 1,
             // It runs for the connections alone that ask for a staple.
             pinproxy_ssl_ctx_on_status(sslContext, statusCallback, nil) == 1
@@ -143,20 +160,23 @@ public final class TLSVerification: Sendable {
     }
 
     /// Sets what is the same for every policy: the security level, and what bounds the cost of a handshake before the verdict.
-    private static func boundHandshakes(of sslContext: OpaquePointer) throws(OpenSSLError) {
+    private static func boundHandshakes(of sslContext: OpaquePointer, _ profile: TLSProfile) throws(OpenSSLError) {
         SSL_CTX_set_security_level(sslContext, 2)
         pinproxy_ssl_ctx_full_handshakes_only(sslContext)
         CertificateMessage.guardHandshakes(of: sslContext)
-        // A server chooses the modulus of DHE, and one of 10,000 bits costs a second.
         guard pinproxy_ssl_ctx_set_groups(sslContext) == 1,
-            SSL_CTX_set_cipher_list(sslContext, "DEFAULT:!kDHE:!kDHEPSK") == 1
-        else { throw OpenSSLError(draining: "SSL_CTX_set1_groups_list") }
+            pinproxy_ssl_ctx_set_signature_algorithms(sslContext) == 1,
+            SSL_CTX_set_cipher_list(sslContext, profile.ciphers) == 1
+        else { throw OpenSSLError(draining: "SSL_CTX_set_cipher_list") }
     }
 
     /// Puts a policy in charge of one connection of a context that `prepare` has prepared, before its handshake.
     ///
-    /// - Parameter identity: called within the handshake, on its thread, when the server asks for a client certificate and
-    ///   the policy names none.
+    /// - Parameters:
+    ///   - profile: that of the context.
+    ///   - isTrial: refuses every server when it shows its chain, which says that it took what was offered.
+    ///   - identity: called within the handshake, on its thread, when the server asks for a client certificate and
+    ///     the policy names none.
     /// - Throws: when OpenSSL refuses a setting, or the connection has a policy already. It must not be used then.
     package static func attach(
         to ssl: OpaquePointer,
@@ -164,6 +184,8 @@ public final class TLSVerification: Sendable {
         host: Host,
         anchors: TrustAnchors,
         generation: UInt64,
+        profile: TLSProfile = .modern,
+        isTrial: Bool = false,
         identity: (@Sendable () -> HandshakeIdentity)?
     ) throws(OpenSSLError) -> TLSVerification {
         let verification = TLSVerification(
@@ -172,7 +194,8 @@ public final class TLSVerification: Sendable {
             anchors: anchors,
             generation: generation,
             time: nil,
-            identity: identity
+            identity: identity,
+            isTrial: isTrial
         )
         guard SSL_get_ex_data(ssl, attachmentIndex) == nil else {
             throw OpenSSLError(draining: "TLSVerification.attach to a connection that has a policy")
@@ -183,8 +206,13 @@ public final class TLSVerification: Sendable {
             throw OpenSSLError(draining: "SSL_set_ex_data")
         }
         let configuration = policy.configuration
-        if configuration.minTLSVersion == .tls13, pinproxy_ssl_set_min_version(ssl, TLS1_3_VERSION) != 1 {
+        if configuration.lowestTLSVersion == .tls13, pinproxy_ssl_set_min_version(ssl, TLS1_3_VERSION) != 1 {
             throw OpenSSLError(draining: "SSL_set_min_proto_version")
+        }
+        if !configuration.requireGroups.isEmpty {
+            guard pinproxy_ssl_require_groups(ssl, TLSGroup.list(configuration.requireGroups)) == 1,
+                SSL_set_cipher_list(ssl, profile.ciphersWithGroups) == 1
+            else { throw OpenSSLError(draining: "SSL_set1_groups_list") }
         }
         if let identity = configuration.clientCertificate {
             let stack = identity.intermediates.pointer
@@ -200,10 +228,16 @@ public final class TLSVerification: Sendable {
         return verification
     }
 
-    private func configure(_ context: OpaquePointer) throws(OpenSSLError) {
-        try TLSVerification.boundHandshakes(of: context)
+    private func configure(_ context: OpaquePointer, _ profile: TLSProfile) throws(OpenSSLError) {
+        try TLSVerification.boundHandshakes(of: context, profile)
         SSL_CTX_set1_cert_store(context, anchors.store)
-        let version = policy.configuration.minTLSVersion == .tls13 ? TLS1_3_VERSION : TLS1_2_VERSION
+        let groups = policy.configuration.requireGroups
+        if !groups.isEmpty {
+            guard pinproxy_ssl_ctx_require_groups(context, TLSGroup.list(groups)) == 1,
+                SSL_CTX_set_cipher_list(context, profile.ciphersWithGroups) == 1
+            else { throw OpenSSLError(draining: "SSL_CTX_set1_groups_list") }
+        }
+        let version = policy.configuration.lowestTLSVersion == .tls13 ? TLS1_3_VERSION : TLS1_2_VERSION
         guard pinproxy_ssl_ctx_set_min_version(context, version) == 1 else {
             throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version")
         }
@@ -249,6 +283,7 @@ public final class TLSVerification: Sendable {
         sawChain.store(true, ordering: .relaxed)
         // Every failure below is a refusal.
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
+        if isTrial { return false }
         guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let presented = PresentedChain(context)
         else { return false }
@@ -306,6 +341,7 @@ public final class TLSVerification: Sendable {
             cipher: (SSL_get_current_cipher(ssl) ?? SSL_get_pending_cipher(ssl)).flatMap {
                 SSL_CIPHER_get_name($0).map { String(cString: $0) }
             },
+            tlsGroup: TLSGroup(negotiatedBy: ssl),
             awaitedStaple: awaiting
         )
     }
@@ -459,6 +495,13 @@ public final class ConnectionTrust: Sendable {
     public let tlsVersion: String?
     /// OpenSSL's name of the cipher suite that was negotiated then.
     public let cipher: String?
+    /// The place of the group in `TLSGroup.allCases`, from 1; 0 for none. In TLS 1.2 the key exchange follows the evaluation.
+    private let group: Atomic<UInt8>
+    /// The group of the key exchange; nil without one. In TLS 1.2 it is known when the handshake is complete.
+    public var tlsGroup: TLSGroup? {
+        let place = group.load(ordering: .relaxed)
+        return place == 0 ? nil : TLSGroup.allCases[Int(place) - 1]
+    }
     /// Set while the staple has not been evaluated; until then `evaluation` refuses the connection.
     let awaitedStaple: AwaitedStaple?
 
@@ -469,6 +512,7 @@ public final class ConnectionTrust: Sendable {
         evaluation: TrustEvaluation,
         tlsVersion: String? = nil,
         cipher: String? = nil,
+        tlsGroup: TLSGroup? = nil,
         awaitedStaple: AwaitedStaple? = nil
     ) {
         self.policy = policy
@@ -477,7 +521,14 @@ public final class ConnectionTrust: Sendable {
         self.evaluation = evaluation
         self.tlsVersion = tlsVersion
         self.cipher = cipher
+        group = Atomic(Self.place(of: tlsGroup))
         self.awaitedStaple = awaitedStaple
+    }
+
+    fileprivate func note(_ group: TLSGroup?) { self.group.store(Self.place(of: group), ordering: .relaxed) }
+
+    private static func place(of group: TLSGroup?) -> UInt8 {
+        UInt8(group.flatMap { TLSGroup.allCases.firstIndex(of: $0) }.map { $0 + 1 } ?? 0)
     }
 
     /// The host that the server proved to be.

@@ -231,6 +231,7 @@ struct DomainReader {
 
     private mutating func readConnection() {
         configuration.minTLSVersion = object["minTLSVersion"]?.choice() ?? .tls12
+        readGroups()
         if let element = object["trustAnchors"] {
             configuration.trustAnchors = TrustAnchorReader.read(
                 element,
@@ -257,6 +258,18 @@ struct DomainReader {
                 "the certificate is not for TLS clients: its extended key usage has no clientAuth, and servers refuse it",
                 remedy: "have it issued for clients; public CAs no longer do that, a private CA can"
             )
+        }
+    }
+
+    private mutating func readGroups() {
+        guard let element = object["requireGroups"], let elements = element.elements() else { return }
+        if elements.isEmpty {
+            element.report("an empty list allows no group", remedy: "name one, or take \"requireGroups\" out")
+        }
+        for element in elements {
+            guard let group = element.choice(TLSGroup.self) else { continue }
+            configuration.requireGroups.append(group)
+            places["requireGroups", default: []].append(element)
         }
     }
 

@@ -95,6 +95,13 @@ package struct ProtectionLosses: Sendable {
         add(old.requiresStaple && !new.requiresStaple, "requireStaple is false")
         add(old.minTLSVersion == .tls13 && new.minTLSVersion == .tls12, "minTLSVersion is 1.2")
         add(
+            !old.requireGroups.isEmpty
+                && (new.requireGroups.isEmpty || !Set(new.requireGroups).isSubset(of: old.requireGroups)),
+            new.requireGroups.isEmpty
+                ? "requireGroups is empty"
+                : "requireGroups is \(new.requireGroups.map(\.rawValue).joined(separator: ", "))"
+        )
+        add(
             old.trustAnchors != nil && new.trustAnchors == nil && !new.allowInvalidCertificates,
             "trustAnchors are those of the configuration"
         )

@@ -34,8 +34,9 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
         _ context: [UInt8]
     ) -> [UInt8] {
         var lines = [
-            // This number increases when the rules become stricter: 2 checks the host against name constraints.
-            "2",
+            // This number increases when the rules become stricter: 2 checks the host against name constraints, 3 offers no RSA
+            // key exchange and no CBC without tlsProfile.
+            "3",
             configuration.pinningMode.rawValue,
             "\(configuration.allowInvalidCertificates) \(configuration.validatesDomainName)",
             "\(configuration.enforcePinning) \(configuration.onExpiration.rawValue)",
@@ -43,6 +44,9 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
             configuration.minTLSVersion.rawValue,
             "\(configuration.requiresStaple)",
         ]
+        if !configuration.requireGroups.isEmpty {
+            lines.append("groups \(configuration.requireGroups.map(\.rawValue).sorted().joined(separator: " "))")
+        }
         if let lists = configuration.revocationLists {
             // The whole lists, because a new list may revoke further certificates and end on the same day.
             lines.append("\(configuration.revocationScope.rawValue) \(lists.digest)")

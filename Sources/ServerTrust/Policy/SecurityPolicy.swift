@@ -46,7 +46,7 @@ public final class SecurityPolicy: Sendable {
     }
 
     /// The policy for the ports that a domain's `ports` does not list: chain and host checks, with the domain's
-    /// anchors, TLS version, forbidden keys and reports.
+    /// anchors, TLS version and groups, forbidden keys and reports.
     func forOtherPorts() -> SecurityPolicy {
         var configuration = Configuration()
         configuration.domain = self.configuration.domain
@@ -56,6 +56,7 @@ public final class SecurityPolicy: Sendable {
         configuration.trustAnchors = self.configuration.trustAnchors
         configuration.intermediates = self.configuration.intermediates
         configuration.minTLSVersion = self.configuration.minTLSVersion
+        configuration.requireGroups = self.configuration.requireGroups
         return SecurityPolicy(unpinned: configuration)
     }
 

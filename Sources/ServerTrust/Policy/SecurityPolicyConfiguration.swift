@@ -31,6 +31,8 @@ extension SecurityPolicy {
         public var reportUris: [ReportURI] = []
         /// The lowest version of TLS that a connection may have.
         public var minTLSVersion: TLSVersion = .tls12
+        /// The groups that the key exchange may have; empty for all that are offered. Then TLS 1.2 is spoken with ECDHE alone.
+        public var requireGroups: [TLSGroup] = []
         /// Replaces the caller's anchors; `nil` uses the caller's.
         public var trustAnchors: TrustAnchors?
         /// Certificates that help to build a path where the server leaves them out. They are no anchors.
@@ -68,6 +70,7 @@ extension SecurityPolicy {
             case .publicKey: checkPublicKey(fault)
             }
             checkPinLists(fault)
+            checkGroups(fault)
             checkWaivers(fault)
             return faults
         }
@@ -156,6 +159,27 @@ extension SecurityPolicy {
             for (index, certificate) in pinnedCertificates.enumerated()
             where forbidden.contains(certificate.publicKeyPin) {
                 fault("pinnedCertificates/\(index)", "its key is a forbidden one", "take it out of one of the lists")
+            }
+        }
+
+        /// The lowest version that can be negotiated: TLS 1.2 has no group with ML-KEM.
+        package var lowestTLSVersion: TLSVersion {
+            !requireGroups.isEmpty && requireGroups.allSatisfy { $0 == .x25519MLKEM768 } ? .tls13 : minTLSVersion
+        }
+
+        private func checkGroups(_ fault: Report) {
+            var listed: Set<TLSGroup> = []
+            for (index, group) in requireGroups.enumerated() {
+                if !listed.insert(group).inserted {
+                    fault("requireGroups/\(index)", "the group stands in the list already", "keep one of the two")
+                }
+                if !group.isAvailable {
+                    fault(
+                        "requireGroups/\(index)",
+                        "\(TLSGroup.library) has no group \(group.rawValue)",
+                        "run pinproxy with OpenSSL 3.5 or later (Debian 13 has it), or take the group out"
+                    )
+                }
             }
         }
 

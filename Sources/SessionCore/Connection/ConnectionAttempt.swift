@@ -4,6 +4,7 @@ import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
+import StrictJSON
 
 /// The times of a connection's making, in microseconds from the start of the attempt; absent for what did not happen.
 struct ConnectionTimes {
@@ -72,11 +73,22 @@ struct AcceptedHandshake: ~Copyable {
         self.trust = trust
         self.info = info
         self.times = times
+        applicationProtocol = ApplicationProtocol(rawValue: Self.selectedProtocol(ssl))
+    }
+
+    private static func selectedProtocol(_ ssl: OpaquePointer) -> String {
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
         SSL_get0_alpn_selected(ssl, &name, &count)
-        let chosen = UnsafeBufferPointer(start: name, count: Int(count))
-        applicationProtocol = ApplicationProtocol(rawValue: String(decoding: chosen, as: UTF8.self))
+        return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The protocol that a server has selected without having been offered it (RFC 7301, section 3.2), for people. OpenSSL looks
+    /// at that from 3.0.15 on.
+    fileprivate static func unaskedProtocol(_ ssl: OpaquePointer, _ offered: [ApplicationProtocol]) -> String? {
+        let name = selectedProtocol(ssl)
+        guard !name.isEmpty, !offered.contains(where: { $0.rawValue == name }) else { return nil }
+        return "\"\(LegibleText.excerpt(name))\""
     }
 
     /// The verdict on the proxy may have lapsed while the proxy or the origin took its time.
@@ -133,6 +145,8 @@ final class ConnectionAttempt {
     private let context: TLSClientContext
     private let headLimits: HeadLimits
     private let makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
+    /// The profile that is offered to see whether the server takes it (`ProfileTrial`); nil for a connection.
+    let trial: TLSProfile?
     private let loop: EventLoop
     private var dial: Dial?
     private var tunnel: ProxyTunnel?
@@ -145,6 +159,8 @@ final class ConnectionAttempt {
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
     private var peer: SocketAddress?
+    /// The trial after the failure that it is to explain.
+    private var profileTrial: ProfileTrial?
     /// The owner's reason to end the handshake, given when it was asked for a client certificate.
     private var identityFailure: SessionError?
     private var isOver = false
@@ -153,6 +169,7 @@ final class ConnectionAttempt {
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
     ///   - isTunnelled: asks a proxy for a tunnel even where it gets requests without one (`Endpoint.isForwarded`).
     ///   - makeNote: `SessionConfiguration.connectionNote`.
+    ///   - trial: in place of the endpoint's profile; the server is refused when it has taken it.
     init(
         _ endpoint: Endpoint,
         offering protocols: [ApplicationProtocol],
@@ -161,6 +178,7 @@ final class ConnectionAttempt {
         context: TLSClientContext,
         headLimits: HeadLimits,
         makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?,
+        trial: TLSProfile? = nil,
         owner: ConnectionAttemptOwner
     ) {
         self.endpoint = endpoint
@@ -170,6 +188,7 @@ final class ConnectionAttempt {
         self.context = context
         self.headLimits = headLimits
         self.makeNote = makeNote
+        self.trial = trial
         self.owner = owner
         loop = dialler.loop
         startedAt = dialler.loop.freshNow
@@ -193,6 +212,8 @@ final class ConnectionAttempt {
 
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { verification?.lastTrust?.evaluation }
+    /// Whether a server has shown its chain, and so has taken what was offered.
+    var hasSeenChain: Bool { verification?.hasSeenChain ?? false }
 
     /// Begins. The owner hears of the result later, never from within this call.
     func start() {
@@ -211,6 +232,8 @@ final class ConnectionAttempt {
         guard !isOver else { return }
         isOver = true
         owner = nil
+        profileTrial?.cancel()
+        profileTrial = nil
         endDial()
         closeSocket()
     }
@@ -366,10 +389,12 @@ final class ConnectionAttempt {
         let decision = HandshakeDecision()
         do {
             let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
-            let (ssl, verification) = try context.makeConnection(to: endpoint, through: transport, offering: protocols)
-            {
-                decision.identity
-            }
+            let (ssl, verification) = try context.makeConnection(
+                to: endpoint,
+                through: transport,
+                offering: protocols,
+                trial: trial
+            ) { decision.identity }
             self.verification = verification
             let handshake = TLSClientHandshake(
                 ssl,
@@ -419,6 +444,7 @@ final class ConnectionAttempt {
             remoteAddress: peer,
             tlsVersion: ShortName(cString: SSL_get_version(ssl)),
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
+            tlsGroup: trust.tlsGroup,
             evaluation: trust.evaluation,
             isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
             proxy: proxyInfo,
@@ -426,6 +452,10 @@ final class ConnectionAttempt {
         )
         owner?.attempt(self, didEvaluate: trust, of: endpoint)
         guard !isOver else { return }
+        if let unasked = AcceptedHandshake.unaskedProtocol(ssl, protocols) {
+            let details = "\(place) has selected the protocol \(unasked) (ALPN), which was not offered."
+            return fail(ConnectionFailure(error: SessionError(.tlsHandshakeFailed, details), info: info))
+        }
         if let refusal = owner?.attempt(self, mayTrust: trust) {
             return fail(ConnectionFailure(error: refusal, info: info))
         }
@@ -456,16 +486,15 @@ final class ConnectionAttempt {
         let trust = verification?.lastTrust
         if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
         guard !isOver else { return }
-        let error =
-            identityFailure
-            ?? HandshakeFailure(
-                endpoint: endpoint,
-                evaluation: trust?.evaluation,
-                isChainSeen: verification?.hasSeenChain ?? false,
-                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
-                refusal: ClientCertificateRefusal(fault.alert, verification),
-                fault: fault
-            ).error
+        let handshakeFailure = HandshakeFailure(
+            endpoint: endpoint,
+            evaluation: trust?.evaluation,
+            isChainSeen: hasSeenChain,
+            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+            refusal: ClientCertificateRefusal(fault.alert, verification),
+            fault: fault
+        )
+        let error = identityFailure ?? handshakeFailure.error
         if trust == nil, error.isHandshakeCut, leaveAddress() { return }
         settleAddress()
         var info: ConnectionInfo?
@@ -476,13 +505,50 @@ final class ConnectionAttempt {
                 remoteAddress: peer,
                 tlsVersion: trust?.tlsVersion.map { ShortName(Array($0.utf8)) },
                 cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
+                tlsGroup: trust?.tlsGroup,
                 evaluation: refused,
                 isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
                 proxy: proxyInfo,
                 note: refused.map { note($0) } ?? []
             )
         }
-        fail(ConnectionFailure(error: error, info: info))
+        let failure = ConnectionFailure(error: error, info: info)
+        if handshakeFailure.isOfferRefused, trial == nil, endpoint.beginsTrial() {
+            return explain(failure, handshakeFailure)
+        }
+        fail(failure)
+    }
+
+    /// Finds out, once for an endpoint, whether the server would take a wider profile, and then fails with words about that.
+    private func explain(_ failure: ConnectionFailure, _ handshakeFailure: HandshakeFailure) {
+        endDial()
+        closeSocket()
+        let trial = ProfileTrial(
+            endpoint.tls.profile.wider,
+            loop: loop,
+            makeAttempt: { [unowned self] profile, owner in
+                ConnectionAttempt(
+                    endpoint,
+                    offering: protocols,
+                    isTunnelled: isTunnelled,
+                    dialler: dialler,
+                    context: context,
+                    headLimits: headLimits,
+                    makeNote: nil,
+                    trial: profile,
+                    owner: owner
+                )
+            },
+            didEnd: { [unowned self] profile in
+                profileTrial = nil
+                endpoint.endTrial(profile)
+                var failure = failure
+                failure.error = handshakeFailure.error
+                fail(failure)
+            }
+        )
+        profileTrial = trial
+        trial.start()
     }
 
     private func note(_ evaluation: TrustEvaluation) -> [UInt8] {

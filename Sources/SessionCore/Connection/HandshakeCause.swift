@@ -1,4 +1,5 @@
 import COpenSSL
+import ServerTrust
 
 /// What a known reason for a failed TLS handshake means, for people who do not know OpenSSL's words: what is wrong with the
 /// server, and what its owner can do.
@@ -9,14 +10,14 @@ struct HandshakeCause: Equatable {
     let remedy: String
 
     /// - Returns: nil for a reason that speaks for itself, or that nothing is known about.
-    init?(_ fault: TLSFault, host: String) {
+    init?(_ fault: TLSFault, _ endpoint: Endpoint) {
         // The number of an alert comes first: OpenSSL has one reason for each, too.
         if let alert = fault.alert {
-            guard let cause = Self.alert(alert, host) else { return nil }
+            guard let cause = Self.alert(alert, endpoint) else { return nil }
             self = cause
             return
         }
-        guard let number = fault.reason, let cause = Self.reason(Int32(clamping: number), host) else { return nil }
+        guard let number = fault.reason, let cause = Self.reason(Int32(clamping: number), endpoint) else { return nil }
         self = cause
     }
 
@@ -26,11 +27,12 @@ struct HandshakeCause: Equatable {
     }
 
     /// The alerts of RFC 8446, section 6.2, with which a server says what it does not like.
-    private static func alert(_ alert: UInt8, _ host: String) -> HandshakeCause? {
-        switch alert {
-        case 40: nothingInCommon("it accepts nothing of what is offered, or not the name \(host)")
+    private static func alert(_ alert: UInt8, _ endpoint: Endpoint) -> HandshakeCause? {
+        let host = endpoint.serverName
+        return switch alert {
+        case 40: nothingInCommon("it accepts nothing of what is offered, or not the name \(host)", endpoint)
         case 70: noVersion
-        case 71: nothingInCommon("what is offered is too weak for it")
+        case 71: nothingInCommon("what is offered is too weak for it", endpoint)
         case 80:
             HandshakeCause(
                 "it has failed itself",
@@ -54,7 +56,7 @@ struct HandshakeCause: Equatable {
     }
 
     /// OpenSSL's reasons (SSL_R_…), for what it does not accept of a server.
-    private static func reason(_ number: Int32, _ host: String) -> HandshakeCause? {
+    private static func reason(_ number: Int32, _ endpoint: Endpoint) -> HandshakeCause? {
         switch number {
         case SSL_R_WRONG_VERSION_NUMBER, SSL_R_PACKET_LENGTH_TOO_LONG, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST,
             recordLayerFailure:
@@ -70,7 +72,10 @@ struct HandshakeCause: Equatable {
                     + "Have its TLS software updated, or that of the load balancer before it: the standard is of 2010."
             )
         case SSL_R_DH_KEY_TOO_SMALL, SSL_R_BAD_DH_VALUE:
-            nothingInCommon("its group for Diffie-Hellman is too small")
+            HandshakeCause(
+                "its group for Diffie-Hellman is too small",
+                "Have the server use one of 2,048 bits or more (ssl_dhparam, SSLOpenSSLConfCmd DHParameters), or ECDHE."
+            )
         case SSL_R_LEGACY_SIGALG_DISALLOWED_OR_UNSUPPORTED, SSL_R_WRONG_SIGNATURE_TYPE, SSL_R_UNKNOWN_DIGEST:
             HandshakeCause(
                 "it signs the handshake with an algorithm that is too weak or was not offered, such as SHA-1",
@@ -80,14 +85,14 @@ struct HandshakeCause: Equatable {
             SSL_R_WRONG_CURVE:
             HandshakeCause(
                 "its part of the key exchange is broken, or on a curve that was not offered",
-                "Have its TLS software updated; offered are X25519, P-256, P-384 and P-521."
+                "Have its TLS software updated; offered are \(groups(endpoint))."
             )
         case SSL_R_WRONG_CIPHER_RETURNED, SSL_R_UNKNOWN_CIPHER_RETURNED:
-            nothingInCommon("it has chosen a cipher suite that was not offered")
+            nothingInCommon("it has chosen a cipher suite that was not offered", endpoint)
         case SSL_R_UNEXPECTED_EOF_WHILE_READING:
             HandshakeCause(
                 "it has ended the connection within the handshake",
-                "Either it expects something else than TLS on this port, or a firewall or load balancer before it has no server for the name \(host)."
+                "Either it expects something else than TLS on this port, or a firewall or load balancer before it has no server for the name \(endpoint.serverName), or one that has no cipher suite in common and does not say so (tlsProfile)."
             )
         default: nil
         }
@@ -101,12 +106,53 @@ struct HandshakeCause: Equatable {
         "TLS 1.2 is the lowest, or 1.3 where the pin file's minTLSVersion says so: have a newer version switched on at the server."
     )
 
-    private static func nothingInCommon(_ reason: String) -> HandshakeCause {
-        HandshakeCause(
-            reason,
-            "Offered are TLS 1.3, and TLS 1.2 with ECDHE or RSA and AES or ChaCha20, on X25519, P-256, P-384 and P-521. "
-                + "Cipher suites with DHE, 3DES and RC4 are not: have the server allow one with ECDHE (ssl_ciphers, SSLCipherSuite), "
-                + "and check that it has a certificate for the name."
-        )
+    private static func nothingInCommon(_ reason: String, _ endpoint: Endpoint) -> HandshakeCause {
+        let profile = endpoint.tls.profile
+        let offered = "Offered are TLS 1.3\(suites(endpoint)), on \(groups(endpoint)). "
+        let remedy =
+            switch endpoint.profileFinding {
+            case .needs(let wider):
+                "It would take what tlsProfile \"\(wider.rawValue)\" offers (\(additions(wider))), and not \"\(profile.rawValue)\": "
+                    + "have it allow a cipher suite with ECDHE and AES-GCM (ssl_ciphers, SSLCipherSuite), "
+                    + "or say \"tlsProfile\": \"\(wider.rawValue)\" for the host."
+            case .none:
+                "It refuses what the wider profiles (tlsProfile) offer, too: check that it has a certificate for the name, "
+                    + "and a cipher suite with ECDHE (ssl_ciphers, SSLCipherSuite). 3DES and RC4 are in no profile."
+            case .unknown:
+                "Have the server allow a cipher suite with ECDHE and AES-GCM (ssl_ciphers, SSLCipherSuite), "
+                    + "and check that it has a certificate for the name. 3DES and RC4 are in no tlsProfile."
+            }
+        let required =
+            endpoint.policy.configuration.requireGroups.isEmpty
+            ? "" : " Its pin file's requireGroups leaves out the other groups."
+        return HandshakeCause(reason, offered + remedy + required)
+    }
+
+    private static func suites(_ endpoint: Endpoint) -> String {
+        let configuration = endpoint.policy.configuration
+        guard configuration.lowestTLSVersion == .tls12 else { return "" }
+        // A key exchange without a group is left out where a group is required.
+        return switch (endpoint.tls.profile, configuration.requireGroups.isEmpty) {
+        case (.modern, _): ", and TLS 1.2 with ECDHE and AES-GCM or ChaCha20"
+        case (_, false): ", and TLS 1.2 with ECDHE and AES or ChaCha20"
+        case (.compatible, true): ", and TLS 1.2 with ECDHE or RSA and AES or ChaCha20"
+        case (.legacy, true): ", and TLS 1.2 with ECDHE, DHE or RSA and AES or ChaCha20"
+        }
+    }
+
+    /// What a profile offers beyond `modern`.
+    private static func additions(_ profile: TLSProfile) -> String {
+        switch profile {
+        case .modern: "ECDHE with AES-GCM or ChaCha20"
+        case .compatible: "RSA key exchange, AES-CBC"
+        case .legacy: "DHE"
+        }
+    }
+
+    private static func groups(_ endpoint: Endpoint) -> String {
+        let required = endpoint.policy.configuration.requireGroups
+        let names = (required.isEmpty ? TLSGroup.allCases.filter(\.isAvailable) : required).map(\.rawValue)
+        guard names.count > 1, let last = names.last else { return names.joined() }
+        return "\(names.dropLast().joined(separator: ", ")) and \(last)"
     }
 }

@@ -36,6 +36,12 @@ struct HandshakeFailure {
         )
     }
 
+    /// Whether the server accepts nothing of what was offered, and has shown no certificate.
+    var isOfferRefused: Bool {
+        evaluation == nil && !isChainSeen && refusal == nil && !isClientCertificateMissing
+            && (fault.alert == 40 || fault.alert == 71)
+    }
+
     private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
 
     private func cutOrNot(_ code: SessionError.Code, _ details: String) -> SessionError {
@@ -78,7 +84,7 @@ struct HandshakeFailure {
     private var cause: String {
         if let refusal { return "\(fault.words). That is, \(refusal.words)" }
         if isClientCertificateMissing { return "\(fault.words).\(Self.missingIdentity)" }
-        guard let cause = HandshakeCause(fault, host: endpoint.host.description) else { return "\(fault.words)." }
+        guard let cause = HandshakeCause(fault, endpoint) else { return "\(fault.words)." }
         return "\(cause.reason) (OpenSSL: \(fault.words)). \(cause.remedy)"
     }
 

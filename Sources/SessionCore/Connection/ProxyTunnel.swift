@@ -235,6 +235,7 @@ final class ProxyTunnel: EventHandler {
             authority: place,
             tlsVersion: ShortName(cString: SSL_get_version(ssl)),
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
+            tlsGroup: trust.tlsGroup,
             evaluation: trust.evaluation,
             note: makeNote(trust.evaluation)
         )
@@ -264,6 +265,7 @@ final class ProxyTunnel: EventHandler {
                 authority: place,
                 tlsVersion: trust.tlsVersion.map { ShortName(Array($0.utf8)) },
                 cipher: trust.cipher.map { ShortName(Array($0.utf8)) },
+                tlsGroup: trust.tlsGroup,
                 evaluation: refused,
                 note: refused.map { makeNote($0) } ?? []
             )

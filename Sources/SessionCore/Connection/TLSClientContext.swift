@@ -4,10 +4,11 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// The `SSL_CTX` of a session's connections: one for all hosts, because all that belongs to a host or to a handshake hangs on
-/// the `SSL` (an `SSL_CTX` costs 13 KB and most of what a handshake costs beside its cryptography).
+/// The `SSL_CTX` of a session's connections: one for all hosts of a profile, because all that belongs to a host or to a handshake
+/// hangs on the `SSL` (an `SSL_CTX` costs 13 KB and most of what a handshake costs beside its cryptography).
 final class TLSClientContext {
-    private let context: OpaquePointer
+    /// In the order of the profiles; made when a connection first needs it.
+    private var contexts: [OpaquePointer?] = Array(repeating: nil, count: TLSProfile.allCases.count)
 
     /// Room for what one recv(2) may bring: four of the largest records of TLS 1.3 (RFC 8446, section 5.2: 16,384 bytes of data,
     /// a type, a tag of 16, a head of 5), and the 3 bytes that OpenSSL leaves out to align them. One byte less would take a
@@ -20,20 +21,32 @@ final class TLSClientContext {
     /// - Throws: `internal` when OpenSSL refuses a setting.
     init(threads: FairThreads) throws(SessionError) {
         self.threads = threads
+        // What is wrong with OpenSSL shows at the start.
+        _ = try context(.modern)
+    }
+
+    deinit {
+        for case let context? in contexts { SSL_CTX_free(context) }
+    }
+
+    private func context(_ profile: TLSProfile) throws(SessionError) -> OpaquePointer {
+        let index = TLSProfile.allCases.firstIndex(of: profile) ?? 0
+        if let context = contexts[index] { return context }
         guard let context = SSL_CTX_new(TLS_client_method()) else {
             throw SessionError(.internal, "OpenSSL has no memory for a context.")
         }
-        self.context = context
+        contexts[index] = context
         do {
-            try TLSVerification.prepare(context)
+            try TLSVerification.prepare(context, profile)
         } catch {
+            SSL_CTX_free(context)
+            contexts[index] = nil
             throw SessionError(.internal, "The TLS settings could not be made: \(error).")
         }
         pinproxy_ssl_ctx_read_ahead(context, Self.readAhead)
         pinproxy_ssl_ctx_note_renegotiation(context)
+        return context
     }
-
-    deinit { SSL_CTX_free(context) }
 
     /// What the records of a connection go through.
     enum Transport {
@@ -45,29 +58,35 @@ final class TLSClientContext {
 
     /// Makes the client's side of a connection to an endpoint, with the endpoint's policy in charge.
     ///
-    /// - Parameter identity: called within the handshake when the server asks for a client certificate and the policy names
-    ///   none.
+    /// - Parameters:
+    ///   - trial: offered in place of the endpoint's profile, and no server is accepted; nil for a connection.
+    ///   - identity: called within the handshake when the server asks for a client certificate and the policy names none.
     func makeConnection(
         to endpoint: Endpoint,
         through transport: Transport,
         offering protocols: [ApplicationProtocol],
+        trial: TLSProfile? = nil,
         identity: @escaping @Sendable () -> HandshakeIdentity
     ) throws(SessionError) -> (ssl: OpaquePointer, verification: TLSVerification) {
-        guard let ssl = SSL_new(context) else {
+        let profile = trial ?? endpoint.tls.profile
+        guard let ssl = SSL_new(try context(profile)) else {
             throw SessionError(.internal, "OpenSSL has no memory for a connection.")
         }
         do {
             let verification = try TLSVerification.attach(
                 to: ssl,
                 policy: endpoint.policy,
-                host: endpoint.host,
+                host: endpoint.serverName,
                 anchors: endpoint.anchors,
                 generation: endpoint.generation,
+                profile: profile,
+                isTrial: trial != nil,
                 identity: identity
             )
             // Server names are for DNS names alone, without the trailing dot (RFC 6066, section 3).
             let isNamed =
-                endpoint.host.address != nil || pinproxy_ssl_set_server_name(ssl, endpoint.host.description) == 1
+                endpoint.serverName.address != nil
+                || pinproxy_ssl_set_server_name(ssl, endpoint.serverName.description) == 1
             let names = protocols.flatMap { name in [UInt8(name.rawValue.utf8.count)] + Array(name.rawValue.utf8) }
             // 0 is success (SSL_set_alpn_protos(3)).
             guard isNamed, protocols.isEmpty || SSL_set_alpn_protos(ssl, names, UInt32(names.count)) == 0,

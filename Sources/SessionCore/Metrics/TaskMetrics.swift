@@ -169,6 +169,8 @@ public final class ConnectionInfo: Sendable {
     public let tlsVersion: ShortName?
     /// OpenSSL's name of the cipher suite; nil like `tlsVersion`.
     public let cipher: ShortName?
+    /// The group of the key exchange; nil like `tlsVersion`, and for a key exchange without one.
+    public let tlsGroup: TLSGroup?
     /// The security policy's verdict; nil without TLS.
     public let evaluation: TrustEvaluation?
     /// Whether the server asked for a client certificate and got none.
@@ -182,6 +184,7 @@ public final class ConnectionInfo: Sendable {
         remoteAddress: SocketAddress,
         tlsVersion: ShortName?,
         cipher: ShortName?,
+        tlsGroup: TLSGroup? = nil,
         evaluation: TrustEvaluation?,
         isClientCertificateMissing: Bool = false,
         proxy: ProxyConnectionInfo? = nil,
@@ -194,6 +197,7 @@ public final class ConnectionInfo: Sendable {
         remoteAddressBytes = text.withUnsafeBytes { Array($0) }
         self.tlsVersion = tlsVersion
         self.cipher = cipher
+        self.tlsGroup = tlsGroup
         self.evaluation = evaluation
         self.isClientCertificateMissing = isClientCertificateMissing
         self.proxy = proxy
@@ -212,6 +216,8 @@ public final class ProxyConnectionInfo: Sendable {
     public let tlsVersion: ShortName?
     /// OpenSSL's name of the cipher suite; nil like `tlsVersion`.
     public let cipher: ShortName?
+    /// As `ConnectionInfo.tlsGroup`.
+    public let tlsGroup: TLSGroup?
     /// The security policy's verdict on the proxy; nil when there is none.
     public let evaluation: TrustEvaluation?
     /// As `ConnectionInfo.note`.
@@ -221,6 +227,7 @@ public final class ProxyConnectionInfo: Sendable {
         authority: String,
         tlsVersion: ShortName?,
         cipher: ShortName?,
+        tlsGroup: TLSGroup?,
         evaluation: TrustEvaluation?,
         note: [UInt8]
     ) {
@@ -228,6 +235,7 @@ public final class ProxyConnectionInfo: Sendable {
         self.note = note
         self.tlsVersion = tlsVersion
         self.cipher = cipher
+        self.tlsGroup = tlsGroup
         self.evaluation = evaluation
     }
 }

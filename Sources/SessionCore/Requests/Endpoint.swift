@@ -1,6 +1,7 @@
 public import HTTPCore
 package import IOCore
 public import ServerTrust
+import Synchronization
 
 /// Where requests go: scheme, host and port, how to get there, and what is asked of the server's certificate.
 ///
@@ -36,6 +37,13 @@ public final class Endpoint: Sendable {
     public let anchors: TrustAnchors
     /// The generation of the snapshot that this belongs to.
     public let generation: UInt64
+    /// What handshakes offer and ask for; unused for `http`.
+    public let tls: TLSSettings
+    /// The name that the server is asked for (SNI), and that its certificate has to have.
+    var serverName: Host { tls.serverName ?? host }
+    /// What is known about the profile that the server would need: 0 as long as no trial was made, 1 while it is made or without a
+    /// result, then the place of the profile from 2.
+    private let trial = Atomic<UInt8>(0)
     package let timeouts: TaskTimeouts
     /// A number for host and port, by which the threads for handshakes tell origins apart.
     var party: UInt64 {
@@ -60,7 +68,7 @@ public final class Endpoint: Sendable {
     let proxyAuthorizationLine: [UInt8]
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
-    /// SHA-256 over `resolve` and `proxy`, for what is kept; empty without.
+    /// SHA-256 over `resolve`, `proxy` and settings of TLS that are not the default's, for what is kept; empty without.
     let place: [UInt8]
     #if Cache
     let digest = EndpointDigest()
@@ -95,6 +103,7 @@ public final class Endpoint: Sendable {
     /// - Parameters:
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
     ///   - proxyPolicy: the policy for an HTTPS proxy.
+    ///   - proxyTLS: the settings for TLS to an HTTPS proxy.
     package init(
         scheme: Scheme,
         host: Host,
@@ -108,6 +117,8 @@ public final class Endpoint: Sendable {
         dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil,
         proxy: SessionProxy? = nil,
         proxyPolicy: SecurityPolicy = .unpinned,
+        tls: TLSSettings = TLSSettings(),
+        proxyTLS: TLSSettings = TLSSettings(),
         connectionLimit: Int? = nil
     ) {
         self.scheme = scheme
@@ -117,6 +128,7 @@ public final class Endpoint: Sendable {
         self.policy = policy
         self.anchors = anchors
         self.generation = generation
+        self.tls = tls
         self.timeouts = timeouts
         self.dialRule = dialRule
         let name = host.authorityText
@@ -130,7 +142,8 @@ public final class Endpoint: Sendable {
                 port: proxy.port,
                 policy: proxyPolicy,
                 anchors: anchors,
-                generation: generation
+                generation: generation,
+                tls: proxyTLS
             )
         }
         self.connectionLimit = connectionLimit
@@ -141,7 +154,13 @@ public final class Endpoint: Sendable {
         isForwarded = isForwarding && scheme == .http && resolve == nil
         targetPrefix = isForwarded ? Array("http://\(authority)".utf8) : []
         proxyAuthorizationLine = isForwarded ? proxy?.authorizationLine ?? [] : []
-        place = Endpoint.digest(resolve, proxy, isForwarded: isForwarded)
+        place = Endpoint.digest(
+            resolve,
+            proxy,
+            isForwarded: isForwarded,
+            tls: scheme == .https ? tls.digestText : "",
+            proxyTLS: proxyEndpoint?.tls.digestText ?? ""
+        )
         var hasher = Hasher()
         hasher.combine(host)
         hasher.combine(port)
@@ -151,10 +170,13 @@ public final class Endpoint: Sendable {
     private static func digest(
         _ resolve: (host: Host, port: UInt16)?,
         _ proxy: SessionProxy?,
-        isForwarded: Bool
+        isForwarded: Bool,
+        tls: String,
+        proxyTLS: String
     ) -> [UInt8] {
-        guard resolve != nil || proxy != nil else { return [] }
-        var text = ""
+        guard resolve != nil || proxy != nil || !tls.isEmpty else { return [] }
+        var text = tls.isEmpty ? "" : "tls\(tls) "
+        if !proxyTLS.isEmpty { text += "proxy tls\(proxyTLS) " }
         if let resolve { text += "resolve \(resolve.host.authorityText):\(resolve.port) " }
         if let proxy {
             text += "\(isForwarded ? "forwarding " : "")proxy \(proxy.kind) \(proxy.host.authorityText):\(proxy.port)"
@@ -162,6 +184,34 @@ public final class Endpoint: Sendable {
             if let (user, password) = proxy.credentials { text += " \(user.utf8.count) \(user) \(password)" }
         }
         return SecretDigest.sha256(Array(text.utf8))
+    }
+}
+
+extension Endpoint {
+    /// What was found out about the profile that the server would need.
+    var profileFinding: ProfileFinding {
+        switch trial.load(ordering: .relaxed) {
+        case 0: .unknown
+        case 1: .none
+        case let place: .needs(TLSProfile.allCases[Int(place) - 2])
+        }
+    }
+
+    /// The profile that the server was found to need after a handshake has failed; nil when nothing was found.
+    package var neededProfile: TLSProfile? {
+        if case .needs(let profile) = profileFinding { profile } else { nil }
+    }
+
+    /// Whether the caller is to find it out. It is asked once of an endpoint: a server cannot make connections come to it at each
+    /// request that it refuses.
+    func beginsTrial() -> Bool {
+        guard !tls.profile.wider.isEmpty, policy.configuration.lowestTLSVersion == .tls12 else { return false }
+        return trial.compareExchange(expected: 0, desired: 1, ordering: .relaxed).exchanged
+    }
+
+    func endTrial(_ profile: TLSProfile?) {
+        guard let profile, let place = TLSProfile.allCases.firstIndex(of: profile) else { return }
+        trial.store(UInt8(place + 2), ordering: .relaxed)
     }
 }
 
@@ -179,6 +229,8 @@ extension Endpoint {
     ///   - timeouts: of requests that have none of their own.
     ///   - proxy: what connections go through; nil for none. Its `exceptions` do not count here.
     ///   - proxyPolicy: what the certificate of an HTTPS proxy is held to; `.unpinned` for chain and host checks alone.
+    ///   - tls: what handshakes offer and ask for.
+    ///   - proxyTLS: the same for an HTTPS proxy.
     ///
     /// When policies change, make a new manager: connections stay with the one that made them.
     public convenience init(
@@ -191,7 +243,9 @@ extension Endpoint {
         anchors: TrustAnchors,
         timeouts: TaskTimeouts = TaskTimeouts(),
         proxy: SessionProxy? = nil,
-        proxyPolicy: SecurityPolicy = .unpinned
+        proxyPolicy: SecurityPolicy = .unpinned,
+        tls: TLSSettings = TLSSettings(),
+        proxyTLS: TLSSettings = TLSSettings()
     ) {
         self.init(
             scheme: scheme,
@@ -205,7 +259,9 @@ extension Endpoint {
             timeouts: timeouts,
             dialRule: nil,
             proxy: proxy,
-            proxyPolicy: proxyPolicy
+            proxyPolicy: proxyPolicy,
+            tls: tls,
+            proxyTLS: proxyTLS
         )
     }
 }

@@ -49,6 +49,7 @@ struct FetchAccount {
             line.add("remoteAddress", connection.remoteAddressText)
             if let version = connection.tlsVersion { line.add("tlsVersion", version.description) }
             if let cipher = connection.cipher { line.add("cipher", cipher.description) }
+            if let group = connection.tlsGroup { line.add("tlsGroup", group.rawValue) }
             if let proxy = connection.proxy { line.add("proxy", account(of: proxy)) }
             if let evaluation = connection.evaluation { add(evaluation, to: &line) }
         }
@@ -60,6 +61,7 @@ struct FetchAccount {
         line.add("authority", proxy.authority.description)
         if let version = proxy.tlsVersion { line.add("tlsVersion", version.description) }
         if let cipher = proxy.cipher { line.add("cipher", cipher.description) }
+        if let group = proxy.tlsGroup { line.add("tlsGroup", group.rawValue) }
         if let evaluation = proxy.evaluation { add(evaluation, to: &line) }
         return line
     }

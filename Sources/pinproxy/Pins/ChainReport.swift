@@ -20,6 +20,7 @@ struct ChainReport {
         if let connection = probe.connection {
             text += " at \(connection.remoteAddressText)"
             if let version = connection.tlsVersion, let cipher = connection.cipher { text += ", \(version), \(cipher)" }
+            if let group = connection.tlsGroup { text += ", \(group.rawValue)" }
         }
         text += "\n\n" + verdict + "\n"
         for (depth, certificate) in evaluation.chain.enumerated() { text += entry(certificate, depth) }
@@ -138,6 +139,7 @@ struct ChainReport {
             line.add("address", connection.remoteAddressText)
             if let version = connection.tlsVersion { line.add("tlsVersion", "\(version)") }
             if let cipher = connection.cipher { line.add("cipher", "\(cipher)") }
+            if let group = connection.tlsGroup { line.add("tlsGroup", group.rawValue) }
         }
         let sent = evaluation.presentedChain
         if evaluation.isChainValidated {

@@ -9,7 +9,7 @@ struct ChainWarning {
     var code: String
     var text: String
 
-    private init(_ code: String, _ text: String) {
+    init(_ code: String, _ text: String) {
         self.code = code
         self.text = text
     }

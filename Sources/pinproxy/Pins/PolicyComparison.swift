@@ -146,6 +146,11 @@ struct PolicyComparison {
         compare("minTLSVersion", old.minTLSVersion, new.minTLSVersion, weaker: new.minTLSVersion == .tls12) {
             $0.rawValue
         }
+        let (groups, newGroups) = (Set(old.requireGroups), Set(new.requireGroups))
+        let isWeaker = !groups.isEmpty && (newGroups.isEmpty || !newGroups.isSubset(of: groups))
+        compare("requireGroups", groups, newGroups, weaker: isWeaker) { groups in
+            groups.isEmpty ? "none" : groups.map(\.rawValue).sorted().joined(separator: ", ")
+        }
     }
 
     private mutating func compareReports() {

@@ -11,12 +11,26 @@ struct ServerProbe {
     var connection: ConnectionInfo?
     /// The time of the probe, in seconds since 1970.
     let time = Clock.realtime / 1_000_000
+    /// The profile that it took, where that is not the default's.
+    private let profile: TLSProfile
 
     /// The valid paths, the one of `evaluation` among them, and whether there are no more than are tried.
     let paths: (paths: [[Certificate]], areAll: Bool)
 
-    /// Further facts about the chain.
-    var warnings: [ChainWarning] { ChainWarning.all(evaluation, connection, now: time) }
+    /// Further facts about the chain, and about TLS.
+    var warnings: [ChainWarning] {
+        let suites =
+            profile == .modern
+            ? []
+            : [
+                ChainWarning(
+                    "tls_profile",
+                    "the server takes nothing that is offered without \"tlsProfile\": \"\(profile.rawValue)\": have it allow a "
+                        + "cipher suite with ECDHE and AES-GCM, or say that for the host in the configuration"
+                )
+            ]
+        return ChainWarning.all(evaluation, connection, now: time) + suites
+    }
 
     /// Connects, and evaluates chain and host without any pins.
     ///
@@ -29,7 +43,10 @@ struct ServerProbe {
         anchors: TrustAnchors,
         timeout: Duration
     ) throws(CommandFailure) {
-        func connect(_ version: Endpoint.HTTPVersion) throws(CommandFailure) -> Attempt {
+        func connect(
+            _ version: Endpoint.HTTPVersion,
+            _ profile: TLSProfile = .modern
+        ) throws(CommandFailure) -> Attempt {
             try Attempt(
                 Endpoint(
                     scheme: .https,
@@ -39,12 +56,19 @@ struct ServerProbe {
                     httpVersion: version,
                     policy: .unpinned,
                     anchors: anchors,
-                    timeouts: TaskTimeouts(connect: timeout)
+                    timeouts: TaskTimeouts(connect: timeout),
+                    tls: TLSSettings(profile: profile)
                 )
             )
         }
         var attempt = try connect(.http1)
-        if attempt.wantsHTTP2 { attempt = try connect(.http2) }
+        var profile = TLSProfile.modern
+        if let needed = attempt.neededProfile {
+            profile = needed
+            attempt = try connect(.http1, profile)
+        }
+        if attempt.wantsHTTP2 { attempt = try connect(.http2, profile) }
+        self.profile = profile
         let error = attempt.error
         // A refused chain is in the error, because the handshake ends there.
         guard let evaluation = attempt.evaluation ?? error?.evaluation else {
@@ -67,6 +91,8 @@ private struct Attempt {
     let evaluation: TrustEvaluation?
     let connection: ConnectionInfo?
     let error: SessionError?
+    /// The profile that the server would take, which has refused what was offered.
+    let neededProfile: TLSProfile?
 
     /// Whether the server has ended the handshake because it supports no offered protocol (RFC 7301, section 3.2).
     var wantsHTTP2: Bool { error?.details.contains("no application protocol") ?? false }
@@ -81,6 +107,7 @@ private struct Attempt {
             task.resume()
             loop.run { task.state == .completed }
             error = task.error
+            neededProfile = endpoint.neededProfile
             connection = task.metrics.transaction.connection
             evaluation = delegate.evaluation
             manager.invalidateSession(cancelingTasks: true)

@@ -28,6 +28,7 @@ struct VerificationReport {
         if !check.isGood, let connection = check.connection {
             let words = [
                 connection.remoteAddressText, connection.tlsVersion?.description, connection.cipher?.description,
+                connection.tlsGroup?.rawValue,
             ]
             row("server", words.compactMap { $0 }.joined(separator: ", "))
         }
@@ -102,6 +103,7 @@ struct VerificationReport {
                 line.add("address", connection.remoteAddressText)
                 if let version = connection.tlsVersion { line.add("tlsVersion", "\(version)") }
                 if let cipher = connection.cipher { line.add("cipher", "\(cipher)") }
+                if let group = connection.tlsGroup { line.add("tlsGroup", group.rawValue) }
             }
             if !check.offeredPins.isEmpty {
                 line.add("offeredPins", array: check.offeredPins.map { JSONString.quoted("\($0)") })

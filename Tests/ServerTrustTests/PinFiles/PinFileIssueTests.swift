@@ -419,6 +419,27 @@ struct PinFileIssueTests {
                 "unknown value \"1.1\""
             ),
             .domain(
+                "an unknown group",
+                "\(good), \"requireGroups\": [\"X448\"]",
+                mended: "\(good), \"requireGroups\": [\"X25519\"]",
+                at: "/requireGroups/0",
+                "unknown value \"X448\""
+            ),
+            .domain(
+                "no group",
+                "\(good), \"requireGroups\": []",
+                mended: "\(good), \"requireGroups\": [\"P-256\"]",
+                at: "/requireGroups",
+                "an empty list allows no group"
+            ),
+            .domain(
+                "a group twice",
+                "\(good), \"requireGroups\": [\"P-256\", \"P-256\"]",
+                mended: "\(good), \"requireGroups\": [\"P-256\", \"P-384\"]",
+                at: "/requireGroups/1",
+                "the group stands in the list already"
+            ),
+            .domain(
                 "a report URI of another scheme",
                 "\(good), \"reportUris\": [\"ftp://r.example/\"]",
                 mended: "\(good), \"reportUris\": [\"http://r.example/\"]",

@@ -86,6 +86,18 @@ struct ProtectionLossTests {
                 word: "minTLSVersion"
             ),
             Change(
+                name: "the groups",
+                old: "\(pins), \"requireGroups\": [\"X25519\"]",
+                new: pins,
+                word: "requireGroups is empty"
+            ),
+            Change(
+                name: "one group more",
+                old: "\(pins), \"requireGroups\": [\"X25519\"]",
+                new: "\(pins), \"requireGroups\": [\"X25519\", \"P-256\"]",
+                word: "requireGroups is X25519, P-256"
+            ),
+            Change(
                 name: "the staple",
                 old: "\(pins), \"revocation\": { \"requireStaple\": true }",
                 new: pins,

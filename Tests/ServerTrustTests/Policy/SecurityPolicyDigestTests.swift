@@ -53,6 +53,8 @@ struct SecurityPolicyDigestTests {
             { $0.validatesDomainName = false },
             { $0.allowInvalidCertificates = true },
             { $0.minTLSVersion = .tls13 },
+            { $0.requireGroups = [.x25519] },
+            { $0.requireGroups = [.x25519, .p256] },
             { $0.requiresStaple = true },
             { $0.trustAnchors = other.anchors },
             { $0.pinnedCertificates = [server.chain[0]] },
@@ -65,7 +67,7 @@ struct SecurityPolicyDigestTests {
         #expect(!digests.contains(nil))
         // The policy's own anchors replace the caller's: both policies are equal.
         #expect(Set(digests).count == digests.count - 1)
-        #expect(digests[12] == digests.last)
+        #expect(digests[14] == digests.last)
     }
 
     private func lists(_ revoked: [Certificate], signedBy issuers: [Identity]? = nil) throws -> RevocationLists {
@@ -128,6 +130,7 @@ struct SecurityPolicyDigestTests {
             "onExpiration": { $0.onExpiration = .unpinned },
             "enforcePinning": { $0.enforcePinning = false },
             "minTLSVersion": { $0.minTLSVersion = .tls13 },
+            "requireGroups": { $0.requireGroups = [.p384] },
             "trustAnchors": { $0.trustAnchors = other.anchors },
             "intermediates": { $0.intermediates = [other.intermediate.certificate] },
             "clientCertificate": { $0.clientCertificate = identity },
