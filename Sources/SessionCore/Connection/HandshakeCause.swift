@@ -4,20 +4,30 @@ import ServerTrust
 /// What a known reason for a failed TLS handshake means, for people who do not know OpenSSL's words: what is wrong with the
 /// server, and what its owner can do.
 struct HandshakeCause: Equatable {
+    /// What was offered to the server.
+    struct Offer {
+        /// The name that it was asked for.
+        let name: String
+        let profile: TLSProfile
+        let finding: ProfileFinding
+        /// The versions and groups that the policy allows.
+        let policy: SecurityPolicy.Configuration
+    }
+
     /// Continues "The TLS handshake with … failed: ".
     let reason: String
     /// A sentence or two.
     let remedy: String
 
     /// - Returns: nil for a reason that speaks for itself, or that nothing is known about.
-    init?(_ fault: TLSFault, _ endpoint: Endpoint) {
+    init?(_ fault: TLSFault, _ offer: Offer) {
         // The number of an alert comes first: OpenSSL has one reason for each, too.
         if let alert = fault.alert {
-            guard let cause = Self.alert(alert, endpoint) else { return nil }
+            guard let cause = Self.alert(alert, offer) else { return nil }
             self = cause
             return
         }
-        guard let number = fault.reason, let cause = Self.reason(Int32(clamping: number), endpoint) else { return nil }
+        guard let number = fault.reason, let cause = Self.reason(Int32(clamping: number), offer) else { return nil }
         self = cause
     }
 
@@ -27,12 +37,12 @@ struct HandshakeCause: Equatable {
     }
 
     /// The alerts of RFC 8446, section 6.2, with which a server says what it does not like.
-    private static func alert(_ alert: UInt8, _ endpoint: Endpoint) -> HandshakeCause? {
-        let host = endpoint.serverName
+    private static func alert(_ alert: UInt8, _ offer: Offer) -> HandshakeCause? {
+        let host = offer.name
         return switch alert {
-        case 40: nothingInCommon("it accepts nothing of what is offered, or not the name \(host)", endpoint)
+        case 40: nothingInCommon("it accepts nothing of what is offered, or not the name \(host)", offer)
         case 70: noVersion
-        case 71: nothingInCommon("what is offered is too weak for it", endpoint)
+        case 71: nothingInCommon("what is offered is too weak for it", offer)
         case 80:
             HandshakeCause(
                 "it has failed itself",
@@ -56,7 +66,7 @@ struct HandshakeCause: Equatable {
     }
 
     /// OpenSSL's reasons (SSL_R_…), for what it does not accept of a server.
-    private static func reason(_ number: Int32, _ endpoint: Endpoint) -> HandshakeCause? {
+    private static func reason(_ number: Int32, _ offer: Offer) -> HandshakeCause? {
         switch number {
         case SSL_R_WRONG_VERSION_NUMBER, SSL_R_PACKET_LENGTH_TOO_LONG, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST,
             recordLayerFailure:
@@ -85,14 +95,14 @@ struct HandshakeCause: Equatable {
             SSL_R_WRONG_CURVE:
             HandshakeCause(
                 "its part of the key exchange is broken, or on a curve that was not offered",
-                "Have its TLS software updated; offered are \(groups(endpoint))."
+                "Have its TLS software updated; offered are \(groups(offer))."
             )
         case SSL_R_WRONG_CIPHER_RETURNED, SSL_R_UNKNOWN_CIPHER_RETURNED:
-            nothingInCommon("it has chosen a cipher suite that was not offered", endpoint)
+            nothingInCommon("it has chosen a cipher suite that was not offered", offer)
         case SSL_R_UNEXPECTED_EOF_WHILE_READING:
             HandshakeCause(
                 "it has ended the connection within the handshake",
-                "Either it expects something else than TLS on this port, or a firewall or load balancer before it has no server for the name \(endpoint.serverName), or one that has no cipher suite in common and does not say so (tlsProfile)."
+                "Either it expects something else than TLS on this port, or a firewall or load balancer before it has no server for the name \(offer.name), or one that has no cipher suite in common and does not say so (tlsProfile)."
             )
         default: nil
         }
@@ -106,11 +116,11 @@ struct HandshakeCause: Equatable {
         "TLS 1.2 is the lowest, or 1.3 where the pin file's minTLSVersion says so: have a newer version switched on at the server."
     )
 
-    private static func nothingInCommon(_ reason: String, _ endpoint: Endpoint) -> HandshakeCause {
-        let profile = endpoint.tls.profile
-        let offered = "Offered are TLS 1.3\(suites(endpoint)), on \(groups(endpoint)). "
+    private static func nothingInCommon(_ reason: String, _ offer: Offer) -> HandshakeCause {
+        let profile = offer.profile
+        let offered = "Offered are TLS 1.3\(suites(offer)), on \(groups(offer)). "
         let remedy =
-            switch endpoint.profileFinding {
+            switch offer.finding {
             case .needs(let wider):
                 "It would take what tlsProfile \"\(wider.rawValue)\" offers (\(additions(wider))), and not \"\(profile.rawValue)\": "
                     + "have it allow a cipher suite with ECDHE and AES-GCM (ssl_ciphers, SSLCipherSuite), "
@@ -123,16 +133,16 @@ struct HandshakeCause: Equatable {
                     + "and check that it has a certificate for the name. 3DES and RC4 are in no tlsProfile."
             }
         let required =
-            endpoint.policy.configuration.requireGroups.isEmpty
+            offer.policy.requireGroups.isEmpty
             ? "" : " Its pin file's requireGroups leaves out the other groups."
         return HandshakeCause(reason, offered + remedy + required)
     }
 
-    private static func suites(_ endpoint: Endpoint) -> String {
-        let configuration = endpoint.policy.configuration
+    private static func suites(_ offer: Offer) -> String {
+        let configuration = offer.policy
         guard configuration.lowestTLSVersion == .tls12 else { return "" }
         // A key exchange without a group is left out where a group is required.
-        return switch (endpoint.tls.profile, configuration.requireGroups.isEmpty) {
+        return switch (offer.profile, configuration.requireGroups.isEmpty) {
         case (.modern, _): ", and TLS 1.2 with ECDHE and AES-GCM or ChaCha20"
         case (_, false): ", and TLS 1.2 with ECDHE and AES or ChaCha20"
         case (.compatible, true): ", and TLS 1.2 with ECDHE or RSA and AES or ChaCha20"
@@ -149,8 +159,8 @@ struct HandshakeCause: Equatable {
         }
     }
 
-    private static func groups(_ endpoint: Endpoint) -> String {
-        let required = endpoint.policy.configuration.requireGroups
+    private static func groups(_ offer: Offer) -> String {
+        let required = offer.policy.requireGroups
         let names = (required.isEmpty ? TLSGroup.allCases.filter(\.isAvailable) : required).map(\.rawValue)
         guard names.count > 1, let last = names.last else { return names.joined() }
         return "\(names.dropLast().joined(separator: ", ")) and \(last)"

@@ -84,7 +84,13 @@ struct HandshakeFailure {
     private var cause: String {
         if let refusal { return "\(fault.words). That is, \(refusal.words)" }
         if isClientCertificateMissing { return "\(fault.words).\(Self.missingIdentity)" }
-        guard let cause = HandshakeCause(fault, endpoint) else { return "\(fault.words)." }
+        let offer = HandshakeCause.Offer(
+            name: endpoint.serverName.description,
+            profile: endpoint.tls.profile,
+            finding: endpoint.profileFinding,
+            policy: endpoint.policy.configuration
+        )
+        guard let cause = HandshakeCause(fault, offer) else { return "\(fault.words)." }
         return "\(cause.reason) (OpenSSL: \(fault.words)). \(cause.remedy)"
     }
 

@@ -21,3 +21,12 @@ public struct TLSSettings: Sendable {
         (profile == .modern ? "" : " \(profile.rawValue)") + (serverName.map { " for \($0.authorityText)" } ?? "")
     }
 }
+
+/// What a trial has found out about the server of an endpoint.
+enum ProfileFinding: Equatable {
+    /// None was made.
+    case unknown
+    /// The server refuses all profiles, for another reason than its cipher suites.
+    case none
+    case needs(TLSProfile)
+}
