@@ -172,7 +172,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
 
     /// Whether both are the same certificate, byte by byte (DER).
     public func isSame(as other: Certificate) -> Bool {
-        pointer == other.pointer || X509_cmp(pointer, other.pointer) == 0
+        pointer == other.pointer || OpenSSLError.keepingQueueClean { X509_cmp(pointer, other.pointer) == 0 }
     }
 
     // MARK: - OpenSSL

@@ -27,7 +27,8 @@ struct CutHandshakeTests {
                 let hello = try #require(stream.nextRecord())
                 try stream.deliver(Array(hello[..<20]))
                 try stream.waitUntilArrived()
-            case .alert: try stream.deliver([21, 3, 3, 0, 2, 2, 40])
+            // An internal error. After handshake_failure other profiles would be tried, on connections of their own.
+            case .alert: try stream.deliver([21, 3, 3, 0, 2, 2, 80])
             case .otherProtocol: try stream.deliver(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
             case .endedBehindChain, .resetBehindChain:
                 // Hello, change of cipher, extensions, chain; not the proof of its key (RFC 8446, section 2).
