@@ -21,7 +21,9 @@ public final class TrustAnchors: @unchecked Sendable {
 
     /// Anchors from certificates: roots, or other certificates that are trusted directly (`X509_V_FLAG_PARTIAL_CHAIN`).
     ///
-    /// - Parameter intermediates: help to build a path where a server leaves them out. They are no anchors.
+    /// - Parameters:
+    ///   - certificates: the anchors.
+    ///   - intermediates: help to build a path where a server leaves them out. They are no anchors.
     public init(certificates: [Certificate], intermediates: [Certificate] = []) {
         guard let store = X509_STORE_new() else { fatalError("out of memory") }
         self.store = store

@@ -5,9 +5,13 @@ import CShims
 public enum TLSGroup: String, Sendable, CaseIterable {
     /// Secure against a quantum computer too: ML-KEM and X25519 together. TLS 1.3 and OpenSSL 3.5 or later have it.
     case x25519MLKEM768 = "X25519MLKEM768"
+    /// Curve25519 (RFC 7748).
     case x25519 = "X25519"
+    /// NIST's curve of 256 bits, secp256r1.
     case p256 = "P-256"
+    /// NIST's curve of 384 bits, secp384r1.
     case p384 = "P-384"
+    /// NIST's curve of 521 bits, secp521r1.
     case p521 = "P-521"
 
     /// `rawValue` for lines of a log.
