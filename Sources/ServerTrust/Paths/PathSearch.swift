@@ -13,7 +13,8 @@ struct PathSearch {
     private var builder: PathBuilder?
     /// The paths that were validated, for better or worse.
     private var tried: [ChainVerification.Outcome] = []
-    private(set) var budget = PathBuilder.Budget()
+    /// What is left; handed on from one search for a server to the next.
+    var budget = PathBuilder.Budget()
     /// Whether the leaf has to be an anchor itself; the other certificates are ignored then.
     var isOfLeafAlone = false
 
@@ -82,12 +83,13 @@ struct PathSearch {
         return nil
     }
 
-    /// All valid paths once more, in a search of its own that has what is left of the budget.
-    func restarted() -> PathSearch {
+    /// Any valid path that is wanted, among all of them, at the expense of this search; `next` goes on where it was.
+    mutating func any(where isWanted: ([Certificate]) -> Bool) -> [Certificate]? {
         var search = self
         search.builder?.restart()
         search.tried.removeAll { $0.isValid }
-        return search
+        defer { budget = search.budget }
+        return search.next(where: isWanted)
     }
 
     /// For a search that has found no path.

@@ -56,11 +56,12 @@ struct PolicyEvaluator {
         var (result, search) = validated()
         guard result.failure == nil else { return result }
         var second = searchUpToPinned()
+        second?.budget = search.budget
         guard let chain = second?.first(), let match = match(certificatesIn: chain) else {
             mismatch(&result, search, second?.failure ?? .noIssuer(of: result.chain[0]))
             return result
         }
-        if isForbidden(&result, chain, second) { return result }
+        if var found = second, isForbidden(&result, chain, &found) { return result }
         age(&result, by: chain)
         result.matchedPin = match.publicKeyPin
         result.verdict = .pass
@@ -78,7 +79,7 @@ struct PolicyEvaluator {
             return result
         }
         accept(&result, chain: chain, isFirst: search?.isFirst ?? true)
-        if isForbidden(&result, chain, search) { return result }
+        if var found = search, isForbidden(&result, chain, &found) { return result }
         result.matchedPin = match.publicKeyPin
         result.verdict = .pass
         return result
@@ -113,17 +114,20 @@ struct PolicyEvaluator {
         // The key is the identity: the handshake proves its possession, and no path is needed.
         let searches =
             holdsPin ? [searchAlone(leaf)] : settings.validatesDomainName ? searchesUpToPinnedKey(result.chain) : []
+        var budget = PathBuilder.Budget()
         for var search in searches {
+            search.budget = budget
             if let chain = search.first(where: mayMatch), match(keysIn: chain, &result) {
                 result.chain = chain
                 result.isChainValidated = true
                 result.isOtherPath = !search.isFirst
-                if isForbidden(&result, chain, search) { return result }
+                if isForbidden(&result, chain, &search) { return result }
                 result.verdict = .pass
                 return result
             }
             // Of two refusals the more specific one: a wrong host, purpose or strength rather than "no path".
             if failure.isMissingPath { failure = search.failure }
+            budget = search.budget
         }
         refuse(&result, failure, untrustedMeansMismatch: true)
         return result
@@ -187,7 +191,7 @@ struct PolicyEvaluator {
         var search = search(.trusted(anchors), checksHost: checksHost)
         if let chain = search.first() {
             accept(&result, chain: chain, isFirst: search.isFirst)
-            _ = isForbidden(&result, chain, search)
+            _ = isForbidden(&result, chain, &search)
         } else {
             result.chain = presented.certificates()
             refuse(&result, search.failure)
@@ -283,22 +287,26 @@ struct PolicyEvaluator {
     /// pins are not enforced: keys that are known to be bad need no trial period.
     ///
     /// - Parameter search: where `chain` was found. Its other valid paths count too.
-    private func isForbidden(_ result: inout EvaluationResult, _ chain: [Certificate], _ search: PathSearch? = nil)
-        -> Bool
-    {
+    private func isForbidden(
+        _ result: inout EvaluationResult,
+        _ chain: [Certificate],
+        _ search: inout PathSearch
+    ) -> Bool {
         if settings.forbiddenPins.isEmpty { return false }
-        if let found = forbidden(in: chain) {
-            forbid(&result, found)
-            return true
-        }
-        guard var others = search?.restarted() else { return false }
-        if let other = others.next(where: { forbidden(in: $0) != nil }), let found = forbidden(in: other) {
-            result.chain = other
-            forbid(&result, found)
-            return true
-        }
-        guard others.budget.isExceeded else { return false }
+        if isForbidden(&result, chain) { return true }
+        if let other = search.any(where: { forbidden(in: $0) != nil }) { return isForbidden(&result, other) }
+        guard search.budget.isExceeded else { return false }
         refuse(&result, .budgetExceeded)
+        return true
+    }
+
+    private func isForbidden(_ result: inout EvaluationResult, _ chain: [Certificate]) -> Bool {
+        guard let (pin, certificate) = forbidden(in: chain) else { return false }
+        result.chain = chain
+        result.failure = .pinForbidden
+        result.reason = "the key \(pin.key) of \"\(certificate.subject)\" is forbidden"
+        result.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
+        result.verdict = .fail
         return true
     }
 
@@ -308,13 +316,6 @@ struct PolicyEvaluator {
             if let pin { return (pin, certificate) }
         }
         return nil
-    }
-
-    private func forbid(_ result: inout EvaluationResult, _ found: (pin: Pin, certificate: Certificate)) {
-        result.failure = .pinForbidden
-        result.reason = "the key \(found.pin.key) of \"\(found.certificate.subject)\" is forbidden"
-        result.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
-        result.verdict = .fail
     }
 
     // MARK: - Result
