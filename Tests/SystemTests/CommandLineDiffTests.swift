@@ -130,6 +130,7 @@ struct CommandLineDiffTests {
                 line: "ports: 443, 8443 → 443"
             ),
             Weakening(before: #""requireGroups": ["P-256"]"#, after: "", line: "requireGroups: P-256 → none"),
+            Weakening(before: #""maxChainDepth": 1"#, after: "", line: "maxChainDepth: 1 → 10"),
             Weakening(before: #""minTLSVersion": "1.3""#, after: "", line: "minTLSVersion: 1.3 → 1.2"),
             Weakening(
                 before: #""revocation": { "requireStaple": true }"#,

@@ -70,6 +70,12 @@ package struct CertificateBuilder: Sendable {
     package var rawNameConstraints: [UInt8]?
     /// `nil` draws 127 random bits.
     package var serialNumber: UInt64?
+    /// In hexadecimal digits, possibly with a minus: for tests of numbers that are none.
+    package var rawSerialNumber: String?
+    /// Whether the subject alternative names are critical; nil marks them where there is no subject (RFC 5280, section 4.2.1.6).
+    package var namesAreCritical: Bool?
+    /// Further extensions by OpenSSL's short names, with values as in its configuration files (x509v3_config(5)).
+    package var otherExtensions: [(name: String, value: String)] = []
     package var signatureDigest = "SHA256"
 
     /// A server certificate for host names and IP addresses; the form of each name tells which it is.
@@ -146,8 +152,11 @@ package struct CertificateBuilder: Sendable {
     private func setSerialNumber(_ draft: OpaquePointer) throws(OpenSSLError) {
         guard let number = BN_new() else { throw OpenSSLError(draining: "BN_new") }
         defer { BN_free(number) }
+        var target: OpaquePointer? = number
         let isSet =
-            if let serialNumber {
+            if let rawSerialNumber {
+                BN_hex2bn(&target, rawSerialNumber) > 0 ? Int32(1) : 0
+            } else if let serialNumber {
                 BN_set_word(number, UInt(serialNumber))
             } else {
                 BN_rand(number, 127, Int32(BN_RAND_TOP_ANY), Int32(BN_RAND_BOTTOM_ANY))
@@ -220,6 +229,7 @@ package struct CertificateBuilder: Sendable {
         } else if !constraints.isEmpty {
             try add(NID_name_constraints, "critical," + constraints.joined(separator: ","), draft, issuer)
         }
+        for (name, value) in otherExtensions { try add(OBJ_sn2nid(name), value, draft, issuer) }
         guard writesKeyIdentifiers else { return }
         try add(NID_subject_key_identifier, "hash", draft, issuer)
         if issuer != draft { try add(NID_authority_key_identifier, "keyid", draft, issuer) }
@@ -259,7 +269,7 @@ package struct CertificateBuilder: Sendable {
                 draft,
                 NID_subject_alt_name,
                 UnsafeMutableRawPointer(stack),
-                subject.isEmpty ? 1 : 0,
+                namesAreCritical ?? subject.isEmpty ? 1 : 0,
                 UInt(X509V3_ADD_APPEND)
             ) == 1
         else { throw OpenSSLError(draining: "X509_add1_ext_i2d") }

@@ -18,13 +18,20 @@ public final class TrustAnchors: @unchecked Sendable {
     /// Certificates that servers leave out. They are no anchors.
     let intermediates: CertificatePool
     private let keys: Set<PublicKeyPin>
+    /// Of the anchors whose certificates have to satisfy the `CertificateProfile`.
+    let publicKeys: Set<PublicKeyPin>
 
     /// Anchors from certificates: roots, or other certificates that are trusted directly (`X509_V_FLAG_PARTIAL_CHAIN`).
     ///
     /// - Parameters:
     ///   - certificates: the anchors.
     ///   - intermediates: help to build a path where a server leaves them out. They are no anchors.
-    public init(certificates: [Certificate], intermediates: [Certificate] = []) {
+    public convenience init(certificates: [Certificate], intermediates: [Certificate] = []) {
+        self.init(certificates: certificates, intermediates: intermediates, publicKeys: [])
+    }
+
+    /// - Parameter publicKeys: of the anchors that are public CAs' and bound to their rules.
+    init(certificates: [Certificate], intermediates: [Certificate] = [], publicKeys: Set<PublicKeyPin>) {
         guard let store = X509_STORE_new() else { fatalError("out of memory") }
         self.store = store
         count = certificates.count
@@ -37,8 +44,14 @@ public final class TrustAnchors: @unchecked Sendable {
                     .flatMap { $0 }
             )
         }
-        let own = digest(certificates)
-        self.digest = intermediates.isEmpty ? own : SecretDigest.sha256(own + digest(intermediates))
+        var all = digest(certificates)
+        if !intermediates.isEmpty { all = SecretDigest.sha256(all + digest(intermediates)) }
+        if !publicKeys.isEmpty {
+            let held = certificates.filter { publicKeys.contains($0.publicKeyPin) }
+            all = SecretDigest.sha256(all + Array("public".utf8) + digest(held))
+        }
+        self.digest = all
+        self.publicKeys = publicKeys
         for certificate in certificates { X509_STORE_add_cert(store, certificate.pointer) }
         // For programs that use this store in their own verifications; ours set the flag on each call.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
@@ -76,15 +89,24 @@ public final class TrustAnchorLibrary {
 
     /// The anchors of the system's bundle, of the files, or of both. Blocking disk I/O: never on a loop.
     ///
+    /// A public CA's root of the system's bundle vouches for certificates by the rules of public CAs alone; whoever names its
+    /// file trusts it without them.
+    ///
     /// - Parameters:
     ///   - system: whether the system's bundle is among them.
     ///   - files: PEM or DER, paths as the process sees them.
     public func anchors(system: Bool, files: [String]) throws(CertificateFault) -> TrustAnchors {
         let key = Key(system: system, files: files)
         if let anchors = known[key] { return anchors }
-        var certificates = system ? try loadSystem() : []
-        for file in files { certificates += try Certificate.certificates(file: file) }
-        let anchors = TrustAnchors(certificates: certificates, intermediates: intermediates)
+        let ofSystem = system ? try loadSystem() : []
+        var named: [Certificate] = []
+        for file in files { named += try Certificate.certificates(file: file) }
+        let anchors = TrustAnchors(
+            certificates: ofSystem + named,
+            intermediates: intermediates,
+            publicKeys: Set(ofSystem.map(\.publicKeyPin).filter(PublicRoots.contains))
+                .subtracting(named.map(\.publicKeyPin))
+        )
         known[key] = anchors
         return anchors
     }

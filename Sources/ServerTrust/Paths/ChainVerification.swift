@@ -52,6 +52,12 @@ struct ChainVerification {
             case .pinned(let pool): pool
             }
         }
+
+        /// Whether a path that ends at this anchor has to satisfy the `CertificateProfile`.
+        func areOfPublicCAs(_ anchor: Certificate) -> Bool {
+            guard case .trusted(let anchors) = self else { return false }
+            return anchors.publicKeys.contains(anchor.publicKeyPin)
+        }
     }
 
     /// The name to check; `nil` skips the check.
@@ -63,8 +69,11 @@ struct ChainVerification {
     var revocationLists: RevocationLists?
     var revocationScope: RevocationLists.Scope = .leaf
 
+    /// The largest number of CAs between leaf and anchor; one that a CA issued to itself does not count (RFC 5280, section 6.1.4).
+    var longestChain = ChainVerification.depth
+
     /// The largest number of certificates between leaf and anchor.
-    static let depth: Int32 = 10
+    static let depth = 10
 
     struct Outcome {
         /// `X509_V_OK`, or the error.
@@ -73,6 +82,8 @@ struct ChainVerification {
         var chain: [Certificate] = []
         /// The place in the chain of the certificate that failed.
         var depth = 0
+        /// The rule of the profile for public CAs that this certificate breaks.
+        var breach: CertificateProfile.Breach?
 
         var isValid: Bool { error == X509_V_OK }
         /// The certificate that failed, where OpenSSL names one.
@@ -85,18 +96,20 @@ struct ChainVerification {
     /// - Parameter alone: whether the leaf has to be an anchor itself; the other certificates are ignored then.
     func verify(_ presented: PresentedChain, anchors: Anchors, alone: Bool = false) -> Outcome {
         let untrusted = alone ? nil : presented.untrusted
-        switch anchors {
-        case .trusted(let anchors): return verify(presented.leaf, untrusted, store: anchors.store, trusted: nil)
-        case .pinned(let pool): return verify(presented.leaf, untrusted, store: nil, trusted: pool.stack)
-        }
+        let outcome =
+            switch anchors {
+            case .trusted(let anchors): verify(presented.leaf, untrusted, store: anchors.store, trusted: nil)
+            case .pinned(let pool): verify(presented.leaf, untrusted, store: nil, trusted: pool.stack)
+            }
+        return profiled(outcome, anchors)
     }
 
     /// Checks one path, with exactly these certificates in exactly this order: the constraints of every CA in it count.
     ///
     /// - Parameter path: leaf first, anchor last; not empty.
-    func verify(path: [Certificate]) -> Outcome {
+    func verify(path: [Certificate], anchors: Anchors) -> Outcome {
         let untrusted = CertificateStack(path.count > 1 ? Array(path.dropLast()) : path)
-        return withExtendedLifetime(untrusted) {
+        let outcome = withExtendedLifetime(untrusted) {
             verify(
                 path[0].pointer,
                 untrusted.pointer,
@@ -104,6 +117,19 @@ struct ChainVerification {
                 trusted: CertificateStack([path[path.count - 1]])
             )
         }
+        return profiled(outcome, anchors)
+    }
+
+    private func profiled(_ outcome: Outcome, _ anchors: Anchors) -> Outcome {
+        guard outcome.isValid, let anchor = outcome.chain.last, anchors.areOfPublicCAs(anchor),
+            let (depth, breach) = CertificateProfile.breach(in: outcome.chain, host: host)
+        else { return outcome }
+        return Outcome(
+            error: X509_V_ERR_APPLICATION_VERIFICATION,
+            chain: outcome.chain,
+            depth: depth,
+            breach: breach
+        )
     }
 
     private func verify(
@@ -137,9 +163,14 @@ struct ChainVerification {
         return objection(in: chain) ?? Outcome(error: X509_V_OK, chain: chain)
     }
 
-    /// Checks the host itself against the name constraints of the CAs in a validated chain, because a wildcard name can
-    /// evade them.
+    /// Checks the length of a validated chain, and the host itself against the name constraints of its CAs, because a wildcard
+    /// name can evade them.
     private func objection(in chain: [Certificate]) -> Outcome? {
+        if longestChain < ChainVerification.depth,
+            chain.dropFirst().dropLast().count(where: { !$0.isSelfIssued }) > longestChain
+        {
+            return Outcome(error: X509_V_ERR_CERT_CHAIN_TOO_LONG, chain: chain, depth: chain.count - 1)
+        }
         guard let host else { return nil }
         for (depth, authority) in chain.enumerated().dropFirst() {
             guard let objection = NameConstraints.objection(of: authority, to: host) else { continue }
@@ -169,7 +200,7 @@ struct ChainVerification {
             X509_VERIFY_PARAM_set_trust(parameters, X509_TRUST_SSL_SERVER) == 1
         else { return false }
         X509_VERIFY_PARAM_set_auth_level(parameters, 2)
-        X509_VERIFY_PARAM_set_depth(parameters, ChainVerification.depth)
+        X509_VERIFY_PARAM_set_depth(parameters, Int32(ChainVerification.depth))
         // An explicit time would override X509_V_FLAG_NO_CHECK_TIME.
         if !ignoresDates { X509_VERIFY_PARAM_set_time(parameters, time_t(now)) }
         X509_VERIFY_PARAM_set_hostflags(

@@ -23,12 +23,8 @@ package enum NameConstraints {
     /// - Returns: nil when the CA may sign for the host.
     package static func objection(of authority: Certificate, to host: Host) -> Objection? {
         guard X509_get_ext_by_NID(authority.pointer, NID_name_constraints, -1) >= 0 else { return nil }
-        return OpenSSLError.keepingQueueClean { () -> Objection? in
-            guard let decoded = X509_get_ext_d2i(authority.pointer, NID_name_constraints, nil, nil) else {
-                return .unreadable
-            }
-            let constraints = decoded.assumingMemoryBound(to: NAME_CONSTRAINTS.self)
-            defer { NAME_CONSTRAINTS_free(constraints) }
+        return decoded(authority) { constraints -> Objection? in
+            guard let constraints else { return .unreadable }
             let name = Name(host)
             for subtree in subtrees(constraints.pointee.excludedSubtrees) {
                 switch name.isWithin(subtree) {
@@ -46,6 +42,36 @@ package enum NameConstraints {
                 }
             }
             return isBound ? .notPermitted : nil
+        }
+    }
+
+    /// Whether the extension of a CA that has it constrains anything, and no subtree of host names begins with a dot.
+    static func isWellFormed(in authority: Certificate) -> Bool {
+        decoded(authority) { constraints in
+            guard let constraints else { return false }
+            let all =
+                subtrees(constraints.pointee.permittedSubtrees) + subtrees(constraints.pointee.excludedSubtrees)
+            return !all.isEmpty
+                && all.allSatisfy { subtree in
+                    var kind: Int32 = 0
+                    guard let base = subtree.pointee.base, let value = GENERAL_NAME_get0_value(base, &kind) else {
+                        return false
+                    }
+                    return kind != GEN_DNS || ASN1Bytes.of(value).first != UInt8(ascii: ".")
+                }
+        }
+    }
+
+    /// - Parameter body: is given nil where the extension cannot be decoded.
+    private static func decoded<Result>(
+        _ authority: Certificate,
+        _ body: (UnsafeMutablePointer<NAME_CONSTRAINTS>?) -> Result
+    ) -> Result {
+        OpenSSLError.keepingQueueClean {
+            let constraints = X509_get_ext_d2i(authority.pointer, NID_name_constraints, nil, nil)?
+                .assumingMemoryBound(to: NAME_CONSTRAINTS.self)
+            defer { constraints.map { NAME_CONSTRAINTS_free($0) } }
+            return body(constraints)
         }
     }
 

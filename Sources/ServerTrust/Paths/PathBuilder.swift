@@ -38,7 +38,7 @@ struct PathBuilder {
     }
 
     /// The largest number of certificates of a path. OpenSSL's bound is for those between the ends.
-    static let longest = Int(ChainVerification.depth) + 2
+    static let longest = ChainVerification.depth + 2
 
     let leaf: Certificate
     private let sent: [Certificate]

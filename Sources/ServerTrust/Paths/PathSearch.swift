@@ -75,7 +75,7 @@ struct PathSearch {
         while let path = builder.next(&budget) {
             guard isWanted(path), !tried.contains(where: { PathSearch.isSame($0.chain, path) }) else { continue }
             guard budget.spendValidation(of: path) else { return nil }
-            let outcome = verification.verify(path: path)
+            let outcome = verification.verify(path: path, anchors: anchors)
             tried.append(outcome)
             if outcome.isValid { return outcome.chain }
             PathSearch.learn(from: outcome, &builder)

@@ -46,6 +46,15 @@ package enum DomainName {
         return psl_is_public_suffix2(list, host.description, PSL_TYPE_ANY | PSL_TYPE_NO_STAR_RULE) == 1
     }
 
+    /// The suffix of a registry (the ICANN section of the Public Suffix List) directly above a host: `co.uk` for
+    /// `example.co.uk`; nil for a name that is not directly below one.
+    package static func registry(above host: Host) -> String? {
+        guard host.kind == .name, let dot = host.bytes.firstIndex(of: UInt8(ascii: ".")) else { return nil }
+        let parent = String(decoding: host.bytes[(dot + 1)...], as: UTF8.self)
+        guard let list = psl_builtin() else { return parent.contains(".") ? nil : parent }
+        return psl_is_public_suffix2(list, parent, PSL_TYPE_ICANN | PSL_TYPE_NO_STAR_RULE) == 1 ? parent : nil
+    }
+
     private static func aLabels(_ text: String) throws(Fault) -> String {
         var output: UnsafeMutablePointer<CChar>?
         let flags = Int32(IDN2_NFC_INPUT.rawValue | IDN2_NONTRANSITIONAL.rawValue)

@@ -232,6 +232,9 @@ struct DomainReader {
     private mutating func readConnection() {
         configuration.minTLSVersion = object["minTLSVersion"]?.choice() ?? .tls12
         readGroups()
+        configuration.maxChainDepth =
+            object.int("maxChainDepth", in: 0...SecurityPolicy.Configuration.longestChain)
+            ?? SecurityPolicy.Configuration.longestChain
         if let element = object["trustAnchors"] {
             configuration.trustAnchors = TrustAnchorReader.read(
                 element,

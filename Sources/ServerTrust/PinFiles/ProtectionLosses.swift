@@ -101,6 +101,7 @@ package struct ProtectionLosses: Sendable {
                 ? "requireGroups is empty"
                 : "requireGroups is \(new.requireGroups.map(\.rawValue).joined(separator: ", "))"
         )
+        add(old.maxChainDepth < new.maxChainDepth, "maxChainDepth is \(new.maxChainDepth)")
         add(
             old.trustAnchors != nil && new.trustAnchors == nil && !new.allowInvalidCertificates,
             "trustAnchors are those of the configuration"

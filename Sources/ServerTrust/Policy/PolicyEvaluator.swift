@@ -178,7 +178,8 @@ struct PolicyEvaluator {
                 now: now,
                 ignoresDates: ignoringDates,
                 revocationLists: checksRevocation ? settings.revocationLists : nil,
-                revocationScope: settings.revocationScope
+                revocationScope: settings.revocationScope,
+                longestChain: settings.maxChainDepth
             )
         )
     }
@@ -400,6 +401,10 @@ struct PolicyEvaluator {
             let error = VerifyError(outcome.error)
             result.failure = error.failure
             result.verifyError = outcome.error
+            if let breach = outcome.breach, let failed = outcome.failed, let root = outcome.chain.last {
+                (result.reason, result.remedy) = VerifyError.reason(of: breach, failed: failed, root: root)
+                return
+            }
             result.reason = error.reason(host: host, failed: outcome.failed, leaf: leaf)
             result.remedy = error.remedy(host: host, leaf: leaf)
         case .noIssuer(let certificate):

@@ -35,8 +35,8 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
     ) -> [UInt8] {
         var lines = [
             // This number increases when the rules become stricter: 2 checks the host against name constraints, 3 offers no RSA
-            // key exchange and no CBC without tlsProfile.
-            "3",
+            // key exchange and no CBC without tlsProfile, 4 has a profile for public CAs.
+            "4",
             configuration.pinningMode.rawValue,
             "\(configuration.allowInvalidCertificates) \(configuration.validatesDomainName)",
             "\(configuration.enforcePinning) \(configuration.onExpiration.rawValue)",
@@ -46,6 +46,9 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
         ]
         if !configuration.requireGroups.isEmpty {
             lines.append("groups \(configuration.requireGroups.map(\.rawValue).sorted().joined(separator: " "))")
+        }
+        if configuration.maxChainDepth < SecurityPolicy.Configuration.longestChain {
+            lines.append("depth \(configuration.maxChainDepth)")
         }
         if let lists = configuration.revocationLists {
             // The whole lists, because a new list may revoke further certificates and end on the same day.

@@ -57,6 +57,7 @@ public final class SecurityPolicy: Sendable {
         configuration.intermediates = self.configuration.intermediates
         configuration.minTLSVersion = self.configuration.minTLSVersion
         configuration.requireGroups = self.configuration.requireGroups
+        configuration.maxChainDepth = self.configuration.maxChainDepth
         return SecurityPolicy(unpinned: configuration)
     }
 

@@ -37,6 +37,9 @@ extension SecurityPolicy {
         public var trustAnchors: TrustAnchors?
         /// Certificates that help to build a path where the server leaves them out. They are no anchors.
         public var intermediates: [Certificate] = []
+        /// The largest number of CAs between the server's certificate and the trust anchor, from 0 to 10; certificates that a CA
+        /// has issued to itself do not count.
+        public var maxChainDepth = SecurityPolicy.Configuration.longestChain
         /// The client identity for servers that request one.
         public var clientCertificate: ClientIdentity?
         /// If there are lists, a certificate without a current list is refused.
@@ -46,6 +49,9 @@ extension SecurityPolicy {
         /// Whether the server has to staple an OCSP response that says its certificate is good (RFC 6066, section 8).
         /// The handshake requests the staple; nothing is ever fetched.
         public var requiresStaple = false
+
+        /// The depth that every chain is held to.
+        package static let longestChain = ChainVerification.depth
 
         /// The rule after the pin set's last day.
         public enum OnExpiration: String, Sendable, CaseIterable {
@@ -72,6 +78,13 @@ extension SecurityPolicy {
             checkPinLists(fault)
             checkGroups(fault)
             checkWaivers(fault)
+            if !(0...Configuration.longestChain).contains(maxChainDepth) {
+                fault(
+                    "maxChainDepth",
+                    "\(maxChainDepth) is out of range",
+                    "take a number from 0 to \(Configuration.longestChain)"
+                )
+            }
             return faults
         }
 

@@ -60,6 +60,18 @@ struct VerifyError {
         )
     }
 
+    /// Reason and remedy where a valid chain to a public CA breaks a rule of these.
+    static func reason(
+        of breach: CertificateProfile.Breach,
+        failed: Certificate,
+        root: Certificate
+    ) -> (reason: String, remedy: String) {
+        (
+            "\"\(failed.subject)\" \(breach.text), which no certificate of a public CA may",
+            "have the certificate reissued; to accept it as it is, name a file with the certificate of \"\(root.subject)\" under trustAnchors"
+        )
+    }
+
     /// - Parameters:
     ///   - failed: the certificate that the error is about.
     ///   - leaf: the server's own certificate.
@@ -92,6 +104,8 @@ struct VerifyError {
                 ? "have the server use another certificate" : "refresh the files under revocation.crlFiles"
         case .certificateUntrusted where ChainVerification.Outcome(error: code).isMissingPath:
             "have the server send its whole chain, or name the missing certificate under intermediates; name a CA of your own under trustAnchors"
+        case _ where code == X509_V_ERR_CERT_CHAIN_TOO_LONG:
+            "have the server use a certificate with fewer CAs above it, or raise maxChainDepth"
         case _ where isOfNameConstraints: "have the certificate issued by a CA whose name constraints permit the host"
         default: "have the certificate reissued by the rules for TLS servers"
         }

@@ -146,6 +146,9 @@ struct PolicyComparison {
         compare("minTLSVersion", old.minTLSVersion, new.minTLSVersion, weaker: new.minTLSVersion == .tls12) {
             $0.rawValue
         }
+        compare("maxChainDepth", old.maxChainDepth, new.maxChainDepth, weaker: new.maxChainDepth > old.maxChainDepth) {
+            "\($0)"
+        }
         let (groups, newGroups) = (Set(old.requireGroups), Set(new.requireGroups))
         let isWeaker = !groups.isEmpty && (newGroups.isEmpty || !newGroups.isSubset(of: groups))
         compare("requireGroups", groups, newGroups, weaker: isWeaker) { groups in

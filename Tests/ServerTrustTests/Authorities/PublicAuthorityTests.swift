@@ -35,7 +35,9 @@ struct PublicAuthorityTests {
         #expect(Set(rows).count == rows.count)
         for authority in PublicAuthority.allCases {
             for root in authority.roots {
-                if let pin = root.pin { #expect(PublicAuthority.root(pin)?.authority == authority) }
+                guard let pin = root.pin else { continue }
+                #expect(PublicAuthority.root(pin)?.authority == authority)
+                #expect(PublicRoots.contains(pin), "\(root.name)")
             }
         }
         #expect(PublicAuthority.root(.unrelated()) == nil && PublicAuthority.intermediate(.unrelated()) == nil)

@@ -1,18 +1,21 @@
 import Foundation
 import HTTPCore
-import ServerTrust
 import Testing
+
+@testable import ServerTrust
 
 /// Public suites of certificate chains, run offline. Their data is not in the repository: two environment variables name
 /// the files, and docs/security.md says how to make them.
 ///
 /// - `PINPROXY_BETTERTLS`: the output of BetterTLS's `export-tests`.
 /// - `PINPROXY_LIMBO`: `limbo.json` of x509-limbo.
+/// - `PINPROXY_AUTHORITIES`: certificates of public CAs in PEM, roots and intermediates.
 @Suite("Public suites of certificate chains", .serialized)
 struct PublicSuiteTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let betterTLS = environment["PINPROXY_BETTERTLS"]
     private static let limbo = environment["PINPROXY_LIMBO"]
+    private static let authorities = environment["PINPROXY_AUTHORITIES"]
 
     private static func decode<Document: Decodable>(_ type: Document.Type, _ path: String?) throws -> Document {
         try JSONDecoder().decode(type, from: Data(contentsOf: URL(fileURLWithPath: try #require(path))))
@@ -78,6 +81,16 @@ struct PublicSuiteTests {
         }
         let rows = tallies.sorted { $0.key < $1.key }.map { $0.value.row($0.key) }
         print(Tally.table(rows + [total.row("all")]))
+    }
+
+    @Test("no CA certificate in use breaks the profile for public CAs", .enabled(if: authorities != nil))
+    func everyAuthority() throws {
+        let certificates = try Certificate.certificates(file: try #require(Self.authorities))
+        #expect(certificates.count > 100)
+        for certificate in certificates {
+            let breach = CertificateProfile.breach(ofCA: certificate)
+            #expect(breach == nil, "\(certificate.subject) \(breach?.text ?? "")")
+        }
     }
 }
 
@@ -194,6 +207,7 @@ private struct Limbo: Decodable {
             case leaf = "peer_certificate"
             case time = "validation_time"
             case expected = "expected_result"
+            case depth = "max_chain_depth"
             case peer = "expected_peer_name"
         }
 
@@ -209,6 +223,8 @@ private struct Limbo: Decodable {
         /// None where only the chain counts.
         var peer: PeerName?
         var crls: [String]
+        /// None where any length is right.
+        var depth: Int?
 
         var isOfServer: Bool { kind == .server }
         var isGood: Bool { expected == .success }
@@ -216,10 +232,11 @@ private struct Limbo: Decodable {
         /// The first part of the name: `rfc5280` of `rfc5280::nc::permitted-dns-match`.
         var group: String { id.split(separator: ":").first.map(String.init) ?? id }
 
-        /// The depth of a chain (`max_chain_depth`) is not a setting here.
+        /// The roots count as those of public CAs, whose profile the suite is about.
         func evaluation() throws -> TrustEvaluation {
             var configuration = SecurityPolicy.Configuration()
             configuration.validatesDomainName = peer != nil
+            if let depth { configuration.maxChainDepth = depth }
             if !crls.isEmpty {
                 configuration.revocationLists = try RevocationLists(contents: crls.map { Array($0.utf8) })
             }
@@ -228,7 +245,7 @@ private struct Limbo: Decodable {
             return try SecurityPolicy(configuration).evaluate(
                 chain: chain,
                 host: try Host(peer?.value ?? "example.com"),
-                anchors: TrustAnchors(certificates: roots),
+                anchors: TrustAnchors(certificates: roots, publicKeys: Set(roots.map(\.publicKeyPin))),
                 at: try seconds()
             )
         }

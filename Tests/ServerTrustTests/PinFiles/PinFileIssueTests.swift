@@ -426,6 +426,13 @@ struct PinFileIssueTests {
                 "unknown value \"X448\""
             ),
             .domain(
+                "a chain that is too long",
+                "\(good), \"maxChainDepth\": 11",
+                mended: "\(good), \"maxChainDepth\": 10",
+                at: "/maxChainDepth",
+                "11 is out of range"
+            ),
+            .domain(
                 "no group",
                 "\(good), \"requireGroups\": []",
                 mended: "\(good), \"requireGroups\": [\"P-256\"]",

@@ -118,7 +118,7 @@ struct PinnedDomainsTests {
     @Test("52 on a port that is not listed chain and host are checked, and the host stays named")
     func ports() throws {
         let domains = try load(
-            "\"a.example\": { \(Self.pins), \"ports\": [443, 8443], \"minTLSVersion\": \"1.3\", \"requireGroups\": [\"X25519\"] }"
+            "\"a.example\": { \(Self.pins), \"ports\": [443, 8443], \"minTLSVersion\": \"1.3\", \"requireGroups\": [\"X25519\"], \"maxChainDepth\": 2 }"
         ).domains
         let host = try Host("a.example")
         #expect(domains.policy(host: host, port: 443)?.pinningMode == .publicKey)
@@ -128,6 +128,7 @@ struct PinnedDomainsTests {
         #expect(other.domain == host)
         #expect(other.configuration.minTLSVersion == .tls13)
         #expect(other.configuration.requireGroups == [.x25519])
+        #expect(other.configuration.maxChainDepth == 2)
     }
 
     @Test("52 a forbidden key is refused on the ports that are not listed, too")
@@ -290,7 +291,7 @@ struct PinnedDomainsTests {
                   "pinnedCertificates": [], "forbiddenPins": ["\(PublicKeyPin.unrelated(9))"],
                   "expiration": "2030-01-31", "onExpiration": "unpinned", "enforcePinning": true,
                   "allowSinglePin": false, "reportUris": ["https://r.example.net/"], "minTLSVersion": "1.3",
-                  "requireGroups": ["P-384", "X25519"],
+                  "requireGroups": ["P-384", "X25519"], "maxChainDepth": 0,
                   "revocation": { "crlFiles": [], "crlScope": "leaf", "requireStaple": false }
                 },
                 "legacy.example.com": { "comment": "no TLS", "excludeFromParentPolicy": true }
@@ -307,6 +308,7 @@ struct PinnedDomainsTests {
         #expect(policy.configuration.onExpiration == .unpinned)
         #expect(policy.configuration.minTLSVersion == .tls13)
         #expect(policy.configuration.requireGroups == [.p384, .x25519])
+        #expect(policy.configuration.maxChainDepth == 0)
         #expect(policy.configuration.trustAnchors == nil && policy.configuration.revocationLists == nil)
     }
 }

@@ -98,6 +98,12 @@ struct ProtectionLossTests {
                 word: "requireGroups is X25519, P-256"
             ),
             Change(
+                name: "a longer chain",
+                old: "\(pins), \"maxChainDepth\": 1",
+                new: "\(pins), \"maxChainDepth\": 2",
+                word: "maxChainDepth is 2"
+            ),
+            Change(
                 name: "the staple",
                 old: "\(pins), \"revocation\": { \"requireStaple\": true }",
                 new: pins,

@@ -132,6 +132,7 @@ struct SecurityPolicyDigestTests {
             "minTLSVersion": { $0.minTLSVersion = .tls13 },
             "requireGroups": { $0.requireGroups = [.p384] },
             "trustAnchors": { $0.trustAnchors = other.anchors },
+            "maxChainDepth": { $0.maxChainDepth = 9 },
             "intermediates": { $0.intermediates = [other.intermediate.certificate] },
             "clientCertificate": { $0.clientCertificate = identity },
             "revocationLists": { $0.revocationLists = lists },
