@@ -161,12 +161,12 @@ examples: test-packages
 	    Examples/$$example/check Examples/$$example/.build/debug/$$example; \
 	done
 
-# Packages outside of the repository, as a user's own: the chapters of Alamofire's guides, a file each; the library without its
-# traits, beside types with the names of swift-http-types.
+# Packages outside of the repository, as a user's own: the chapters of Alamofire's guides, a file each; the library beside types
+# with the names of swift-http-types.
 outside: test-packages
 	@.ci/install-packages python3:python3
 	Examples/Chapters/check $(SWIFT) $(CURDIR)/.build/outside
-	Examples/Small/check $(SWIFT) $(CURDIR)/.build/outside-small
+	Examples/OtherTypes/check $(SWIFT) $(CURDIR)/.build/outside-types
 	@.ci/chapters
 
 # docc stands beside swift in the toolchain, not always in the path.

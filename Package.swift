@@ -33,14 +33,6 @@ let package = Package(
         // For tests of programs.
         .library(name: "HTTPSessionStubs", targets: ["HTTPSessionStubs"]),
     ],
-    traits: [
-        .trait(
-            name: "Cache",
-            description:
-                "SessionCache: HTTP's cache (RFC 9111) for sessions, in memory and on disk. The proxy needs it."
-        ),
-        .default(enabledTraits: ["Cache"]),
-    ],
     targets: [
         // What Swift cannot call.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
@@ -76,8 +68,8 @@ let package = Package(
         .target(
             name: "SessionCore",
             dependencies: [
-                "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL",
-                .target(name: "HTTPCaching", condition: .when(traits: ["Cache"])),
+                "ServerTrust", "StrictJSON", "HTTPCaching", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
+                "COpenSSL",
             ],
             swiftSettings: strict
         ),
@@ -95,7 +87,7 @@ let package = Package(
         ),
         .target(
             name: "HTTPSessionImages",
-            dependencies: ["HTTPSession", "SessionCore", "HTTPCore", "CImages"],
+            dependencies: ["HTTPSession", "HTTPCore", "CImages"],
             swiftSettings: strict
         ),
         .target(

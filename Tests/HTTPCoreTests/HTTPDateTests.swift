@@ -81,21 +81,6 @@ struct HTTPDateTests {
         #expect(String(decoding: HTTPDate.format(unixSeconds: seconds), as: UTF8.self).hasSuffix(" GMT"))
     }
 
-    @Test("the cached date changes with the second")
-    func cachedDate() {
-        var date = CachedDate()
-        var buffer = ByteBuffer()
-        date.append(unixSeconds: 784_111_777, to: &buffer)
-        date.append(unixSeconds: 784_111_777, to: &buffer)
-        date.append(unixSeconds: 784_111_778, to: &buffer)
-        #expect(
-            String(copying: buffer.bytes)
-                == "Sun, 06 Nov 1994 08:49:37 GMTSun, 06 Nov 1994 08:49:37 GMTSun, 06 Nov 1994 08:49:38 GMT"
-        )
-        date.update(unixSeconds: 0)
-        #expect(String(copying: date.bytes) == "Thu, 01 Jan 1970 00:00:00 GMT")
-    }
-
     @Test(
         "a log time has milliseconds",
         arguments: [

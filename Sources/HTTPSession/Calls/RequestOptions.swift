@@ -35,10 +35,8 @@ public struct RequestOptions: Sendable {
     /// Downloads do not call it.
     public var dataTaskDidReceiveResponse:
         (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
-    #if Cache
     /// `DataTaskDelegate.dataTaskWillCacheResponse` of every attempt. Downloads, which are not stored, do not call it.
     public var dataTaskWillCacheResponse: SessionHooks.WillCache?
-    #endif
 
     /// Options of which those count that are given.
     public init(
@@ -77,9 +75,7 @@ public struct RequestOptions: Sendable {
         if let hook = taskWillPerformHTTPRedirection { task.delegate.taskWillPerformHTTPRedirection = hook }
         guard let delegate = (task as? DataTask)?.dataDelegate else { return }
         if let hook = dataTaskDidReceiveResponse { delegate.dataTaskDidReceiveResponse = hook }
-        #if Cache
         if let hook = dataTaskWillCacheResponse { delegate.dataTaskWillCacheResponse = hook }
-        #endif
     }
 
     /// The same without hooks, which may hold the request that they belong to.
@@ -87,9 +83,7 @@ public struct RequestOptions: Sendable {
         var options = self
         options.taskWillPerformHTTPRedirection = nil
         options.dataTaskDidReceiveResponse = nil
-        #if Cache
         options.dataTaskWillCacheResponse = nil
-        #endif
         return options
     }
 }

@@ -21,9 +21,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     private struct Hooks {
         var stream: (@Sendable ([UInt8]) -> Void)?
         var response: (@Sendable (DataTask, ResponseHead) -> DataTaskDisposition)?
-        #if Cache
         var caching: SessionHooks.WillCache?
-        #endif
     }
 
     /// - Parameter limit: the longest body that is collected, in bytes.
@@ -53,14 +51,12 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { unlessComplete { collected.hooks.response = newValue } }
     }
 
-    #if Cache
     /// `SessionHooks.dataTaskWillCacheResponse`, of this task: called instead of the session's. On the session's loop;
     /// it must not block.
     public var dataTaskWillCacheResponse: SessionHooks.WillCache? {
         get { lock.withLock { collected.hooks.caching } }
         set { unlessComplete { collected.hooks.caching = newValue } }
     }
-    #endif
 
     /// Sets the handler of the body's progress, called on `queue`; nil for the session's callback queue.
     public func setProgressHandler(

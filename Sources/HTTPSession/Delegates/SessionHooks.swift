@@ -50,10 +50,8 @@ public struct SessionHooks: Sendable {
     public typealias TaskChallenge =
         @Sendable (_ task: SessionTask, _ challenge: AuthenticationChallenge) -> ChallengeDisposition
 
-    #if Cache
     /// Decides whether and with which fields a data task's response is stored.
     public typealias WillCache = @Sendable (_ task: DataTask, _ proposed: CachedResponse) -> CachedResponse?
-    #endif
 
     /// Challenges of a new TLS connection: the server's trust, after the security policy has accepted it and before any
     /// byte of a request; and the server's request for a client certificate, within the handshake, when the policy
@@ -88,13 +86,11 @@ public struct SessionHooks: Sendable {
     /// Bytes of a body, as they arrive.
     public var dataTaskDidReceiveData: (@Sendable (_ task: DataTask, _ data: [UInt8]) -> Void)?
 
-    #if Cache
     /// A data task's response is about to be stored in the session's cache. The hook returns the response to store,
     /// with other fields if need be, or nil to store nothing. It is called before the body is received, and again when
     /// a validation has changed the stored fields. After a request in the background (`stale-while-revalidate`) the
     /// task may be complete.
     public var dataTaskWillCacheResponse: WillCache?
-    #endif
     /// A data task continues as a download, because its response hook decided so: the place to set the download's
     /// `destination`. The data task has no further events of its own: its hooks, progress and completion handlers are the
     /// download's, and its value has no data.

@@ -32,7 +32,7 @@ public struct OfflineRetrier: RequestInterceptor {
             request.retryCount < retryLimit, let url = try? RequestURL(request.request.url)
         else { return .doNotRetry }
         // The network says nothing about an origin in memory.
-        guard request.manager.configuration.session.stub == nil else { return .doNotRetry }
+        guard request.manager.configuration.stub == nil else { return .doNotRetry }
         // A name without an address says nothing about the network; neither does a host behind a proxy.
         let hasProxy = request.manager.configuration.proxy != nil
         let host = error.code == .dnsFailed || hasProxy ? nil : url.origin.host

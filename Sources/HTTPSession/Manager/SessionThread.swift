@@ -56,15 +56,12 @@ final class SessionThread: @unchecked Sendable {
         self.serverTrust = serverTrust
         ownsHome = home == nil
         if let home { self.home = home } else { self.home = try SessionLoop() }
-        #if Cache
         manager = try LoopSession(
             loop: self.home.loop,
             configuration: configuration.session,
-            cache: configuration.cache
+            cache: configuration.cache,
+            stub: configuration.stub
         )
-        #else
-        manager = try LoopSession(loop: self.home.loop, configuration: configuration.session)
-        #endif
     }
 
     var loop: EventLoop { home.loop }

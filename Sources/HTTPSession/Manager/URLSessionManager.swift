@@ -50,11 +50,9 @@ public final class URLSessionManager: Sendable {
         /// The cookies that servers set, and that are sent back to them (RFC 6265); a request with a `Cookie` of its
         /// own is left as it is. Nil: cookies are neither stored nor sent.
         public var cookieStorage: CookieStorage?
-        #if Cache
         /// The cache for the responses of data tasks; nil for none. Sessions share a cache only when both are given the
         /// same one.
         public var cache: SessionCache?
-        #endif
         /// The cache policy of requests without one.
         public var cachePolicy = CachePolicy.useProtocolCachePolicy
         /// The proxy of all connections; nil for none. Environment variables such as `https_proxy` are ignored.
@@ -75,6 +73,8 @@ public final class URLSessionManager: Sendable {
         /// Makes endpoints in place of `serverTrust`, `resolve`, `timeouts`, `tlsProfile` and `httpVersion`, for a program with rules
         /// of its own. Called once for each origin; the pinned hosts of `serverTrust` still count for redirects.
         package var endpoints: (@Sendable (Origin) -> Result<Endpoint, SessionError>)?
+        /// An origin in memory that takes all requests, in place of connections; nil but in tests of programs.
+        package var stub: StubTransport?
         /// Records the requests of tasks; nil for none.
         package var recording: HopRecording.Start?
 

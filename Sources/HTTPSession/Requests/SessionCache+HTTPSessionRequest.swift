@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 public import SessionCore
 
 extension SessionCache {
@@ -9,4 +7,3 @@ extension SessionCache {
         removeCachedResponses(for: request.url)
     }
 }
-#endif

@@ -270,17 +270,15 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         return ConnectionTrustEvaluator(task, at: origin).clientIdentity()
     }
 
-    #if Cache
     override func task(_ hop: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
         guard hop === self.hop, let task else { return nil }
         return task.willCache(response, task.willCacheHook)
     }
 
-    override func delegateForRefresh(of hop: LoopTask) -> LoopTaskDelegate {
-        guard let task, let origin = url?.origin else { return super.delegateForRefresh(of: hop) }
+    override func delegateForRefresh(of hop: LoopTask) -> LoopTaskDelegate? {
+        guard let task, let origin = url?.origin else { return nil }
         return TaskRefreshDelegate(ConnectionTrustEvaluator(task, at: origin))
     }
-    #endif
 
     // MARK: The response
 
@@ -551,7 +549,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private func waitsForConnectivity(after error: SessionError?) -> Bool {
         guard let task, let error, let host = url?.origin.host, session.configuration.waitsForConnectivity,
             // The network says nothing about a stub origin.
-            session.configuration.session.stub == nil
+            session.configuration.stub == nil
         else { return false }
         connectivity = ConnectivityWait.start(
             after: error,

@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 import HTTPCore
 import ServerTrust
 import SessionCore
@@ -35,4 +33,3 @@ extension SessionTask {
         return hook(task, response)
     }
 }
-#endif

@@ -66,17 +66,13 @@ final class RecordingDelegate: LoopTaskDelegate {
         inner.task(task, didReceiveTrailers: trailers)
     }
 
-    #if Cache
     override func task(_ task: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
         inner.task(task, willCache: response)
     }
-    #endif
 
     override func task(_ task: LoopTask, didReceiveUnused head: borrowing ResponseHead) {
         inner.task(task, didReceiveUnused: head)
     }
 
-    #if Cache
-    override func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate { inner.delegateForRefresh(of: task) }
-    #endif
+    override func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate? { inner.delegateForRefresh(of: task) }
 }

@@ -231,5 +231,5 @@ struct StubRoute: CustomStringConvertible {
 extension URLSessionManager.Configuration {
     /// Sends all requests of the session to an origin in memory, and none anywhere else. For tests alone: such a session
     /// evaluates no server, since there is none. Without this product a configuration has no way to it.
-    public mutating func answerRequests(with origin: StubOrigin) { session.stub = origin.transport }
+    public mutating func answerRequests(with origin: StubOrigin) { stub = origin.transport }
 }

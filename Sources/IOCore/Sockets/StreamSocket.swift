@@ -153,11 +153,3 @@ private func address(
         }
     }
 }
-
-/// The unique number of a socket (SO_COOKIE, socket(7)), unlike a descriptor, which may be reused for another socket. 0
-/// without a socket.
-package func socketCookie(_ descriptor: Int32) -> UInt64 {
-    var cookie: UInt64 = 0
-    var length = socklen_t(MemoryLayout<UInt64>.size)
-    return getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0
-}

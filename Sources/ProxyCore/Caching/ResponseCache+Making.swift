@@ -1,10 +1,6 @@
 import HTTPCaching
 import IOCore
 
-#if !Cache
-#error("The proxy needs the trait Cache, which is on by default.")
-#endif
-
 extension ResponseCache {
     /// Makes the cache of a configuration; nil when it has none. If the disk cannot be used, a warning is logged and
     /// the cache uses memory alone.

@@ -79,9 +79,6 @@ package final class TLSServerSession {
         return progress(result)
     }
 
-    /// Whether there is plaintext that was decrypted already, and no more input is needed to read it.
-    package var hasPlaintext: Bool { SSL_pending(pointer) > 0 }
-
     /// Encrypts from the front of `buffer` and takes that off it, until `outgoing` has reached `limit`.
     package func write(from buffer: inout ByteBuffer, upTo limit: Int) -> Progress {
         var written = 0

@@ -1,8 +1,5 @@
-package import HTTPCore
-
-#if Cache
 import HTTPCaching
-#endif
+package import HTTPCore
 
 /// A request's use of the session's cache; the names are those of `URLRequest.CachePolicy`.
 public enum CachePolicy: Sendable, Hashable, CaseIterable {
@@ -21,7 +18,6 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
     /// fails with `notStored`.
     case returnCacheDataDontLoad
 
-    #if Cache
     /// The policy for stored responses.
     var requestPolicy: RequestPolicy {
         switch self {
@@ -31,7 +27,6 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
         case .returnCacheDataDontLoad: .returnCacheDataDontLoad
         }
     }
-    #endif
 
     /// Adds the directives for the caches between to a request's fields (RFC 9111, section 5.2.1.4).
     package func addDirectives(to fields: inout HeaderFields) {

@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 package import HTTPCaching
 package import HTTPCore
 package import IOCore
@@ -832,4 +830,3 @@ extension CacheStageDelegate {
     package func stagePatience(_ stage: CacheStage) -> TimeSpan? { nil }
     package func stageDidComplete(_ stage: CacheStage, error: SessionError?) {}
 }
-#endif

@@ -1,4 +1,3 @@
-#if Cache
 import HTTPCaching
 import HTTPCore
 import IOCore
@@ -242,23 +241,3 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
 
     func stageDidComplete(_ stage: CacheStage, error: SessionError?) { task.finish(error) }
 }
-#else
-import ServerTrust
-
-/// In its place without a cache: there are none, and the compiler knows it.
-enum CachedExchange {
-    func start() {}
-
-    func cancel() {}
-
-    func hold(_ isHeld: Bool) {}
-
-    func continueLater() {}
-
-    func letGo() {}
-
-    func collectMetrics(into metrics: inout TaskMetrics) {}
-
-    var evaluation: TrustEvaluation? { nil }
-}
-#endif

@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 public import HTTPCore
 
 /// A response that is about to be stored, as the hook `dataTaskWillCacheResponse` sees it. Its body follows, and is
@@ -28,4 +26,3 @@ public struct CachedResponse: Sendable {
         self.fields = fields
     }
 }
-#endif

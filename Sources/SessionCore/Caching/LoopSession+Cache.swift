@@ -1,8 +1,7 @@
-#if Cache
 import HTTPCaching
 import HTTPCore
 import IOCore
-package import ServerTrust
+import ServerTrust
 
 extension LoopSession {
     /// Makes the exchange of a task that the session's cache takes part in; nil for other tasks.
@@ -27,7 +26,8 @@ extension LoopSession {
         request.method = .get
         request.fields = fields
         request.cachePolicy = nil
-        let refresher = makeTask(with: request, delegate: task.delegate.delegateForRefresh(of: task))
+        let delegate = task.delegate.delegateForRefresh(of: task) ?? RefreshDelegate(task.delegate)
+        let refresher = makeTask(with: request, delegate: delegate)
         let exchange = CachedExchange(refresher, refreshing: transaction, asking: fields, self)
         exchanges[refresher.taskIdentifier] = exchange
         refresher.resume(as: exchange)
@@ -41,48 +41,3 @@ extension LoopSession {
         cache.responses.invalidate(after: request.method, of: request.url, status: head.status, head.fields)
     }
 }
-
-/// The digest of an endpoint's policy, made when a cache first asks.
-///
-/// `@unchecked Sendable`: `digest` is accessed with `lock` held.
-final class EndpointDigest: @unchecked Sendable {
-    private let lock = PosixLock()
-    private var digest: SecurityPolicyDigest?
-
-    func value(_ make: () -> SecurityPolicyDigest) -> SecurityPolicyDigest {
-        lock.withLock {
-            if let digest { return digest }
-            let made = make()
-            digest = made
-            return made
-        }
-    }
-}
-
-extension Endpoint {
-    /// The digest of the conditions of stored responses: policy, anchors, fixed address and proxy, if there are any.
-    ///
-    /// - Parameter now: seconds since 1970.
-    /// - Returns: nil when the policy accepts no server any more.
-    func cacheDigest(at now: Int64) -> PolicyDigest? {
-        guard let own = scheme == .https ? policyDigest.bytes(at: now) : place else { return nil }
-        guard let proxyEndpoint else { return PolicyDigest(own) }
-        // The proxy may see, and change, responses of hosts without TLS.
-        return proxyEndpoint.policyDigest.bytes(at: now).map { PolicyDigest(SecretDigest.sha256(own + $0)) }
-    }
-
-    /// The digest of policy, anchors and place.
-    package var policyDigest: SecurityPolicyDigest {
-        digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: place) }
-    }
-}
-#else
-import HTTPCore
-
-extension LoopSession {
-    /// Without a cache the request of every task goes to the origin.
-    func cachedExchange(for task: LoopTask) -> CachedExchange? { nil }
-
-    func invalidateCache(by head: borrowing ResponseHead, to request: borrowing SessionRequest) {}
-}
-#endif

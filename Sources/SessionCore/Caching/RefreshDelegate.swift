@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 import HTTPCore
 import ServerTrust
 
@@ -22,4 +20,3 @@ final class RefreshDelegate: LoopTaskDelegate {
         original.task(task, willCache: response)
     }
 }
-#endif

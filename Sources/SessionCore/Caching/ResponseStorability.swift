@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 package import HTTPCaching
 package import HTTPCore
 import ServerTrust
@@ -46,4 +44,3 @@ extension SessionError {
         }
     }
 }
-#endif

@@ -1,5 +1,3 @@
-// Without the trait Cache, a session has no cache (Package.swift).
-#if Cache
 import HTTPCaching
 import HTTPCore
 import IOCore
@@ -100,4 +98,3 @@ public final class SessionCache: Sendable {
         await Task(executorPreference: BlockingThreads.shared) { store.close() }.value
     }
 }
-#endif

@@ -196,16 +196,7 @@ final class ConnectionAttempt {
 
     deinit { cancel() }
 
-    enum Stage {
-        /// No address has been dialled yet.
-        case lookup
-        /// CONNECT to an HTTP proxy, and TLS to an HTTPS proxy before it.
-        case tunnel
-        /// TCP, and TLS to the origin.
-        case connection
-    }
-
-    var stage: Stage {
+    var stage: ConnectionStage {
         if tunnel != nil { return .tunnel }
         return dial?.isLookingUp == true ? .lookup : .connection
     }

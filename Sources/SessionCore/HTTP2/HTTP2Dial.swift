@@ -50,7 +50,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     /// When the attempt began, in nanoseconds of the loop's clock.
     var startedAt: UInt64 { attempt.startedAt }
     var times: ConnectionTimes { attempt.times }
-    var stage: ConnectionAttempt.Stage { attempt.stage }
+    var stage: ConnectionStage { attempt.stage }
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { attempt.evaluation }
 

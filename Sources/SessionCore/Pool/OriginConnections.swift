@@ -51,13 +51,17 @@ final class OriginConnections: EndOfTurnHandler {
     private static let closedPerTurn = 64
 
     /// - Throws: `internal` when libcurl or OpenSSL cannot be set up.
-    init(loop: EventLoop, configuration: SessionConfiguration) throws(SessionError) {
+    init(
+        loop: EventLoop,
+        configuration: SessionConfiguration,
+        stub: StubTransport?
+    ) throws(SessionError) {
         self.loop = loop
         headLimits = HeadLimits(
             headBytes: configuration.responseHeadBytes,
             fieldCount: configuration.responseHeadFields
         )
-        stub = configuration.stub
+        self.stub = stub
         connectionLifetime = configuration.connectionLifetimeLimit
         connectionsPerHost = configuration.connectionsPerHost
         poolSize = configuration.connectionPoolSize

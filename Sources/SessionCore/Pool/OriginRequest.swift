@@ -749,7 +749,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             lookAtConnection(task)
             if self.task != nil { armTimer() }
         case .expired(let expiry):
-            var stage = ConnectionAttempt.Stage.connection
+            var stage = ConnectionStage.connection
             switch phase {
             case .connecting(let attempt): stage = attempt.stage
             case .awaiting(let dial): stage = dial.stage

@@ -10,10 +10,8 @@ public import ServerTrust
 public final class LoopSession {
     package let loop: EventLoop
     let connections: OriginConnections
-    #if Cache
     /// nil for none.
-    private(set) var cache: SessionCache?
-    #endif
+    let cache: SessionCache?
     /// Of tasks that the cache has a part in, by the identifier of the task.
     var exchanges: [UInt64: CachedExchange] = [:]
     private var count = 0
@@ -44,26 +42,20 @@ public final class LoopSession {
         set { connections.didEvaluateTrust = newValue }
     }
 
+    /// - Parameters:
+    ///   - cache: nil for none.
+    ///   - stub: an origin in memory that takes all requests, in place of connections; nil but in tests of programs.
     /// - Throws: `SessionError` when libcurl cannot be set up.
     package init(
         loop: EventLoop,
-        configuration: SessionConfiguration = SessionConfiguration()
+        configuration: SessionConfiguration = SessionConfiguration(),
+        cache: SessionCache? = nil,
+        stub: StubTransport? = nil
     ) throws(SessionError) {
         self.loop = loop
-        connections = try OriginConnections(loop: loop, configuration: configuration)
-    }
-
-    #if Cache
-    /// - Throws: `SessionError` when libcurl cannot be set up.
-    package convenience init(
-        loop: EventLoop,
-        configuration: SessionConfiguration = SessionConfiguration(),
-        cache: SessionCache?
-    ) throws(SessionError) {
-        try self.init(loop: loop, configuration: configuration)
         self.cache = cache
+        connections = try OriginConnections(loop: loop, configuration: configuration, stub: stub)
     }
-    #endif
 
     // The tasks hold the session, so that there is none.
     deinit { connections.close() }

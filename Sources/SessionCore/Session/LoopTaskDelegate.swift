@@ -53,22 +53,18 @@ open class LoopTaskDelegate {
     /// The trailer section (RFC 9110, section 6.5).
     open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {}
 
-    #if Cache
     /// The response is about to be stored in the session's cache; nothing of its body has come.
     ///
     /// - Returns: what is stored: the same, other fields; or nil to have nothing stored.
     open func task(_ task: LoopTask, willCache response: CachedResponse) -> CachedResponse? { response }
-    #endif
 
     /// A head from the origin that is not delivered: a stored response takes its place, because the origin has confirmed it
     /// (304) or because it may stand in for an error.
     open func task(_ task: LoopTask, didReceiveUnused head: borrowing ResponseHead) {}
 
-    #if Cache
     /// The delegate of a background request that revalidates the stored response which this task has received. The task may
     /// be complete before that request is.
-    open func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate { RefreshDelegate(self) }
-    #endif
+    open func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate? { nil }
 
     /// The end. `LoopTask.metrics` is complete; the error is nil when the complete response has been delivered.
     open func taskDidComplete(_ task: LoopTask, error: SessionError?) {}

@@ -127,7 +127,7 @@ extension TransferClock.Expiry {
     /// The error for the task.
     ///
     /// - Parameter stage: how far the connection had come.
-    func error(_ endpoint: Endpoint, at stage: ConnectionAttempt.Stage) -> SessionError {
+    func error(_ endpoint: Endpoint, at stage: ConnectionStage) -> SessionError {
         if isTotal {
             return SessionError(
                 phase == .connecting || phase == .queued ? .connectTimeout : .responseTimeout,

@@ -126,7 +126,6 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    #if Cache
     @Test("a request may decide about the storing of its response, and a stream about that of its own")
     func caching() async throws {
         let stage = try StubStage { $0.cache = try? SessionCache(memoryCapacity: 1 << 20) }
@@ -154,7 +153,6 @@ struct RequestOptionsTests {
         #expect(asked.with { $0 } == 2)
         await stage.end()
     }
-    #endif
 
     @Test("monitors of a request come after the manager's, and see that request alone")
     func monitors() async throws {
@@ -197,9 +195,7 @@ struct RequestOptionsTests {
             var options = RequestOptions()
             options.taskWillPerformHTTPRedirection = { _, _, _ in withExtendedLifetime(owner) { .proceed } }
             options.dataTaskDidReceiveResponse = { _, _ in withExtendedLifetime(owner) { .allow } }
-            #if Cache
             options.dataTaskWillCacheResponse = { _, proposed in withExtendedLifetime(owner) { proposed } }
-            #endif
             let request = try stage.manager.request(.get, "/", options: options)
             owner.request.with { $0 = request }
             #expect(try await request.response(serializer: .string).value == "x")

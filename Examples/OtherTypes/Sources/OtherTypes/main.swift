@@ -10,7 +10,7 @@ let foreign: [Any] = [HTTPField(), HTTPFields(), HTTPRequest(), HTTPResponse()]
 
 let manager = try HTTPSessionManager()
 print(
-    "A session without a cache:",
+    "A session with",
     manager.configuration.cachePolicy,
     "beside",
     foreign.count,

@@ -3,15 +3,14 @@
 import PackageDescription
 
 let package = Package(
-    name: "Small",
+    name: "OtherTypes",
     dependencies: [
-        // Without the package's traits: sessions have no cache, and the cache is not built.
-        .package(name: "pinproxy", path: "../..", traits: [])
+        .package(name: "pinproxy", path: "../..")
     ],
     targets: [
         .target(name: "HTTPTypes"),
         .executableTarget(
-            name: "Small",
+            name: "OtherTypes",
             dependencies: [
                 "HTTPTypes",
                 .product(name: "HTTPSession", package: "pinproxy"),

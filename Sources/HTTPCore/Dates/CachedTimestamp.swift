@@ -1,36 +1,5 @@
 package import IOCore
 
-/// The current date for Date fields, formatted once a second and copied otherwise.
-package struct CachedDate: Sendable {
-    private var second = Int.min
-    private var text: [UInt8] = []
-
-    package init() {}
-
-    /// Sets `bytes` to the date of this second.
-    @inline(__always)
-    package mutating func update(unixSeconds: Int) {
-        if unixSeconds != second { format(unixSeconds) }
-    }
-
-    /// IMF-fixdate of the last `update`; empty before the first.
-    package var bytes: Span<UInt8> {
-        @_lifetime(borrow self) borrowing get { text.span }
-    }
-
-    /// Writes the IMF-fixdate of this second.
-    package mutating func append(unixSeconds: Int, to buffer: inout ByteBuffer) {
-        update(unixSeconds: unixSeconds)
-        buffer.append(text)
-    }
-
-    @inline(never)
-    private mutating func format(_ unixSeconds: Int) {
-        second = unixSeconds
-        text = HTTPDate.format(unixSeconds: unixSeconds)
-    }
-}
-
 /// Times for logs, `2026-11-21T06:00:00.123Z` (RFC 3339, UTC): formatted once a second, except for the milliseconds.
 package struct CachedTimestamp: Sendable {
     private var second = Int.min
