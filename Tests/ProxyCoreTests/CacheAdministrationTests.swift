@@ -104,7 +104,7 @@ struct CacheAdministrationTests {
             """#
         ])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-        let snapshot = try #require(outcome.snapshot, "\(outcome.issues)")
+        let snapshot = try #require(outcome.makeSnapshot(), "\(outcome.issues)")
         func purged(_ url: String) throws -> [String] {
             let key = try #require(CacheKey(url: url))
             return CacheAdministration.widened(.uri(key), under: snapshot).map {

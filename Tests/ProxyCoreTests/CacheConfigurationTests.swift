@@ -297,7 +297,7 @@ struct CacheConfigurationTests {
             """#
         ])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-        let sections = EffectivePolicy(try #require(outcome.snapshot, "\(outcome.issues)")).sections
+        let sections = EffectivePolicy(try #require(outcome.makeSnapshot(), "\(outcome.issues)")).sections
         func text(_ title: String, _ label: String) -> String? {
             sections.first { $0.title == title }?.rows.first { $0.label == label }?.text
         }

@@ -20,7 +20,7 @@ struct CacheTermsTests {
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         try #require(outcome.issues.isEmpty, "\(outcome.issues)")
         let host = try Host("api.example.com")
-        let route = Router(snapshot: try #require(outcome.snapshot))
+        let route = Router(snapshot: try #require(outcome.makeSnapshot()))
             .route(isHTTPS: scheme == .https, host: host, port: scheme == .https ? 443 : 80, allowHosts: .any)
         let terms = try #require(route.cache)
         return try #require(terms.digest(at: Self.now))
@@ -117,7 +117,7 @@ struct CacheTermsTests {
         let host = try Host("api.example.com")
         let folder = try ConfigurationFolder(["config.json": "{ \"version\": 1, \"cache\": {} }"])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-        let route = Router(snapshot: try #require(outcome.snapshot))
+        let route = Router(snapshot: try #require(outcome.makeSnapshot()))
             .route(isHTTPS: true, host: host, port: 443, allowHosts: .any)
         let terms = try #require(route.cache)
         var changes: [FieldChanges?] = [nil]

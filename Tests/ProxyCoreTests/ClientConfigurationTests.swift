@@ -48,7 +48,7 @@ struct ClientConfigurationTests {
                 + #", "authentication": { "basic": { "file": "users" }, "bearer": { "file": "tokens" } }"#
         )
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-        let security = try #require(outcome.snapshot?.security.first)
+        let security = try #require(outcome.makeSnapshot()?.security.first)
         guard case .context = security.tls, case .credentials(let credentials) = security.authentication else {
             Issue.record("\(security.tls), \(security.authentication)")
             return
@@ -61,7 +61,7 @@ struct ClientConfigurationTests {
     @Test("without a word of it nothing is demanded")
     func demandsNothing() throws {
         let outcome = try load(#""comment": "x""#)
-        let security = try #require(outcome.snapshot?.security.first)
+        let security = try #require(outcome.makeSnapshot()?.security.first)
         guard case .none = security.tls, case .none = security.authentication else {
             Issue.record("\(security.tls), \(security.authentication)")
             return
@@ -123,7 +123,7 @@ struct ClientConfigurationTests {
     )
     func refuses(members: String, pointer: String, says: String) throws {
         let outcome = try load(members)
-        #expect(outcome.snapshot == nil)
+        #expect(outcome.parts == nil)
         #expect(outcome.issues.map(\.pointer).contains(pointer), "\(outcome.issues)")
         #expect(outcome.issues.contains { "\($0)".contains(says) }, "\(outcome.issues)")
     }

@@ -83,8 +83,8 @@ struct ConfigurationAdminTests {
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         guard let fault else {
             #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-            #expect(outcome.snapshot?.parts.adminToken == (try? AdminToken(Array(text.utf8))))
-            #expect(outcome.snapshot?.parts.adminToken != nil)
+            #expect(outcome.parts?.adminToken == (try? AdminToken(Array(text.utf8))))
+            #expect(outcome.parts?.adminToken != nil)
             return
         }
         #expect(outcome.issues.map(\.pointer) == ["/admin/tokenFile"])
@@ -130,14 +130,14 @@ struct ConfigurationAdminTests {
         for mode in [0o644, 0o604, 0o666] {
             chmod(path, mode_t(mode))
             let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-            #expect(outcome.issues.map(\.pointer) == ["/admin/tokenFile"] && outcome.snapshot == nil)
+            #expect(outcome.issues.map(\.pointer) == ["/admin/tokenFile"] && outcome.parts == nil)
             #expect(outcome.issues.first?.message == "every user of this machine can read the token")
             #expect(outcome.issues.first?.remedy == "chmod 640 \(path)")
         }
         for mode in [0o640, 0o600, 0o400] {
             chmod(path, mode_t(mode))
             let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-            #expect(outcome.issues.isEmpty && outcome.snapshot?.parts.adminToken != nil)
+            #expect(outcome.issues.isEmpty && outcome.parts?.adminToken != nil)
         }
     }
 

@@ -22,10 +22,9 @@ struct ConfigurationLoaderTests {
             "pins/api.json": pinFile("api.test"),
             "pins/README": "no pin file",
         ])
-        let outcome = ConfigurationLoader.load(path: folder.path("config.json"), generation: 7)
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-        let snapshot = try #require(outcome.snapshot)
-        #expect(snapshot.generation == 7)
+        let snapshot = try #require(outcome.makeSnapshot())
         #expect(snapshot.configuration.pins == folder.path("pins"))
         #expect(snapshot.isNamed(try Host("api.test")))
         #expect(!snapshot.isNamed(try Host("x.api.test")))
@@ -42,11 +41,11 @@ struct ConfigurationLoaderTests {
     func missing() throws {
         let folder = try ConfigurationFolder(["bad.json": "{"])
         let missing = ConfigurationLoader.load(path: folder.path("config.json"))
-        #expect(missing.snapshot == nil)
+        #expect(missing.parts == nil)
         #expect(missing.configurationIsMissing)
         #expect(missing.issues.map(\.file) == [folder.path("config.json")])
         let bad = ConfigurationLoader.load(path: folder.path("bad.json"))
-        #expect(bad.snapshot == nil)
+        #expect(bad.parts == nil)
         #expect(!bad.configurationIsMissing)
         #expect(!bad.issues.isEmpty)
     }
@@ -59,7 +58,7 @@ struct ConfigurationLoaderTests {
         ])
         for name in ["a.json", "b.json"] {
             let outcome = ConfigurationLoader.load(path: folder.path(name))
-            #expect(outcome.snapshot == nil)
+            #expect(outcome.parts == nil)
             #expect(outcome.issues.map(\.pointer) == ["/pins"], "\(outcome.issues)")
         }
     }
@@ -72,11 +71,11 @@ struct ConfigurationLoaderTests {
         ])
         try folder.makeFolder("pins")
         let none = ConfigurationLoader.load(path: folder.path("none.json"))
-        #expect(none.snapshot != nil)
+        #expect(none.parts != nil)
         #expect(none.warnings.map(\.pointer) == [""])
         #expect(none.warnings.allSatisfy { $0.message.contains("no host is pinned") })
         let empty = ConfigurationLoader.load(path: folder.path("empty.json"))
-        #expect(empty.snapshot == nil)
+        #expect(empty.parts == nil)
         #expect(empty.issues.map(\.file) == [folder.path("pins")])
     }
 
@@ -97,7 +96,7 @@ struct ConfigurationLoaderTests {
             "pins/b.json": "{",
         ])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-        #expect(outcome.snapshot == nil)
+        #expect(outcome.parts == nil)
         let own = outcome.issues.filter { $0.file == folder.path("config.json") }.map(\.pointer)
         #expect(own == ["/hosts/a.test/upgrade", "/workers", "/trustAnchors/files/0", "/trustAnchors/files/1"])
         #expect(outcome.issues.contains { $0.file == folder.path("pins/a.json") })
@@ -159,7 +158,7 @@ struct ConfigurationLoaderTests {
         ])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-        let snapshot = try #require(outcome.snapshot)
+        let snapshot = try #require(outcome.makeSnapshot())
         let host = try Host("XN--BCHER-KVA.test")
         #expect(snapshot.policy(for: host).configuration.upgrade)
         #expect(snapshot.isNamed(host))
@@ -175,7 +174,7 @@ struct ConfigurationLoaderTests {
         let outcome = ConfigurationLoader.load(path: repository.appendingPathComponent("config.example.json").path)
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
         #expect(outcome.warnings.isEmpty, "\(outcome.warnings)")
-        let snapshot = try #require(outcome.snapshot)
+        let snapshot = try #require(outcome.makeSnapshot())
         #expect(snapshot.configuration.listeners.map(\.endpoint.description) == ["127.0.0.1:8080"])
         #expect(snapshot.isNamed(try Host("letsencrypt.org")))
         #expect(snapshot.isNamed(try Host("www.letsencrypt.org")))

@@ -80,7 +80,7 @@ struct LongTurnTests {
         let told = Monitor<[String]>([])
         var monitoring = PinMonitor.Settings()
         monitoring.log = { line, _, _ in told.with { $0.append(line.json) } }
-        let server = try ProxyServer(snapshot: PolicySnapshot(parts, generation: 1), monitoring: monitoring)
+        let server = try ProxyServer(parts: parts, monitoring: monitoring)
         defer { server.stop() }
         func compute(_ milliseconds: UInt64) {
             server.submit(toWorker: 0) {

@@ -283,6 +283,6 @@ struct PinMonitorTests {
     @Test("a file of reports that cannot be opened keeps the proxy from starting")
     func badFile() throws {
         let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
-        #expect(throws: PinMonitor.StartFailure.self) { try Setting(at: origin, file: "/nowhere/at/all") }
+        #expect(throws: MonitoringFailure.self) { try Setting(at: origin, file: "/nowhere/at/all") }
     }
 }

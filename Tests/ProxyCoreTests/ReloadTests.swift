@@ -19,14 +19,11 @@ struct ReloadTests {
         return configuration
     }
 
-    private func snapshot(_ configuration: Configuration, generation: Int) -> PolicySnapshot {
-        PolicySnapshot(
-            PolicyParts(
-                configuration: configuration,
-                pinnedDomains: PinnedDomains(),
-                trustAnchors: TrustAnchors(certificates: [])
-            ),
-            generation: generation
+    private func parts(_ configuration: Configuration) -> PolicyParts {
+        PolicyParts(
+            configuration: configuration,
+            pinnedDomains: PinnedDomains(),
+            trustAnchors: TrustAnchors(certificates: [])
         )
     }
 
@@ -51,7 +48,7 @@ struct ReloadTests {
 
     @Test("the new policy knows the addresses that the listeners got, and keeps what belongs to the start")
     func carriedOver() throws {
-        let server = try ProxyServer(snapshot: snapshot(try configuration(), generation: 1))
+        let server = try ProxyServer(parts: parts(try configuration()))
         defer { server.stop() }
         let own = server.snapshot.parts.ownListeners
         #expect(own.count == 1 && own[0].port != 0)
@@ -60,7 +57,7 @@ struct ReloadTests {
             $0.listeners = [.standard, .standard]
             $0.access.denyAddresses = []
         }
-        #expect(try server.reload(snapshot(next, generation: 2)) == [.listeners, .workers])
+        #expect(try server.reload(parts(next)) == [.listeners, .workers])
         #expect(server.snapshot.generation == 2)
         #expect(server.snapshot.parts.ownListeners == own)
         #expect(server.snapshot.configuration.workers == 2)
@@ -71,12 +68,12 @@ struct ReloadTests {
 
     @Test("a policy that is replaced is let go of, at once when nothing is under way")
     func released() throws {
-        let server = try ProxyServer(snapshot: snapshot(try configuration(), generation: 1))
+        let server = try ProxyServer(parts: parts(try configuration()))
         defer { server.stop() }
         weak var former = server.snapshot
         #expect(former != nil)
         for generation in 2...5 {
-            try server.reload(snapshot(try configuration(), generation: generation))
+            try server.reload(parts(try configuration()))
             try Patience.poll(for: "the end of generation \(generation - 1)") { former == nil ? true : nil }
             former = server.snapshot
         }
@@ -84,19 +81,19 @@ struct ReloadTests {
 
     @Test("a log that cannot be opened leaves everything as it was")
     func badLog() throws {
-        let server = try ProxyServer(snapshot: snapshot(try configuration(), generation: 1))
+        let server = try ProxyServer(parts: parts(try configuration()))
         defer { server.stop() }
         let bad = try configuration { $0.log.tasks = .file(path: "/nonexistent/task.log") }
-        #expect(throws: ProxyServer.StartFailure.self) { try server.reload(snapshot(bad, generation: 2)) }
+        #expect(throws: ProxyServer.StartFailure.self) { try server.reload(parts(bad)) }
         #expect(server.snapshot.generation == 1)
     }
 
     @Test("a reload while it drains, and one after its stop, do nothing bad")
     func lateReloads() throws {
-        let server = try ProxyServer(snapshot: snapshot(try configuration(), generation: 1))
+        let server = try ProxyServer(parts: parts(try configuration()))
         server.drain()
-        #expect(try server.reload(snapshot(try configuration(), generation: 2)).isEmpty)
+        #expect(try server.reload(parts(try configuration())).isEmpty)
         server.stop()
-        #expect(try server.reload(snapshot(try configuration(), generation: 3)).isEmpty)
+        #expect(try server.reload(parts(try configuration())).isEmpty)
     }
 }

@@ -15,7 +15,7 @@ struct RouterTests {
         if let pins { try folder.write("pins/test.json", pins) }
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         try #require(outcome.issues.isEmpty, "\(outcome.issues)")
-        return Router(snapshot: try #require(outcome.snapshot))
+        return Router(snapshot: try #require(outcome.makeSnapshot()))
     }
 
     private static let configuration = """

@@ -11,10 +11,10 @@ struct WorkerLoadTests {
     private static let question = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private func server(workers: Int, connections: Int = 1000) throws -> ProxyServer {
-        try ProxyServer(snapshot: snapshot(workers: workers, connections: connections))
+        try ProxyServer(parts: parts(workers: workers, connections: connections))
     }
 
-    private func snapshot(workers: Int, connections: Int = 1000, generation: Int = 1) throws -> PolicySnapshot {
+    private func parts(workers: Int, connections: Int = 1000) throws -> PolicyParts {
         var configuration = Configuration()
         configuration.workers = workers
         configuration.limits.connections = connections
@@ -23,12 +23,11 @@ struct WorkerLoadTests {
             ListenerConfiguration(endpoint: .address(try AddressAndPort(parsing: "127.0.0.1:0"))),
             ListenerConfiguration(endpoint: .address(try AddressAndPort(parsing: "127.0.0.1:0"))),
         ]
-        let parts = PolicyParts(
+        return PolicyParts(
             configuration: configuration,
             pinnedDomains: PinnedDomains(),
             trustAnchors: TrustAnchors(certificates: [])
         )
-        return PolicySnapshot(parts, generation: generation)
     }
 
     private func port(of server: ProxyServer, listener: Int = 0) throws -> UInt16 {
@@ -127,7 +126,7 @@ struct WorkerLoadTests {
             try #require(clients.count < 900)
             return server.connectionsByWorker[1] >= 2 ? true : nil
         }
-        let next = try snapshot(workers: 2, connections: clients.count + 1, generation: 2)
+        let next = try parts(workers: 2, connections: clients.count + 1)
         // The connections stand before the new policy in the worker's queue.
         server.submit(toWorker: 0) { isOver.with { $0 = true } }
         for _ in 0..<3 { try server.reload(next) }

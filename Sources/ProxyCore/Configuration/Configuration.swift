@@ -119,17 +119,6 @@ package struct ReportsConfiguration: Hashable, Sendable {
     package init() {}
 }
 
-/// The `access` rules as written; `AccessRules` is their compiled form for the request path.
-package struct AccessConfiguration: Hashable, Sendable {
-    package var denyAddresses: [AddressRule] = AddressGroup.deniedByDefault.map(AddressRule.group)
-    package var denyHosts: [HostPattern] = []
-    package var allowHosts: [HostPattern] = [.any]
-    /// The ports that tunnels may connect to.
-    package var connectPorts: [UInt16] = [443]
-
-    package init() {}
-}
-
 package struct LimitsConfiguration: Hashable, Sendable {
     /// Bytes of a request head, request line and fields together.
     package var headBytes = 64 * 1024

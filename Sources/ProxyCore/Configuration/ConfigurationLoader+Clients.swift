@@ -39,7 +39,7 @@ extension ConfigurationLoader {
         }
     }
 
-    private static func load(_ tls: ConfigurationReader.TLSFiles) -> TLSMaterial? {
+    private static func load(_ tls: TLSFiles) -> TLSMaterial? {
         let certificate = tls.certificate.fileContents()
         let key = tls.key.fileContents()
         let authorities = tls.clientCA.map { $0.fileContents() }
@@ -89,7 +89,7 @@ extension ConfigurationLoader {
         )
     }
 
-    private static func load(_ authentication: ConfigurationReader.AuthenticationFiles) -> ClientCredentials? {
+    private static func load(_ authentication: AuthenticationFiles) -> ClientCredentials? {
         let passwords = read(authentication.basic) { bytes throws(PasswordFile.Fault) in try PasswordFile(bytes) }
         let tokens = read(authentication.bearer) { bytes throws(PasswordFile.Fault) in try TokenFile(bytes) }
         guard (passwords == nil) == (authentication.basic == nil), (tokens == nil) == (authentication.bearer == nil)

@@ -15,12 +15,6 @@ extension ConfigurationReader {
         configuration.interception = InterceptionConfiguration(certificate: certificatePath, key: keyPath)
         interception = InterceptionFiles(certificate: certificate, key: key)
     }
-
-    /// The places of the paths of `interception`.
-    struct InterceptionFiles {
-        var certificate: DocumentElement
-        var key: DocumentElement
-    }
 }
 
 extension ConfigurationLoader {
@@ -51,7 +45,7 @@ extension ConfigurationLoader {
         }
     }
 
-    private static func load(_ files: ConfigurationReader.InterceptionFiles) -> LocalAuthority? {
+    private static func load(_ files: InterceptionFiles) -> LocalAuthority? {
         let remedy = "make the local CA, certificate and key: pinproxy ca init --config FILE"
         let certificate = files.certificate.fileContents(remedyIfMissing: remedy)
         let key = files.key.fileContents(remedyIfMissing: remedy)

@@ -3,13 +3,13 @@ import HTTPCore
 package import ServerTrust
 package import StrictJSON
 
-/// Makes a `PolicySnapshot` of `config.json` and all files that it names, or reports every error.
+/// Makes the parts of a policy of `config.json` and all files that it names, or reports every error.
 ///
 /// Blocking disk I/O: at start, on reload and in commands, never on a loop.
 package enum ConfigurationLoader {
     package struct Outcome: Sendable {
         /// Nil when there is any issue.
-        package var snapshot: PolicySnapshot?
+        package var parts: PolicyParts?
         /// The errors of the configuration, its anchors and its pin files, in the order of files and lines (`IssueList`).
         package var issues: [DocumentIssue]
         /// Facts that do not prevent the start but should be known; printed at every start.
@@ -20,18 +20,16 @@ package enum ConfigurationLoader {
         package var record = FileRecord()
     }
 
-    /// - Parameters:
-    ///   - path: the configuration file; the paths in it are relative to its folder.
-    ///   - generation: the number that the snapshot gets.
-    package static func load(path: String, generation: Int = 1) -> Outcome {
-        var (outcome, record) = FileRecord.recording { load(DocumentReader(file: path), generation: generation) }
+    /// - Parameter path: the configuration file; the paths in it are relative to its folder.
+    package static func load(path: String) -> Outcome {
+        var (outcome, record) = FileRecord.recording { load(DocumentReader(file: path)) }
         outcome.record = record
-        if outcome.snapshot == nil, access(path, F_OK) != 0, errno == ENOENT { outcome.configurationIsMissing = true }
+        if outcome.parts == nil, access(path, F_OK) != 0, errno == ENOENT { outcome.configurationIsMissing = true }
         return outcome
     }
 
     /// Loads a document in memory; its relative paths start at `reader.file`.
-    package static func load(_ reader: DocumentReader, generation: Int = 1) -> Outcome {
+    package static func load(_ reader: DocumentReader) -> Outcome {
         var read = ConfigurationReader(reader)
         read.read()
         let library = TrustAnchorLibrary(intermediates: read.intermediates.flatMap { $0.certificates() ?? [] })
@@ -50,13 +48,9 @@ package enum ConfigurationLoader {
         let issues = IssueList.joined([reader.issuesInOrder, pinIssues])
         let warnings = IssueList.joined([reader.warningsInOrder, pinWarnings], "warnings")
         guard issues.isEmpty, anchors != nil, pinnedDomains != nil else {
-            return Outcome(snapshot: nil, issues: issues, warnings: warnings)
+            return Outcome(parts: nil, issues: issues, warnings: warnings)
         }
-        return Outcome(
-            snapshot: PolicySnapshot(parts, generation: generation),
-            issues: [],
-            warnings: warnings
-        )
+        return Outcome(parts: parts, issues: [], warnings: warnings)
     }
 
     private static func loadAnchors(_ read: ConfigurationReader, _ library: TrustAnchorLibrary) -> TrustAnchors? {

@@ -4,21 +4,6 @@ import StrictJSON
 // The configuration's requirements for clients: TLS and authentication.
 
 extension ConfigurationReader {
-    /// A listener's `tls`, and the places of its paths.
-    struct TLSFiles {
-        var files: ListenerTLS
-        var certificate: DocumentElement
-        var key: DocumentElement
-        var clientCA: DocumentElement?
-    }
-
-    /// An `authentication`, and the places of its paths.
-    struct AuthenticationFiles {
-        var configuration: AuthenticationConfiguration
-        var basic: DocumentElement?
-        var bearer: DocumentElement?
-    }
-
     mutating func readTLS(_ element: DocumentElement) -> ListenerTLS? {
         guard let object = element.object() else { return nil }
         comment(object)

@@ -2,17 +2,6 @@ package import HTTPCore
 import ServerTrust
 package import StrictJSON
 
-/// The files of the local CA: `interception` of the configuration, as absolute paths.
-package struct InterceptionConfiguration: Hashable, Sendable {
-    package var certificate: String
-    package var key: String
-
-    package init(certificate: String, key: String) {
-        self.certificate = certificate
-        self.key = key
-    }
-}
-
 /// The configuration of interception, read before there is a CA: `ca init` makes it.
 package struct InterceptionPlan {
     package var files: InterceptionConfiguration?

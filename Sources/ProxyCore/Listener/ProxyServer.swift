@@ -47,7 +47,7 @@ package final class ProxyServer {
     ///   - clock: with `.byHand` there is one worker without a thread, which only `turn` and `advance` move.
     ///     `monitoring` must then have the same clock.
     package init(
-        snapshot: PolicySnapshot,
+        parts: PolicyParts,
         log: LogWriter? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
@@ -56,7 +56,7 @@ package final class ProxyServer {
         clock: LoopClock = .system
     ) throws(StartFailure) {
         self.clock = clock
-        let configuration = snapshot.configuration
+        let configuration = parts.configuration
         var sockets: [ListeningSocket] = []
         var passed = passed
         for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint, &passed)) }
@@ -70,7 +70,7 @@ package final class ProxyServer {
         logLosses = log?.losses ?? LogLosses()
         recentTasks = configuration.admin == nil ? nil : RecentTasks()
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
-        self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
+        snapshot = PolicySnapshot(Self.placed(parts, at: sockets + [adminSocket].compactMap { $0 }), generation: 1)
         let shares = Self.shareDescriptors(
             workers: Self.workerCount(configuration, clock),
             hasFiles: configuration.cache?.disk != nil
@@ -78,10 +78,10 @@ package final class ProxyServer {
         state = ServerState(descriptors: shares, heldBytes: configuration.limits.heldBytes)
         DescriptorReserve.start(at: shares.firstReserved)
         FileShare.start(shares.files)
-        cache = CacheHolder(ResponseCache.make(self.snapshot.configuration))
-        status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)
-        do throws(PinMonitor.StartFailure) {
-            monitor = try PinMonitor(snapshot: self.snapshot, settings: monitoring)
+        cache = CacheHolder(ResponseCache.make(configuration))
+        status = ServerStatus(snapshot, loadedAt: Clock.realtime / 1_000_000)
+        do throws(MonitoringFailure) {
+            monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
         } catch {
             switch error {
             case .file(let path, let cause): throw .reports(path: path, cause)
@@ -143,10 +143,10 @@ package final class ProxyServer {
     }
 
     /// Adds the addresses of this program's listeners to the policy: they are never dialled.
-    private static func placed(_ snapshot: PolicySnapshot, at sockets: [ListeningSocket]) -> PolicySnapshot {
-        snapshot.changed {
-            $0.ownListeners = sockets.compactMap { AddressAndPort($0.address) }
-        }
+    private static func placed(_ parts: PolicyParts, at sockets: [ListeningSocket]) -> PolicyParts {
+        var parts = parts
+        parts.ownListeners = sockets.compactMap { AddressAndPort($0.address) }
+        return parts
     }
 
     private static func openLog(
@@ -276,44 +276,46 @@ package final class ProxyServer {
     /// Replaces the policy, and returns when no request can begin under the former one. Requests that were sent finish
     /// under it.
     ///
-    /// `workers`, `listeners` and `admin` belong to the start: their values in the new snapshot are replaced by the
-    /// present ones. This call blocks and must not be made on a loop.
+    /// `workers`, `listeners` and `admin` belong to the start: their values in the new parts are replaced by the present
+    /// ones. This call blocks and must not be made on a loop.
     ///
     /// - Parameter reopensLog: reopens a log that is a file, even when its path is the same.
     /// - Returns: the parts of the new configuration that need a restart.
     /// - Throws: when the task log cannot be opened or memory is short; nothing has changed then.
     @discardableResult
     package func reload(
-        _ next: PolicySnapshot,
+        _ next: PolicyParts,
         reopensLog: Bool = false
     ) throws(StartFailure) -> [RestartNeed] {
         let current = snapshot.configuration
         let needs = RestartNeed.between(current, next.configuration)
-        let placed = Self.placed(
-            next.changed { RestartNeed.keep(snapshot.parts, in: &$0) },
-            at: sockets + [adminSocket].compactMap { $0 }
+        var parts = next
+        RestartNeed.keep(snapshot.parts, in: &parts)
+        let replacement = PolicySnapshot(
+            Self.placed(parts, at: sockets + [adminSocket].compactMap { $0 }),
+            generation: snapshot.generation + 1
         )
-        let settings = placed.configuration.log
+        let settings = replacement.configuration.log
         let isOther = settings.tasks != current.log.tasks || settings.format != current.log.format
         let opensLog = !isLogGiven && (isOther || (reopensLog && settings.tasks.isFile))
         let log = opensLog ? try Self.openLog(settings, logLosses) : self.log
         let generations: [Generation]
         do throws(StartFailure) {
-            generations = try makeGenerations(placed)
+            generations = try makeGenerations(replacement)
         } catch {
             if opensLog { log?.close() }
             throw error
         }
         // This comes first, so that reports of the new generation's handshakes go where the new files say.
-        monitor.replace(placed)
-        let responses = replaceCache(from: current, to: placed.configuration)
+        monitor.replace(replacement)
+        let responses = replaceCache(from: current, to: replacement.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         // The kept lines were masked by the former rules.
         if settings.redact != current.log.redact { recentTasks?.forget() }
-        snapshot = placed
+        snapshot = replacement
         changeLog(log)
         status.change {
-            $0.snapshot = placed
+            $0.snapshot = replacement
             $0.reloads.noteReload(at: Clock.realtime / 1_000_000, needs: needs)
         }
         return needs

@@ -66,12 +66,12 @@ package final class PinMonitor: @unchecked Sendable {
     /// Starts the thread.
     ///
     /// - Throws: when the file of `reports` cannot be opened, or the system has no more threads.
-    package init(snapshot: PolicySnapshot, settings: Settings = Settings()) throws(StartFailure) {
+    package init(snapshot: PolicySnapshot, settings: Settings = Settings()) throws(MonitoringFailure) {
         let loop: EventLoop
         do {
             loop = try EventLoop(clock: settings.clock)
             sender = try ReportSender(loop: loop, snapshot: snapshot, limits: settings.reports)
-        } catch let failure as StartFailure {
+        } catch let failure as MonitoringFailure {
             throw failure
         } catch {
             throw .system("\(error)")
@@ -102,11 +102,6 @@ package final class PinMonitor: @unchecked Sendable {
         guard let thread else { return }
         loop.stop()
         thread.detach()
-    }
-
-    package enum StartFailure: Error {
-        case file(path: String, IOFailure)
-        case system(String)
     }
 
     // MARK: Any thread
@@ -280,7 +275,7 @@ package final class PinMonitor: @unchecked Sendable {
         warn(PinEvents.losses(losses))
     }
 
-    private func logFileFailure(_ failure: StartFailure) {
+    private func logFileFailure(_ failure: MonitoringFailure) {
         guard case .file(let path, let cause) = failure else { return }
         warn(
             EventLine(event: "warning")

@@ -36,7 +36,7 @@ final class ReportSender {
         loop: EventLoop,
         snapshot: PolicySnapshot,
         limits: ReportLimits
-    ) throws(PinMonitor.StartFailure) {
+    ) throws(MonitoringFailure) {
         self.loop = loop
         self.limits = limits
         self.snapshot = snapshot
@@ -55,7 +55,7 @@ final class ReportSender {
         return Router(snapshot: snapshot, timeouts: timeouts)
     }
 
-    private static func open(_ snapshot: PolicySnapshot) throws(PinMonitor.StartFailure) -> ReportFile? {
+    private static func open(_ snapshot: PolicySnapshot) throws(MonitoringFailure) -> ReportFile? {
         guard let path = snapshot.configuration.reports.file else { return nil }
         do {
             return try ReportFile(path: path)
@@ -67,7 +67,7 @@ final class ReportSender {
     /// Uses another snapshot. The file is opened again, so that a rotated one is released.
     ///
     /// - Returns: the failure to open the new file; reports are then appended to none.
-    func replace(_ snapshot: PolicySnapshot) -> PinMonitor.StartFailure? {
+    func replace(_ snapshot: PolicySnapshot) -> MonitoringFailure? {
         self.snapshot = snapshot
         router = Self.router(snapshot, limits)
         endpoints = [:]
@@ -80,7 +80,7 @@ final class ReportSender {
     /// Opens the file again.
     ///
     /// - Returns: the failure to open it; reports are then appended to none.
-    func reopenFile() -> PinMonitor.StartFailure? {
+    func reopenFile() -> MonitoringFailure? {
         file = nil
         do {
             file = try Self.open(snapshot)

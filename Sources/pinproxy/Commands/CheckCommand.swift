@@ -29,9 +29,10 @@ extension Command {
     private static func checkForPrograms(_ path: String) throws(CommandFailure) -> ExitCode {
         let outcome = try LoadedConfiguration.outcome(path)
         var line = JSONLine()
-        line.add("valid", outcome.snapshot != nil)
+        let snapshot = outcome.makeSnapshot()
+        line.add("valid", snapshot != nil)
         line.add("errors", array: outcome.issues.map { JSONLine($0).object })
-        let advice = outcome.snapshot.map { PolicyAdvice.warnings($0) } ?? []
+        let advice = snapshot.map { PolicyAdvice.warnings($0) } ?? []
         line.add(
             "warnings",
             array: (outcome.warnings + advice).map { warning in
@@ -40,11 +41,11 @@ extension Command {
                 return line.object
             }
         )
-        if let snapshot = outcome.snapshot {
+        if let snapshot {
             line.add("policy", array: EffectivePolicy(snapshot).sections.map(\.json.object))
         }
         try Output.standard(line.text)
-        return outcome.snapshot == nil ? .badConfiguration : .success
+        return snapshot == nil ? .badConfiguration : .success
     }
 }
 

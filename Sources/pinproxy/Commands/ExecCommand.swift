@@ -73,9 +73,10 @@ extension Command {
     /// Starts the proxy. A function of its own, so that the loaded configuration is released: it lives as long as its
     /// policy.
     private static func start(_ path: String) throws(CommandFailure) -> (RunningProxy, FileRecord) {
-        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
+        var (parts, outcome) = try LoadedConfiguration.loadParts(path)
         LoadedConfiguration.show(outcome.warnings)
-        let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) }, monitoring: .command)
+        prepare(&parts.configuration)
+        let proxy = try RunningProxy(parts, monitoring: .command)
         return (proxy, outcome.record)
     }
 

@@ -80,8 +80,8 @@ extension Command {
         _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void,
         _ requests: OperatorRequests
     ) throws(CommandFailure) -> (RunningProxy, FileRecord) {
-        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
-        EventLine.useFormat(loaded.configuration.log.format)
+        var (parts, outcome) = try LoadedConfiguration.loadParts(path)
+        EventLine.useFormat(parts.configuration.log.format)
         LoadedConfiguration.printWarnings(outcome.warnings)
         DescriptorLimit.raise()
         if geteuid() == 0 {
@@ -91,17 +91,15 @@ extension Command {
                     "pinproxy runs as root, which it has no need of: a fault in it would be a fault of root's. Give it a user of "
                         + "its own (User= of the service, USER of the container); for ports below 1024 let it have CAP_NET_BIND_SERVICE"
                 )
-                .write(.warning, at: loaded.configuration.log.level)
+                .write(.warning, at: parts.configuration.log.level)
         }
-        var parts = loaded.parts
         try prepare(&parts)
-        let snapshot = PolicySnapshot(parts, generation: loaded.generation)
-        let proxy = try RunningProxy(snapshot, operatorRequests: requests, passed: PassedSockets())
+        let proxy = try RunningProxy(parts, operatorRequests: requests, passed: PassedSockets())
         proxy.server.note(
             ReloadRecord(
                 time: Clock.realtime / 1_000_000,
                 trigger: "start",
-                generation: loaded.generation,
+                generation: proxy.server.snapshot.generation,
                 warnings: outcome.warnings
             )
         )

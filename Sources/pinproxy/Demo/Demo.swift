@@ -40,7 +40,7 @@ struct Demo {
         guard pipe(&log) == 0 else { throw IOFailure(code: errno, during: "pipe") }
         defer { close(log[0]) }
         let server = try ProxyServer(
-            snapshot: try snapshot(origin),
+            parts: try parts(origin),
             log: try LogWriter(descriptor: log[1], closing: true),
             monitoring: .command
         )
@@ -74,7 +74,7 @@ struct Demo {
         )
     }
 
-    private static func snapshot(_ origin: DemoOrigin) throws -> PolicySnapshot {
+    private static func parts(_ origin: DemoOrigin) throws -> PolicyParts {
         var configuration = Configuration()
         configuration.workers = 1
         configuration.listeners = [
@@ -87,7 +87,7 @@ struct Demo {
         )
         try DemoHost(name: rightHost, origin: origin, pin: origin.pin).add(to: &parts)
         try DemoHost(name: wrongHost, origin: origin, pin: KeyPair(.p256).pin).add(to: &parts)
-        return PolicySnapshot(parts, generation: 1)
+        return parts
     }
 
     private static func readAll(_ descriptor: Int32) -> String {

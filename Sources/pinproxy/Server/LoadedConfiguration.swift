@@ -8,22 +8,22 @@ enum LoadedConfiguration {
     ///
     /// - Returns: the policy, and the warnings for every start.
     static func load(_ path: String) throws(CommandFailure) -> (PolicySnapshot, warnings: [DocumentIssue]) {
-        let (snapshot, outcome) = try loadRecorded(path)
-        return (snapshot, outcome.warnings)
+        let (parts, outcome) = try loadParts(path)
+        return (PolicySnapshot(parts, generation: 1), outcome.warnings)
     }
 
-    /// Loads like `load`, and returns the record of the files, with which reloads begin.
-    static func loadRecorded(
+    /// Loads like `load`, for a server: with the record of the files, with which reloads begin.
+    static func loadParts(
         _ path: String
-    ) throws(CommandFailure) -> (PolicySnapshot, ConfigurationLoader.Outcome) {
+    ) throws(CommandFailure) -> (PolicyParts, ConfigurationLoader.Outcome) {
         let outcome = try outcome(path)
-        guard let snapshot = outcome.snapshot else {
+        guard let parts = outcome.parts else {
             Output.error(outcome.issues.map { "\($0)\n" }.joined())
             show(outcome.warnings)
             let count = outcome.issues.total
             throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
         }
-        return (snapshot, outcome)
+        return (parts, outcome)
     }
 
     /// The policy, or every issue that prevents one. Only a configuration that is not there ends the command.

@@ -147,7 +147,7 @@ struct Reloader {
         tidyLater()
         defer { reportFiles() }
         while true {
-            let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
+            let outcome = ConfigurationLoader.load(path: path)
             record = outcome.record
             // Later events are about later changes.
             let isCurrent = watchAgain()
@@ -176,33 +176,29 @@ struct Reloader {
     }
 
     private mutating func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) -> ReloadRecord {
-        guard let loaded = outcome.snapshot else {
+        guard var parts = outcome.parts else {
             if trigger == .signal { reopenLog() }
             schedule.didConclude()
             return fail(outcome.issues, .configuration, trigger)
         }
         do {
-            var parts = loaded.parts
             try prepare(&parts)
             let dropped = DroppedPins(from: proxy.snapshot.pinnedDomains, to: parts.pinnedDomains)
             guard trigger.dropsPins || dropped.isEmpty else {
-                let issue = dropped.refusal(file: loaded.configuration.pins ?? path)
+                let issue = dropped.refusal(file: parts.configuration.pins ?? path)
                 schedule.didConclude()
                 return fail([issue], .pins, trigger, code: DroppedPins.code)
             }
-            let needs = try proxy.reload(
-                PolicySnapshot(parts, generation: loaded.generation),
-                reopensLog: trigger == .signal
-            )
+            let needs = try proxy.reload(parts, reopensLog: trigger == .signal)
             schedule.didConclude()
             files.inForce = files.onDisk
             // Before the event, so that whoever waits for it finds the files as they are now.
             reportFiles()
             EventLine(event: "reloaded")
-                .with("generation", loaded.generation)
+                .with("generation", proxy.snapshot.generation)
                 .with("trigger", trigger.name)
-                .with("pinnedDomains", loaded.pinnedDomains.domains.count)
-                .with("hosts", loaded.configuration.hosts.count)
+                .with("pinnedDomains", parts.pinnedDomains.domains.count)
+                .with("hosts", parts.configuration.hosts.count)
                 .with("warnings", outcome.warnings.count)
                 .write(.info, at: level)
             proxy.noteDroppedPins(dropped.count)

@@ -8,14 +8,14 @@ struct RunningProxy {
     let server: ProxyServer
 
     init(
-        _ snapshot: PolicySnapshot,
+        _ parts: PolicyParts,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         operatorRequests: OperatorRequests? = nil,
         passed: PassedSockets = .none
     ) throws(CommandFailure) {
         do throws(ProxyServer.StartFailure) {
             server = try ProxyServer(
-                snapshot: snapshot,
+                parts: parts,
                 monitoring: monitoring,
                 build: .current,
                 operatorRequests: operatorRequests,

@@ -47,8 +47,8 @@ final class DocumentProperties {
     func configuration(_ bytes: [UInt8]) throws(FuzzFinding) {
         let reader = DocumentReader(JSONDocument(bytes: bytes, file: folder + "/config.json"))
         let outcome = ConfigurationLoader.load(reader)
-        guard (outcome.snapshot == nil) == !outcome.issues.isEmpty else {
-            throw FuzzFinding("\(outcome.issues.count) issues, and a snapshot: \(outcome.snapshot != nil)")
+        guard (outcome.parts == nil) == !outcome.issues.isEmpty else {
+            throw FuzzFinding("\(outcome.issues.count) issues, and a snapshot: \(outcome.parts != nil)")
         }
         try check(outcome.issues + outcome.warnings, placed: false)
     }

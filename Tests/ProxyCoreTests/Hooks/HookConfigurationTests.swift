@@ -192,18 +192,18 @@ struct HookConfigurationTests {
         }
         for contents in ["s3cret", "s3cret\n", "s3cret\r\n"] {
             let outcome = try load(contents)
-            let hooks = try #require(outcome.snapshot?.policy(for: try Host("a.test")).hooks)
+            let hooks = try #require(outcome.makeSnapshot()?.policy(for: try Host("a.test")).hooks)
             var fields = HeaderFields()
             hooks.headers.request.apply(to: &fields)
             #expect(fields.value(for: "Authorization") == "Bearer s3cret")
             #expect(hooks.givesCredentials)
             #expect(outcome.record.files.contains(folder.path("token")), "changes of the file are watched for")
-            let effective = EffectivePolicy(try #require(outcome.snapshot)).description
+            let effective = EffectivePolicy(try #require(outcome.makeSnapshot())).description
             #expect(effective.contains("Authorization") && !effective.contains("s3cret"))
         }
         for contents in ["s3cret\n\n", "s3\ncret", "s3cret\u{0}", "s3cret \n", "", "\n"] {
             let outcome = try load(contents)
-            #expect(outcome.snapshot == nil)
+            #expect(outcome.parts == nil)
             #expect(outcome.issues.count == 1)
             #expect(!outcome.issues.contains { "\($0)".contains("s3") })
         }

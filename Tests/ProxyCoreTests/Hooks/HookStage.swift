@@ -26,7 +26,7 @@ struct HookStage {
         if pinned.isEmpty { try folder.write("pins/none.json", pinFile("none.example")) }
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         try #require(outcome.issues.isEmpty, "\(outcome.issues)")
-        router = Router(snapshot: try #require(outcome.snapshot))
+        router = Router(snapshot: try #require(outcome.makeSnapshot()))
     }
 
     func hooks(_ host: String = Self.asked) throws -> HostHooks {

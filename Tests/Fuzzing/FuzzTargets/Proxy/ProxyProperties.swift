@@ -15,7 +15,7 @@ final class ProxyProperties {
     private static let clientCount = 4
     private let folder: TemporaryFolder
     private let origin: FuzzOrigin
-    private let snapshots: [PolicySnapshot]
+    private let policies: [PolicyParts]
     private let isAlone: Bool
 
     /// - Parameter isAlone: whether nothing else in the process opens and closes descriptors.
@@ -29,7 +29,7 @@ final class ProxyProperties {
         let right = try pki.server(builder)
         origin = try FuzzOrigin(right: right, wrong: try pki.server(builder))
         let stage = FuzzConfiguration(pki: pki, pin: right.pin, origin: origin, folder: folder)
-        snapshots = try FuzzConfiguration.Variant.allCases.map { try stage.snapshot($0) }
+        policies = try FuzzConfiguration.Variant.allCases.map { try stage.policy($0) }
     }
 
     func run(_ bytes: [UInt8]) throws(FuzzFinding) {
@@ -47,7 +47,7 @@ final class ProxyProperties {
     private func serve(_ program: ProxyProgram) throws(FuzzFinding) -> () -> Bool {
         let run: ProxyRun
         do {
-            run = try ProxyRun(snapshots, origin, clients: Self.clientCount, folder: folder.path)
+            run = try ProxyRun(policies, origin, clients: Self.clientCount, folder: folder.path)
         } catch {
             throw FuzzFinding("the proxy did not start: \(error)")
         }
@@ -92,7 +92,7 @@ struct FuzzConfiguration {
     /// The first listener supports HTTP/2, the second is a gateway, the third authenticates clients.
     static let listenerCount = 3
 
-    func snapshot(_ variant: Variant) throws -> PolicySnapshot {
+    func policy(_ variant: Variant) throws -> PolicyParts {
         var settings = ProxySettings(trusting: pki)
         settings.listeners = [
             ["unixSocket": Self.socketPath(folder.path, 0), "mode": "forward", "http2": true],
@@ -133,11 +133,11 @@ struct FuzzConfiguration {
             ]
         }
         let path = try settings.write(to: folder)
-        let loaded = ConfigurationLoader.load(path: path, generation: variant.rawValue + 1)
-        guard let snapshot = loaded.snapshot else {
+        let loaded = ConfigurationLoader.load(path: path)
+        guard let parts = loaded.parts else {
             throw FuzzFinding("the variant \(variant) is refused: \(loaded.issues)")
         }
-        return snapshot
+        return parts
     }
 
     private func addHosts(to settings: inout ProxySettings, _ variant: Variant) {

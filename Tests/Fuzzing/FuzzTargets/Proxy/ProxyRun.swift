@@ -34,7 +34,7 @@ final class ProxyRun {
     private let server: ProxyServer
     /// Whether the server's worker still exists.
     let workerIsAlive: () -> Bool
-    private let snapshots: [PolicySnapshot]
+    private let policies: [PolicyParts]
     private let origin: FuzzOrigin
     private let folder: String
     /// The connections of each client, the last one in use.
@@ -46,19 +46,19 @@ final class ProxyRun {
     /// Runs until the loop is idle; an endless activity is a finding.
     private static let mostTurns = 2000
 
-    init(_ snapshots: [PolicySnapshot], _ origin: FuzzOrigin, clients: Int, folder: String) throws {
+    init(_ policies: [PolicyParts], _ origin: FuzzOrigin, clients: Int, folder: String) throws {
         var monitoring = PinMonitor.Settings.command
         monitoring.log = { _, _, _ in }
         // No threads: they would make runs nondeterministic, and would dominate the cost.
         monitoring.clock = .byHand
         server = try ProxyServer(
-            snapshot: snapshots[0],
+            parts: policies[0],
             log: try LogWriter(path: "/dev/null", clock: .byHand),
             monitoring: monitoring,
             clock: .byHand
         )
         workerIsAlive = server.workerIsAlive
-        self.snapshots = snapshots
+        self.policies = policies
         self.origin = origin
         self.folder = folder
         clientCount = clients
@@ -90,7 +90,7 @@ final class ProxyRun {
         case .originHalfCloses(let connection): origin.halfClose(connection)
         case .originResets(let connection): origin.reset(connection)
         case .changeKey: origin.changeKey()
-        case .reload(let variant): _ = try? server.reload(snapshots[variant % snapshots.count])
+        case .reload(let variant): _ = try? server.reload(policies[variant % policies.count])
         case .advance(let milliseconds): server.advance(by: .milliseconds(milliseconds))
         case .wait: _ = server.turn(waitingAtMost: .milliseconds(3))
         case .drain:

@@ -1,32 +1,6 @@
 package import HTTPCore
 package import ServerTrust
 
-/// The parts of a `PolicySnapshot`: read from files, then possibly changed in memory before the snapshot is made. (The
-/// demo adds a host and its pins; a start adds the addresses of its listeners.)
-package struct PolicyParts: Sendable {
-    package var configuration: Configuration
-    package var pinnedDomains: PinnedDomains
-    /// The anchors of every domain without its own.
-    package var trustAnchors: TrustAnchors
-    /// The loaded files of the listeners' `tls`.
-    package var tlsMaterial: [ListenerTLS: TLSMaterial] = [:]
-    /// The loaded files of `authentication`, for the ways that are open at some listener.
-    package var credentials: [AuthenticationConfiguration: ClientCredentials] = [:]
-    /// The token of `admin.tokenFile`.
-    package var adminToken: AdminToken?
-    /// The CA that signs certificates for intercepted origins.
-    package var authority: LocalAuthority?
-    /// The real addresses of this program's listeners; before they listen, the fixed ports of the configuration.
-    package var ownListeners: [AddressAndPort]
-
-    package init(configuration: Configuration, pinnedDomains: PinnedDomains, trustAnchors: TrustAnchors) {
-        self.configuration = configuration
-        self.pinnedDomains = pinnedDomains
-        self.trustAnchors = trustAnchors
-        ownListeners = configuration.fixedAddresses
-    }
-}
-
 /// The settings for one host, found once for a request and then passed by reference.
 package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
@@ -39,11 +13,16 @@ package final class HostPolicy: Sendable {
     }
 }
 
+extension ConfigurationLoader.Outcome {
+    /// The policy of the files, for what looks at it without serving; nil when there is any issue.
+    package func makeSnapshot() -> PolicySnapshot? { parts.map { PolicySnapshot($0, generation: 1) } }
+}
+
 /// The whole policy at one time: immutable, shared by all threads, and replaced as a whole by a reload.
 package final class PolicySnapshot: Sendable {
     /// Increases with each reload; connections belong to one generation (invariant 4).
     package let generation: Int
-    /// The parts of this snapshot, for making the next one.
+    /// The parts that the snapshot was made of.
     package let parts: PolicyParts
     package let access: AccessRules
     /// The settings of hosts without an entry.
@@ -71,13 +50,6 @@ package final class PolicySnapshot: Sendable {
         self.hosts = hosts
     }
 
-    /// A snapshot of the same parts with a change; it has the same generation unless another is given.
-    package func changed(generation: Int? = nil, _ change: (inout PolicyParts) -> Void) -> PolicySnapshot {
-        var parts = self.parts
-        change(&parts)
-        return PolicySnapshot(parts, generation: generation ?? self.generation)
-    }
-
     /// Whether a pin file names the host, in any mode: such a host is never reached without TLS and never tunnelled
     /// (invariant 8). Allocates nothing.
     package func isNamed(_ host: Host) -> Bool { parts.pinnedDomains.names(host) }
@@ -90,5 +62,31 @@ package final class PolicySnapshot: Sendable {
     /// The entry for a host's normal form, as `Host.bytes` holds it.
     package func policy(bytes: borrowing Span<UInt8>, isName: Bool) -> HostPolicy {
         hosts.lookup(bytes: bytes, isName: isName) ?? defaults
+    }
+}
+
+extension ListenerSecurity {
+    fileprivate convenience init(_ listener: ListenerConfiguration, _ parts: borrowing PolicyParts) {
+        let demanded = parts.configuration.authentication(of: listener)
+        let open = demanded.map(listener.waysOpen)
+        self.init(
+            tls: TLS(listener, open, parts),
+            authentication: open.map { parts.credentials[$0].map(Authentication.credentials) ?? .unusable } ?? .none
+        )
+    }
+}
+
+extension ListenerSecurity.TLS {
+    fileprivate init(
+        _ listener: ListenerConfiguration,
+        _ open: AuthenticationConfiguration?,
+        _ parts: borrowing PolicyParts
+    ) {
+        guard let files = listener.tls else {
+            self = .none
+            return
+        }
+        let context = try? parts.tlsMaterial[files]?.context(for: open, http2: listener.http2)
+        self = context.map { .context($0) } ?? .unusable
     }
 }

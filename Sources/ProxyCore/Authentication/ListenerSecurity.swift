@@ -46,14 +46,8 @@ package final class ListenerSecurity: Sendable {
     let tls: TLS
     let authentication: Authentication
 
-    init(_ listener: ListenerConfiguration, _ parts: borrowing PolicyParts) {
-        let demanded = parts.configuration.authentication(of: listener)
-        let open = demanded.map(listener.waysOpen)
-        authentication = open.map { parts.credentials[$0].map(Authentication.credentials) ?? .unusable } ?? .none
-        guard let files = listener.tls else {
-            tls = .none
-            return
-        }
-        tls = (try? parts.tlsMaterial[files]?.context(for: open, http2: listener.http2)).map(TLS.context) ?? .unusable
+    init(tls: TLS, authentication: Authentication) {
+        self.tls = tls
+        self.authentication = authentication
     }
 }

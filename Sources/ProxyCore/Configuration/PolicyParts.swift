@@ -1,0 +1,27 @@
+package import ServerTrust
+
+/// The parts of a `PolicySnapshot`: read from files, then possibly changed in memory before the snapshot is made. (The
+/// demo adds a host and its pins; a start adds the addresses of its listeners.)
+package struct PolicyParts: Sendable {
+    package var configuration: Configuration
+    package var pinnedDomains: PinnedDomains
+    /// The anchors of every domain without its own.
+    package var trustAnchors: TrustAnchors
+    /// The loaded files of the listeners' `tls`.
+    package var tlsMaterial: [ListenerTLS: TLSMaterial] = [:]
+    /// The loaded files of `authentication`, for the ways that are open at some listener.
+    package var credentials: [AuthenticationConfiguration: ClientCredentials] = [:]
+    /// The token of `admin.tokenFile`.
+    package var adminToken: AdminToken?
+    /// The CA that signs certificates for intercepted origins.
+    package var authority: LocalAuthority?
+    /// The real addresses of this program's listeners; before they listen, the fixed ports of the configuration.
+    package var ownListeners: [AddressAndPort]
+
+    package init(configuration: Configuration, pinnedDomains: PinnedDomains, trustAnchors: TrustAnchors) {
+        self.configuration = configuration
+        self.pinnedDomains = pinnedDomains
+        self.trustAnchors = trustAnchors
+        ownListeners = configuration.fixedAddresses
+    }
+}
