@@ -94,6 +94,9 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
 
     /// The form for an authority: IPv6 in brackets.
     public var authorityText: String { kind == .ipv6 ? "[\(description)]" : description }
+
+    /// The host and a port as in an authority: `example.com:443`, `[::1]:443`.
+    package func authorityText(port: UInt16) -> String { "\(authorityText):\(port)" }
 }
 
 // MARK: - Normal form

@@ -23,6 +23,9 @@ public struct Readiness: OptionSet, Sendable {
 
 /// Work that is often put off to the end of a turn. A base class: a closure for each time would be an allocation.
 open class EndOfTurnHandler {
+    /// Whether this turn calls it.
+    var isPlanned = false
+
     package init() {}
 
     /// Called on the loop's thread, when no handler is on the stack.

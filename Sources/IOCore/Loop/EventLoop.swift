@@ -387,7 +387,9 @@ package final class EventLoop: @unchecked Sendable {
             for deferred in queue {
                 switch deferred {
                 case .work(let work): work()
-                case .handler(let handler): handler.turnEnds()
+                case .handler(let handler):
+                    handler.isPlanned = false
+                    handler.turnEnds()
                 }
             }
             while !queue.isEmpty { queue.removeLast() }
@@ -402,9 +404,11 @@ package final class EventLoop: @unchecked Sendable {
         endOfTurn.append(.work(work))
     }
 
-    /// The same without an allocation. The loop keeps the handler until then.
+    /// The same without an allocation, and once for any number of calls until then. The loop keeps the handler until then.
     package func atEndOfTurn(_ handler: EndOfTurnHandler) {
         assert(isCurrent)
+        guard !handler.isPlanned else { return }
+        handler.isPlanned = true
         endOfTurn.append(.handler(handler))
     }
 

@@ -24,7 +24,7 @@ package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConve
     package var credentials: Credentials?
 
     /// The URL without credentials.
-    package var description: String { "\(kind.rawValue)://\(host.authorityText):\(port)" }
+    package var description: String { "\(kind.rawValue)://\(host.authorityText(port: port))" }
 
     /// The URL for people who read the policy, without the password.
     package var account: String { credentials == nil ? description : "\(description), with credentials" }

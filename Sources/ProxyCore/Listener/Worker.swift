@@ -59,7 +59,6 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private let restTimer = LoopTimer()
     private var toFlush = TurnQueue<ClientTransport>()
     private var toPump = TurnQueue<ClientTransport>()
-    private var isWorkPlanned = false
     private var date: [UInt8] = []
     private var dateSecond: Int64 = -1
     private var logLine: TaskLogLine
@@ -252,22 +251,15 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
 
     func flushLater(_ connection: ClientTransport) {
         toFlush.append(connection)
-        planWork()
+        loop.atEndOfTurn(self)
     }
 
     func pumpLater(_ connection: ClientTransport) {
         toPump.append(connection)
-        planWork()
-    }
-
-    private func planWork() {
-        guard !isWorkPlanned else { return }
-        isWorkPlanned = true
         loop.atEndOfTurn(self)
     }
 
     override func turnEnds() {
-        isWorkPlanned = false
         if let connection = toFlush.takeOnly() {
             connection.flushPlanned()
         } else if !toFlush.isEmpty {
@@ -276,7 +268,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
                 // The first one in any case, so that each has its turn.
                 if place > 0, loop.isTurnLong {
                     toFlush.putBack(flushed[place...])
-                    planWork()
+                    loop.atEndOfTurn(self)
                     break
                 }
                 flushed[place].flushPlanned()
@@ -288,7 +280,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
             for place in pumped.indices {
                 if place > 0, loop.isTurnLong {
                     toPump.putBack(pumped[place...])
-                    planWork()
+                    loop.atEndOfTurn(self)
                     break
                 }
                 pumped[place].pumpPlanned()

@@ -114,7 +114,7 @@ final class WorkerListener: EventHandler {
             return .refused(
                 Problem(
                     .misdirectedRequest,
-                    "The CONNECT was for \(authority.host.authorityText):\(authority.port), and the request is for something else."
+                    "The CONNECT was for \(authority.host.authorityText(port: authority.port)), and the request is for something else."
                 ),
                 nil
             )

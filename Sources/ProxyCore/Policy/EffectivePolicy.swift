@@ -56,7 +56,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         var rows = snapshot.configuration.listeners.map { listener in
             var text = listener.endpoint.description
             if let upstream = listener.upstream {
-                text += " to https://\(upstream.host.authorityText):\(upstream.port)"
+                text += " to https://\(upstream.host.authorityText(port: upstream.port))"
             }
             if let tls = listener.tls {
                 text += tls.clientCA == nil ? ", TLS" : ", TLS with client certificates"

@@ -9,7 +9,7 @@ extension Router {
     ///
     /// - Parameter allowHosts: the listener's own rule, in addition to those of `access`.
     func connectRoute(host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
-        let place = Array("\(host.authorityText):\(port)".utf8)
+        let place = Array(host.authorityText(port: port).utf8)
         func refused(_ problem: Problem) -> Route {
             Route(destination: .refused(problem), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
         }

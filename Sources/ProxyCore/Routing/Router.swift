@@ -155,7 +155,7 @@ package struct Router: Sendable {
         guard verdict != .allowed else { return nil }
         return Problem(
             .addressDenied,
-            "\(host.authorityText):\(port) may not be dialled: \(rules.describe(verdict)). Change access.denyAddresses if it should be."
+            "\(host.authorityText(port: port)) may not be dialled: \(rules.describe(verdict)). Change access.denyAddresses if it should be."
         )
     }
 

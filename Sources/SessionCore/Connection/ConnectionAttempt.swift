@@ -347,7 +347,7 @@ final class ConnectionAttempt {
     private var lapsedProxy: SessionError {
         SessionError(
             .proxyUntrusted,
-            "The session's proxy \(endpoint.proxyEndpoint.map { "\($0.host.authorityText):\($0.port)" } ?? "") is not trusted: the verdict on it does not hold any more.",
+            "The session's proxy \(endpoint.proxyEndpoint.map { $0.authorityText } ?? "") is not trusted: the verdict on it does not hold any more.",
             evaluation: proxyInfo?.evaluation
         )
     }
@@ -596,7 +596,7 @@ final class ConnectionAttempt {
         descriptor = -1
     }
 
-    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+    private var place: String { endpoint.authorityText }
 }
 
 /// Finds the TLS profile that a server would need which has refused what was offered to it: connects with each of the wider

@@ -42,7 +42,7 @@ struct HandshakeFailure {
             && (fault.alert == 40 || fault.alert == 71)
     }
 
-    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+    private var place: String { endpoint.authorityText }
 
     private func cutOrNot(_ code: SessionError.Code, _ details: String) -> SessionError {
         var error = SessionError(code, details)
@@ -99,7 +99,7 @@ struct HandshakeFailure {
     static func declinedRenegotiation(by endpoint: Endpoint) -> SessionError {
         var error = SessionError(
             .tlsHandshakeFailed,
-            "\(endpoint.host.authorityText):\(endpoint.port) wanted another TLS handshake behind the request (renegotiation of TLS 1.2), which is not made, and has sent no response. "
+            "\(endpoint.authorityText) wanted another TLS handshake behind the request (renegotiation of TLS 1.2), which is not made, and has sent no response. "
                 + "Most servers do that to ask for a client certificate for some paths alone: have it ask in the first handshake, for the whole host "
                 + "(Apache: SSLVerifyClient outside of Location and Directory; IIS: negotiate client certificate), or give those paths a host name of their own. "
                 + "The server may have acted on the request."

@@ -74,8 +74,8 @@ extension SessionError {
 
     /// The error for a proxy that makes no tunnel.
     fileprivate static func noTunnel(to endpoint: Endpoint, _ why: String, _ remedy: String = "") -> SessionError {
-        let origin = "\(endpoint.host.authorityText):\(endpoint.port)"
-        let proxy = endpoint.proxy.map { "\($0.host.authorityText):\($0.port)" } ?? ""
+        let origin = endpoint.authorityText
+        let proxy = endpoint.proxy.map { $0.authorityText } ?? ""
         let details = "The session's proxy \(proxy) makes no tunnel to \(origin): \(why).\(remedy)"
         return SessionError(.proxyRefused, details)
     }
@@ -287,7 +287,7 @@ final class ProxyTunnel: EventHandler {
 
     private func writeRequest() {
         let (host, port) = endpoint.resolve ?? (endpoint.host, endpoint.port)
-        let place = "\(host.authorityText):\(port)"
+        let place = host.authorityText(port: port)
         request.append(text: "CONNECT \(place) HTTP/1.1\r\nHost: \(place)\r\n")
         if let line = endpoint.proxy?.authorizationLine { request.append(line.span) }
         request.append("\r\n")
@@ -421,6 +421,6 @@ final class ProxyTunnel: EventHandler {
         didEnd(outcome)
     }
 
-    private var place: String { endpoint.proxy.map { "\($0.host.authorityText):\($0.port)" } ?? "" }
+    private var place: String { endpoint.proxy.map { $0.authorityText } ?? "" }
     private var subject: String { "The session's proxy \(place)" }
 }

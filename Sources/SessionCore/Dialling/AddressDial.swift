@@ -72,7 +72,7 @@ final class AddressDial {
             return easy != nil
         }
         let (host, port) = endpoint.resolve ?? (endpoint.host, endpoint.port)
-        easy = ProxyStrings(address, proxy).lend { make("\(host.authorityText):\(port)", $0, $1, $2) }
+        easy = ProxyStrings(address, proxy).lend { make(host.authorityText(port: port), $0, $1, $2) }
         return easy != nil
     }
 

@@ -67,7 +67,7 @@ struct DialFailure {
         }
     }
 
-    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+    private var place: String { endpoint.authorityText }
 
     private var words: String {
         var text = details.isEmpty ? String(cString: curl_easy_strerror(result)) : details

@@ -313,7 +313,7 @@ final class HTTP1Connection: PooledConnection {
         why: String,
         reason: String
     ) -> SessionError {
-        let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        let place = endpoint.authorityText
         if !hasBegunResponse, connection.hasDeclinedRenegotiation {
             return HandshakeFailure.declinedRenegotiation(by: endpoint)
         }

@@ -224,7 +224,7 @@ final class HTTP2OriginStream: HTTP2Stream {
         guard let request, !isWhole else { return }
         if isWholeWithoutEnd(code, byPeer) { return didReceiveEnd() }
         guard let endpoint = request.endpoint else { return }
-        let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        let place = endpoint.authorityText
         if let violation = connection.violation, code != .refusedStream {
             return request.fail(
                 SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(violation).")

@@ -34,7 +34,6 @@ final class OriginConnections: EndOfTurnHandler {
     private var toContinue = TurnQueue<OriginRequest>()
     private var toServe = TurnQueue<HostEntry>()
     private var toFlush = TurnQueue<HTTP2ClientConnection>()
-    private var isWorkPlanned = false
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
     /// No connection is kept behind the requests that it carries.
@@ -283,13 +282,10 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     private func planWork() {
-        guard !isWorkPlanned, !isClosed else { return }
-        isWorkPlanned = true
-        loop.atEndOfTurn(self)
+        if !isClosed { loop.atEndOfTurn(self) }
     }
 
     override func turnEnds() {
-        isWorkPlanned = false
         if !toServe.isEmpty {
             let serving = toServe.take()
             for entry in serving { serve(entry) }

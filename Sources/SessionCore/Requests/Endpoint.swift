@@ -76,6 +76,9 @@ public final class Endpoint: Sendable {
     /// A hash of host and port with a seed of this process: a client cannot choose names that collide.
     let laneHash: UInt64
 
+    /// Host and port, as in an authority.
+    var authorityText: String { host.authorityText(port: port) }
+
     /// Lets a connection go without TLS; nil for every endpoint but those with the scheme `http`.
     var plaintextPermission: PlaintextPermission? { scheme == .http ? PlaintextPermission() : nil }
 
@@ -175,9 +178,9 @@ public final class Endpoint: Sendable {
         guard resolve != nil || proxy != nil || !tls.isEmpty else { return [] }
         var text = tls.isEmpty ? "" : "tls\(tls) "
         if !proxyTLS.isEmpty { text += "proxy tls\(proxyTLS) " }
-        if let resolve { text += "resolve \(resolve.host.authorityText):\(resolve.port) " }
+        if let resolve { text += "resolve \(resolve.host.authorityText(port: resolve.port)) " }
         if let proxy {
-            text += "\(isForwarded ? "forwarding " : "")proxy \(proxy.kind) \(proxy.host.authorityText):\(proxy.port)"
+            text += "\(isForwarded ? "forwarding " : "")proxy \(proxy.kind) \(proxy.authorityText)"
             // A proxy may send one account elsewhere than another.
             if let (user, password) = proxy.credentials { text += " \(user.utf8.count) \(user) \(password)" }
         }

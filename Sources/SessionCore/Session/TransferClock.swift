@@ -151,7 +151,7 @@ extension TransferClock.Expiry {
             if stage == .tunnel, let proxy = endpoint.proxy {
                 return SessionError(
                     .connectTimeout,
-                    "The session's proxy \(proxy.host.authorityText):\(proxy.port) has opened no tunnel to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
+                    "The session's proxy \(proxy.authorityText) has opened no tunnel to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
                 )
             }
             return SessionError(

@@ -49,6 +49,9 @@ public struct SessionProxy: Sendable {
 }
 
 extension SessionProxy {
+    /// Host and port, as in an authority.
+    var authorityText: String { host.authorityText(port: port) }
+
     /// The field with the credentials (RFC 7617), with its CRLF; empty without.
     var authorizationLine: [UInt8] {
         guard let (user, password) = credentials else { return [] }

@@ -390,7 +390,7 @@ public final class LoopStreamTask {
 
     private func breakOff(_ why: String) {
         if bytesReceived == 0, let refusal = connection?.certificateRefusal {
-            return task.finish(refusal.error(of: "\(endpoint.host.authorityText):\(endpoint.port)"))
+            return task.finish(refusal.error(of: endpoint.authorityText))
         }
         if let error = declinedRenegotiation { return task.finish(error) }
         task.finish(SessionError(.responseTruncated, "\(endpoint.host) broke off the connection: \(why)."))

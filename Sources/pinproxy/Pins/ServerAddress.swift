@@ -56,5 +56,5 @@ struct ServerAddress {
 
 extension ServerAddress: CustomStringConvertible {
     /// `api.example.com:8443`
-    var description: String { "\(host.authorityText):\(port)" }
+    var description: String { host.authorityText(port: port) }
 }
