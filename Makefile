@@ -58,7 +58,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
+.PHONY: owners help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image
 
 help:
@@ -161,6 +161,10 @@ examples: test-packages
 	    Examples/$$example/check Examples/$$example/.build/debug/$$example; \
 	done
 
+# The reviewers of changes and the contact for vulnerabilities, as .github/owners.conf says.
+owners:
+	@.ci/owners
+
 # Packages outside of the repository, as a user's own: the chapters of Alamofire's guides, a file each; the library beside types
 # with the names of swift-http-types.
 outside: test-packages
@@ -209,6 +213,7 @@ lint: toolchain
 	@python3 -c 'import sys; [compile(open(name).read(), name, "exec") for name in sys.argv[1:]]' \
 	    $$(grep -lE '^#!.*python3$$' $(SCRIPTS))
 	@.ci/rooms --brief
+	@.ci/owners --check
 	@.ci/walk --check
 
 format:
