@@ -214,7 +214,7 @@ lint: toolchain
 	    $$(grep -lE '^#!.*python3$$' $(SCRIPTS))
 	@.ci/rooms --brief
 	@.ci/owners --check
-	@.ci/questions
+	@.ci/places
 	@.ci/walk --check
 
 format:
