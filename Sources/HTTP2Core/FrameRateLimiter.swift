@@ -1,4 +1,4 @@
-/// Limits the rate of frames that advance no request or response (`HTTP2SessionDelegate.session(_:didBearBurden:)`).
+/// Limits the rate of frames that advance no request or response (`HTTP2SessionDelegate.session(_:didReceiveCostlyFrame:)`).
 ///
 /// A value: a token bucket.
 package struct FrameRateLimiter: Sendable {

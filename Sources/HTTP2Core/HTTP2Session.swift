@@ -562,7 +562,7 @@ extension HTTP2Session {
     var hasOmittedFields: Bool { input.hasOmitted }
 
     func burden(_ weight: Double) {
-        if weight > 0, !isAbandoned, !input.isOver { delegate.session(self, didBearBurden: weight) }
+        if weight > 0, !isAbandoned, !input.isOver { delegate.session(self, didReceiveCostlyFrame: weight) }
     }
 
     // MARK: Field blocks

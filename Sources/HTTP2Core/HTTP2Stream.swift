@@ -95,7 +95,7 @@ open class HTTP2SessionDelegate {
     /// - Parameters:
     ///   - session: the session, which may be terminated.
     ///   - weight: the weight of the frame; a PING has 1.
-    open func session(_ session: HTTP2Session, didBearBurden weight: Double) {}
+    open func session(_ session: HTTP2Session, didReceiveCostlyFrame weight: Double) {}
 
     /// Asks whether the peer may have fields decoded: a reference of one byte stands for kilobytes (RFC 7541, section 7.3),
     /// so that neither the bytes of a connection nor the limit of a section bounds this work. It may `pause` the session.

@@ -32,7 +32,7 @@ final class Peer: HTTP2SessionDelegate {
         return stream
     }
 
-    override func session(_ session: HTTP2Session, didBearBurden weight: Double) { burden += weight }
+    override func session(_ session: HTTP2Session, didReceiveCostlyFrame weight: Double) { burden += weight }
 
     override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
         if pauses { session.pause() }

@@ -12,7 +12,7 @@ struct CacheFolderTests {
         let path = "\(folder.path)/cache"
         mkdir(path, 0o700)
         chmod(path, 0o777)
-        let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture(["disk": ["path": path, "size": "100MB"]]) { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().text == "x")
         let event = try cache.proxy.waitForEvent("warning") { $0.string("code") == "cache_disk" }
         #expect(event.string("message")?.contains("others may write") == true)
@@ -28,7 +28,7 @@ struct CacheFolderTests {
         let path = "\(folder.path)/cache"
         mkdir(path, 0o700)
         symlink("\(folder.path)/victim", "\(path)/index.sqlite")
-        let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture(["disk": ["path": path, "size": "100MB"]]) { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().text == "x")
         _ = try cache.proxy.waitForEvent("warning") { $0.string("code") == "cache_disk" }
         #expect(try String(contentsOfFile: "\(folder.path)/victim", encoding: .utf8) == "precious")
@@ -41,7 +41,7 @@ struct CacheFolderTests {
         // A folder with permissions that its owner did not think about.
         mkdir(path, 0o755)
         chmod(path, 0o755)
-        let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { request in
+        let cache = try CacheFixture(["disk": ["path": path, "size": "100MB"]]) { request in
             OriginAnswer.text(
                 String(repeating: "b", count: request.target == "/large" ? 100_000 : 10),
                 fields: ["Cache-Control: public, max-age=60"]
@@ -73,8 +73,8 @@ struct CacheFolderTests {
     @Test("two proxies with one folder: the second has memory alone, says so, and is not hindered")
     func twoProxies() throws {
         let folder = try TemporaryFolder()
-        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
-            CacheStage.fresh("x")
+        let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
+            CacheFixture.fresh("x")
         }
         #expect(try cache.get().text == "x")
         let second = try ProxyUnderTest(cache.stage.settings)

@@ -71,7 +71,7 @@ struct CacheGraceTests {
             }
         }
         let answers = Monitor(0)
-        let cache = try CacheStage([:], host: ["rules": [["path": "/g/*", "grace": ["staleIfError": "1h"]]]]) { _ in
+        let cache = try CacheFixture([:], host: ["rules": [["path": "/g/*", "grace": ["staleIfError": "1h"]]]]) { _ in
             let isFirst = answers.with { count in
                 count += 1
                 return count <= 2
@@ -124,7 +124,7 @@ struct CacheGraceTests {
             ["status": [404, "5xx"], "then": "store", "ttl": "1h"], ["grace": ["staleIfError": "1h"]],
         ]
         let count = Monitor(0)
-        let cache = try CacheStage([:], host: ["rules": rules]) { request in
+        let cache = try CacheFixture([:], host: ["rules": rules]) { request in
             let number = count.with { count in
                 count += 1
                 return count
@@ -150,12 +150,12 @@ struct CacheGraceTests {
             ["path": "/shop/*", "bypass": ["cookies": ["session_*"], "headers": ["X-Preview"]]]
         ]
         let count = Monitor(0)
-        let cache = try CacheStage([:], host: ["rules": rules]) { request in
+        let cache = try CacheFixture([:], host: ["rules": rules]) { request in
             let number = count.with { count in
                 count += 1
                 return count
             }
-            return CacheStage.fresh("\(number)", request.method == "POST" ? [] : ["ETag: \"\(number)\""])
+            return CacheFixture.fresh("\(number)", request.method == "POST" ? [] : ["ETag: \"\(number)\""])
         }
         let own = ["Cookie: a=b; session_1=c"]
         #expect(try cache.get("/shop/x", fields: own).text == "1")
@@ -180,7 +180,7 @@ struct CacheGraceTests {
         let rules: [[String: Any]] = [
             ["path": "/v1/*", "ignoreDirectives": ["no-cache", "min-fresh", "no-store", "pragma"]]
         ]
-        let cache = try CacheStage([:], host: ["rules": rules]) { CacheStage.fresh($0["Cache-Control"] ?? "-") }
+        let cache = try CacheFixture([:], host: ["rules": rules]) { CacheFixture.fresh($0["Cache-Control"] ?? "-") }
         for path in ["/v1/x", "/v2/x"] {
             #expect(try cache.get(path, fields: ["Cache-Control: no-store"]).text == "no-store")
             for field in ["Cache-Control: no-cache", "Cache-Control: min-fresh=7200", "Pragma: no-cache"] {

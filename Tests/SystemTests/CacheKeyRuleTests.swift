@@ -14,15 +14,18 @@ struct CacheKeyRuleTests {
     }
 
     /// Each answer tells its number and its request.
-    private func stage(_ cache: [String: Any] = [:]) throws -> CacheStage {
+    private func stage(_ cache: [String: Any] = [:]) throws -> CacheFixture {
         let count = Monitor(0)
-        return try CacheStage(cache, host: ["rules": Self.rules], { $0.members["admin"] = ["address": "127.0.0.1:0"] })
-        {
+        return try CacheFixture(
+            cache,
+            host: ["rules": Self.rules],
+            { $0.members["admin"] = ["address": "127.0.0.1:0"] }
+        ) {
             let number = count.with { count in
                 count += 1
                 return count
             }
-            return CacheStage.fresh("\(number) \($0.target) \($0["X-Tenant"] ?? "-")")
+            return CacheFixture.fresh("\(number) \($0.target) \($0["X-Tenant"] ?? "-")")
         }
     }
 

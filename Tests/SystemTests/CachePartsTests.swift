@@ -39,11 +39,11 @@ struct CachePartsTests {
 
     private static let body = patternBytes(3 << 20)
 
-    private func stage(_ object: Object, _ members: [String: Any] = [:]) throws -> CacheStage {
-        try CacheStage(members) { try object.serve($0) }
+    private func stage(_ object: Object, _ members: [String: Any] = [:]) throws -> CacheFixture {
+        try CacheFixture(members) { try object.serve($0) }
     }
 
-    private func ranges(_ cache: CacheStage) -> [String] { cache.requests.map { $0["Range"] ?? "-" } }
+    private func ranges(_ cache: CacheFixture) -> [String] { cache.requests.map { $0["Range"] ?? "-" } }
 
     @Test("ranges are served from parts, and the whole asks the origin for what is missing", arguments: [true, false])
     func parts(isInMemory: Bool) throws {

@@ -10,7 +10,7 @@ struct CachePoisoningTests {
         arguments: [401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511]
     )
     func aboutOneRequest(status: Int) throws {
-        let cache = try CacheStage { request in
+        let cache = try CacheFixture { request in
             let isOdd = request["X-Odd"] != nil
             return OriginAnswer.text(
                 isOdd ? "not you" : "good",
@@ -25,7 +25,7 @@ struct CachePoisoningTests {
 
     @Test("a Host that the request line overrides, and other odd heads, neither reach the origin nor the key")
     func unkeyedHost() throws {
-        let cache = try CacheStage { CacheStage.fresh("\($0["Host"] ?? "") \($0.target)") }
+        let cache = try CacheFixture { CacheFixture.fresh("\($0["Host"] ?? "") \($0.target)") }
         let good = "\(Stage.host) /p"
         for (line, host) in [
             ("http://\(Stage.host)/p", "evil.example.com"), ("http://\(Stage.host):80/p", Stage.host),
@@ -48,7 +48,7 @@ struct CachePoisoningTests {
     @Test("a Connection field takes nothing from under the cache, in memory or on the disk")
     func connectionNamesTerms() throws {
         let folder = try TemporaryFolder()
-        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
+        let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
             OriginAnswer.text(
                 "x",
                 fields: [
@@ -59,7 +59,7 @@ struct CachePoisoningTests {
         }
         #expect(try cache.get().text == "x")
         // Out of the disk it would be fresh for decades.
-        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        let proxy = try CacheFixture.restart(cache.proxy, with: cache.stage.settings)
         #expect(try proxy.get(cache.stage.url())["Cache-Status"]?.contains("hit") == false)
         #expect(cache.requests.count == 2)
     }
@@ -67,7 +67,7 @@ struct CachePoisoningTests {
     @Test("a Vary of thousands of names costs little and is stored by nobody")
     func varyOfThousands() throws {
         let names = (0..<10_000).map { String($0, radix: 36) }.joined(separator: ",")
-        let cache = try CacheStage { _ in CacheStage.fresh("x", ["Vary: \(names)"]) }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("x", ["Vary: \(names)"]) }
         let begin = Date()
         for _ in 0..<3 {
             #expect(try cache.get()["Cache-Status"]?.contains("detail=vary-everything") == true)
@@ -79,8 +79,8 @@ struct CachePoisoningTests {
     @Test("thousands of variants of one URL leave a few, in memory and on the disk, and lookups fast")
     func variants() throws {
         let folder = try TemporaryFolder()
-        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { request in
-            CacheStage.fresh("for \(request["X"] ?? "")", ["Vary: X", "ETag: \"\(request["X"] ?? "")\""])
+        let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { request in
+            CacheFixture.fresh("for \(request["X"] ?? "")", ["Vary: X", "ETag: \"\(request["X"] ?? "")\""])
         }
         let client = try cache.proxy.connect()
         for number in 0..<300 {
@@ -88,7 +88,7 @@ struct CachePoisoningTests {
             #expect(try client.readResponse().text == "for \(number)")
         }
         // The latest are there, and no request names more entity tags than that.
-        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        let proxy = try CacheFixture.restart(cache.proxy, with: cache.stage.settings)
         #expect(try proxy.get(cache.stage.url(), fields: ["X: 299"]).text == "for 299")
         #expect(cache.requests.count == 300)
         let asked = cache.requests.map { ($0["If-None-Match"] ?? "").split(separator: ",").count }
@@ -103,9 +103,9 @@ struct CachePoisoningTests {
         let second = "second.example.com"
         let server = try Stage.pki.server(second)
         let other = try ScriptedOrigin(server) { request in
-            CacheStage.fresh(request["X-Api-Key"] == nil ? "for everybody" : "for the key")
+            CacheFixture.fresh(request["X-Api-Key"] == nil ? "for everybody" : "for the key")
         }
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             [:],
             {
                 $0.serve(second, server, at: other.port)
@@ -124,7 +124,7 @@ struct CachePoisoningTests {
 
     @Test("users of a cache that is not shared have one each")
     func partitions() throws {
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             ["shared": false],
             { settings in
                 settings.files["tokens.txt"] = Self.tokens
@@ -146,7 +146,7 @@ struct CachePoisoningTests {
 
     @Test("where nobody proves who it is, a cache that is not shared keeps the holders of credentials apart")
     func credentialPartitions() throws {
-        let cache = try CacheStage(["shared": false]) { request in
+        let cache = try CacheFixture(["shared": false]) { request in
             OriginAnswer.text(
                 "for \(request["Authorization"] ?? "-") \(request["Cookie"] ?? "-")",
                 fields: ["Cache-Control: private, max-age=60"]
@@ -172,8 +172,8 @@ struct CachePoisoningTests {
     func cachedRedirects() throws {
         let second = "second.example.com"
         let server = try Stage.pki.server(second)
-        let other = try ScriptedOrigin(server) { _ in CacheStage.fresh("followed") }
-        let cache = try CacheStage(
+        let other = try ScriptedOrigin(server) { _ in CacheFixture.fresh("followed") }
+        let cache = try CacheFixture(
             [:],
             {
                 $0.serve(second, server, at: other.port)
@@ -228,7 +228,7 @@ struct CachePoisoningTests {
             ["ca", "init", "--dir", folder.path, Stage.host]
         )
         try #require(made.exitCode == 0, "\(made.errors)")
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             ["shared": false],
             { settings in
                 settings.files["tokens.txt"] = Self.tokens
@@ -257,7 +257,7 @@ struct CachePoisoningTests {
     @Test("an answer that began under one policy and ended under another is the first one's alone")
     func reloadedMeanwhile() throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             guard try connection.readRequest() != nil else { return }
             try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 8\r\n\r\nhalf")
             try gate.pass()

@@ -7,9 +7,10 @@ import Testing
 @Suite("The cache: what is removed does not come back")
 struct CacheRemovalTests {
     /// An origin that says which version of a path it sends, of which each POST makes another.
-    private static func stage(_ cache: [String: Any], bytes: @escaping @Sendable (String) -> Int) throws -> CacheStage {
+    private static func stage(_ cache: [String: Any], bytes: @escaping @Sendable (String) -> Int) throws -> CacheFixture
+    {
         let versions = Monitor<[String: Int]>([:])
-        return try CacheStage(cache, { $0.members["admin"] = ["address": "127.0.0.1:0"] }) { request in
+        return try CacheFixture(cache, { $0.members["admin"] = ["address": "127.0.0.1:0"] }) { request in
             let version = versions.with { versions in
                 if request.method != "GET" { versions[request.target, default: 0] += 1 }
                 return versions[request.target] ?? 0

@@ -14,7 +14,7 @@ struct CacheRuleTests {
             ],
             ["contentType": "text/event-stream", "then": "skip"],
         ]
-        let cache = try CacheStage([:], host: ["rules": rules]) { request in
+        let cache = try CacheFixture([:], host: ["rules": rules]) { request in
             let type = request.target == "/events" ? "text/event-stream" : "text/plain"
             return OriginAnswer.text(
                 "x",
@@ -37,7 +37,7 @@ struct CacheRuleTests {
 
     @Test("larger bodies than a rule allows are not stored, whether their length is said or not")
     func sizes() throws {
-        let cache = try CacheStage([:], host: ["rules": [["then": "store", "maxBytes": "1KB"]]]) { connection in
+        let cache = try CacheFixture([:], host: ["rules": [["then": "store", "maxBytes": "1KB"]]]) { connection in
             while let request = try connection.readRequest() {
                 let body = String(repeating: "x", count: request.target.hasPrefix("/small") ? 1000 : 2000)
                 let framing =
@@ -55,7 +55,7 @@ struct CacheRuleTests {
 
     @Test("request policies: for all hosts, for one, and by rule")
     func requestPolicies() throws {
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             [:],
             host: [
                 "requestPolicy": "returnCacheDataElseLoad",

@@ -11,7 +11,7 @@ struct CacheStrainTests {
     )
     func endlessStream(fields: String) throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             guard try connection.readRequest() != nil else { return }
             try connection.write("HTTP/1.1 200 OK\r\n\(fields)Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
             try gate.pass()
@@ -30,7 +30,7 @@ struct CacheStrainTests {
     func grownTooLarge() throws {
         let gate = Gate()
         let number = Monitor(0)
-        let cache = try CacheStage(["memory": "1MB"]) { connection in
+        let cache = try CacheFixture(["memory": "1MB"]) { connection in
             guard try connection.readRequest() != nil else { return }
             let isFirst = number.with { count in
                 count += 1
@@ -63,7 +63,7 @@ struct CacheStrainTests {
             try connection.write("HTTP/1.0 200 OK\r\nCache-Control: max-age=60\r\n\r\nx")
             try gate.pass()
         }
-        let cache = try CacheStage([:], { $0.resolve("plain.example.com", to: plain.port) }) { _ in "" }
+        let cache = try CacheFixture([:], { $0.resolve("plain.example.com", to: plain.port) }) { _ in "" }
         let begin = Date()
         let clients = try (0..<3).map { _ in try cache.proxy.connect() }
         for client in clients { try client.send(ProxyUnderTest.request("GET", "http://plain.example.com/")) }
@@ -78,7 +78,7 @@ struct CacheStrainTests {
     @Test("a background request is given up when its answer is not to be stored, or has no end")
     func endlessRefresh() throws {
         let number = Monitor(0)
-        let cache = try CacheStage(["memory": "1MB"]) { connection in
+        let cache = try CacheFixture(["memory": "1MB"]) { connection in
             while let request = try connection.readRequest() {
                 let count = number.with { count in
                     count += 1
@@ -115,7 +115,7 @@ struct CacheStrainTests {
         let body = patternBytes(8 << 20)
         var members: [String: Any] = ["memory": onDisk ? "1MB" : "128MB"]
         if onDisk { members["disk"] = ["path": "\(folder.path)/cache", "size": "200MB"] }
-        let cache = try CacheStage(members, { $0.setTimeouts(["stall": "500ms"]) }) { connection in
+        let cache = try CacheFixture(members, { $0.setTimeouts(["stall": "500ms"]) }) { connection in
             while try connection.readRequest() != nil {
                 try connection.write(
                     "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"
@@ -140,13 +140,13 @@ struct CacheStrainTests {
     @Test("the same for a stream of HTTP/2 whose window stays shut; the connection goes on")
     func streamWithoutHaste() throws {
         let body = String(repeating: "x", count: 4 << 20)
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             [:],
             {
                 $0.setTimeouts(["stall": "500ms"])
                 $0.listeners[0]["http2"] = true
             }
-        ) { CacheStage.fresh($0.target == "/small" ? "small" : body) }
+        ) { CacheFixture.fresh($0.target == "/small" ? "small" : body) }
         for path in ["/large", "/small"] { #expect(try cache.get(path).status == 200) }
         let peer = try HTTP2Peer(cache.proxy.connect(), window: 1000)
         _ = try peer.request("GET", "/large", authority: Stage.host)
@@ -164,7 +164,7 @@ struct CacheStrainTests {
         let gate = Gate()
         let size = 100_000
         let most = String(repeating: "x", count: size - 1000)
-        let cache = try CacheStage(["memory": "1MB"]) { connection in
+        let cache = try CacheFixture(["memory": "1MB"]) { connection in
             while let request = try connection.readRequest() {
                 guard request["Cache-Control"] == nil else { return }
                 try connection.write(
@@ -206,7 +206,7 @@ struct CacheStrainTests {
         let folder = try TemporaryFolder()
         let body = patternBytes(8 << 20)
         let disk: [String: Any] = ["path": "\(folder.path)/cache", "size": "200MB"]
-        let cache = try CacheStage(["memory": "1MB", "disk": disk]) { connection in
+        let cache = try CacheFixture(["memory": "1MB", "disk": disk]) { connection in
             while try connection.readRequest() != nil {
                 try connection.write(
                     "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"
@@ -237,7 +237,7 @@ struct CacheStrainTests {
     @Test("a failing origin's body that never ends does not hold up the stale answer in its place")
     func endlessFailure() throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             guard let request = try connection.readRequest() else { return }
             if request["If-None-Match"] == nil {
                 let fields = ["Cache-Control: max-age=0, stale-if-error=60", "ETag: \"v\"", "Connection: close"]
@@ -257,11 +257,11 @@ struct CacheStrainTests {
     @Test("pipelined requests are answered in their order, behind a hit and behind one that waits for another's answer")
     func pipelined() throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/slow" { try gate.pass() }
                 let answer = "\(request.method) \(request.target) \(request.text)"
-                try connection.write(request.method == "GET" ? CacheStage.fresh(answer) : OriginAnswer.text(answer))
+                try connection.write(request.method == "GET" ? CacheFixture.fresh(answer) : OriginAnswer.text(answer))
             }
         }
         #expect(try cache.get("/hit").status == 200)
@@ -295,7 +295,7 @@ struct CacheStrainTests {
     func shutdown() throws {
         let folder = try TemporaryFolder()
         let body = patternBytes(8 << 20)
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             ["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "200MB"]],
             { $0.setTimeouts(["drain": "300ms"]) }
         ) { connection in

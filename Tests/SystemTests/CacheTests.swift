@@ -6,7 +6,7 @@ import Testing
 struct CacheTests {
     @Test("a fresh answer is stored, and answers without the origin")
     func hit() throws {
-        let cache = try CacheStage { CacheStage.fresh("body of \($0.target)", ["ETag: \"1\""]) }
+        let cache = try CacheFixture { CacheFixture.fresh("body of \($0.target)", ["ETag: \"1\""]) }
         let first = try cache.get("/a?b=c")
         #expect(first.status == 200 && first.text == "body of /a?b=c")
         #expect(first["Cache-Status"]?.hasPrefix("pinproxy; fwd=uri-miss; stored; ttl=") == true, "\(first.fields)")
@@ -27,7 +27,7 @@ struct CacheTests {
 
     @Test("without the key nothing is cached, and no answer speaks of a cache")
     func off() throws {
-        let stage = try Stage(answering: { _ in CacheStage.fresh("x") })
+        let stage = try Stage(answering: { _ in CacheFixture.fresh("x") })
         for _ in 0..<2 { #expect(try stage.get()["Cache-Status"] == nil) }
         #expect(stage.origin.requests.count == 2)
         #expect(try stage.proxy.waitForTaskLines(2).allSatisfy { $0["cache"] == nil })
@@ -36,13 +36,13 @@ struct CacheTests {
     @Test("every way into the proxy is answered from one cache", arguments: WayIn.allCases)
     func waysIn(way: WayIn) throws {
         let folder = try TemporaryFolder()
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             [:],
             {
                 WayIn.addListeners(to: &$0, host: Stage.host, folder: folder)
                 $0.members["workers"] = 2
             },
-            answering: { _ in CacheStage.fresh("once") }
+            answering: { _ in CacheFixture.fresh("once") }
         )
         #expect(try cache.get("/x").text == "once")
         let answer = try way.get("/x", of: Stage.host, through: cache.proxy)
@@ -53,8 +53,8 @@ struct CacheTests {
     @Test("a client of HTTP/2 is answered, small and large")
     func http2() throws {
         let body = String(decoding: patternBytes(600_000).map { $0 & 63 | 64 }, as: UTF8.self)
-        let cache = try CacheStage([:], { $0.listeners[0]["http2"] = true }) { request in
-            CacheStage.fresh(request.target == "/small" ? "small" : body)
+        let cache = try CacheFixture([:], { $0.listeners[0]["http2"] = true }) { request in
+            CacheFixture.fresh(request.target == "/small" ? "small" : body)
         }
         for (path, expected) in [("/small", "small"), ("/large", body)] {
             for _ in 0..<2 {
@@ -72,7 +72,7 @@ struct CacheTests {
 
     @Test("a stale answer is validated: 304 makes it fresh, a new one takes its place")
     func validated() throws {
-        let cache = try CacheStage { request in
+        let cache = try CacheFixture { request in
             if request.target == "/same", request["If-None-Match"] == "\"v1\"" {
                 return "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nX-New: yes\r\nCache-Control: max-age=0\r\n\r\n"
             }
@@ -100,8 +100,8 @@ struct CacheTests {
 
     @Test("answers are kept apart by what Vary names")
     func vary() throws {
-        let cache = try CacheStage { request in
-            CacheStage.fresh("for \(request["Accept-Language"] ?? "nobody")", ["Vary: Accept-Language"])
+        let cache = try CacheFixture { request in
+            CacheFixture.fresh("for \(request["Accept-Language"] ?? "nobody")", ["Vary: Accept-Language"])
         }
         for language in ["de", "en", "de", "en"] {
             #expect(try cache.get("/", fields: ["Accept-Language: \(language)"]).text == "for \(language)")
@@ -113,7 +113,7 @@ struct CacheTests {
     func kinds() throws {
         let control = ["/private": "private, max-age=60", "/none": "no-store", "/all": "public, max-age=60"]
         for isShared in [true, false] {
-            let cache = try CacheStage(["shared": isShared]) { request in
+            let cache = try CacheFixture(["shared": isShared]) { request in
                 OriginAnswer.text("x", fields: ["Cache-Control: \(control[request.target] ?? "")"])
             }
             for path in ["/private", "/none", "/all"] {
@@ -127,7 +127,7 @@ struct CacheTests {
 
     @Test("an answer to credentials is not for others: the client's, and those that the proxy puts in")
     func credentials() throws {
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             [:],
             {
                 $0.hosts["given.example.com"] = [
@@ -140,7 +140,7 @@ struct CacheTests {
             environment: ["SECRET": "Bearer abc"]
         ) { request in
             request.target == "/public"
-                ? OriginAnswer.text("x", fields: ["Cache-Control: public, max-age=60"]) : CacheStage.fresh("x")
+                ? OriginAnswer.text("x", fields: ["Cache-Control: public, max-age=60"]) : CacheFixture.fresh("x")
         }
         for path in ["/", "/public"] {
             for _ in 0..<2 {
@@ -158,8 +158,8 @@ struct CacheTests {
 
     @Test("an unsafe request goes through and has what is stored go")
     func invalidation() throws {
-        let cache = try CacheStage { request in
-            request.method == "GET" ? CacheStage.fresh("x") : OriginAnswer.text("done")
+        let cache = try CacheFixture { request in
+            request.method == "GET" ? CacheFixture.fresh("x") : OriginAnswer.text("done")
         }
         #expect(try cache.get("/a").status == 200)
         #expect(try cache.ask("POST", "/a", body: "new").text == "done")
@@ -171,7 +171,7 @@ struct CacheTests {
 
     @Test("only-if-cached is answered with 504 where nothing is stored, and the origin is not asked")
     func onlyIfCached() throws {
-        let cache = try CacheStage { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("x") }
         let refusal = try cache.get("/", fields: ["Cache-Control: only-if-cached"])
         #expect(refusal.status == 504 && refusal.problemCode == "not_stored")
         #expect(refusal["Cache-Status"] == "pinproxy; fwd=uri-miss")
@@ -183,7 +183,7 @@ struct CacheTests {
 
     @Test("HEAD and ranges are answered out of what a GET has stored")
     func parts() throws {
-        let cache = try CacheStage { _ in CacheStage.fresh("0123456789", ["ETag: \"v\""]) }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("0123456789", ["ETag: \"v\""]) }
         #expect(try cache.get().text == "0123456789")
         let head = try cache.ask("HEAD")
         #expect(head.status == 200 && head.body.isEmpty && head["Content-Length"] == "10")
@@ -197,10 +197,10 @@ struct CacheTests {
     @Test("500 clients that ask for one cold object cause one request")
     func collapsed() throws {
         let gate = Monitor(false)
-        let cache = try CacheStage([:], { $0.members["workers"] = 2 }) { connection in
+        let cache = try CacheFixture([:], { $0.members["workers"] = 2 }) { connection in
             while let request = try connection.readRequest() {
                 try gate.wait(for: "the clients") { $0 ? true : nil }
-                try connection.write(CacheStage.fresh("for all \(request.target)"))
+                try connection.write(CacheFixture.fresh("for all \(request.target)"))
             }
         }
         let clients = try (0..<500).map { _ in try cache.proxy.connect() }
@@ -215,7 +215,7 @@ struct CacheTests {
     @Test("when the client that others wait for goes away, one of them asks in its place")
     func leaderGone() throws {
         let isAsked = Monitor(0)
-        let cache = try CacheStage([:], { _ in }) { connection in
+        let cache = try CacheFixture([:], { _ in }) { connection in
             while try connection.readRequest() != nil {
                 let number = isAsked.with { count in
                     count += 1
@@ -226,7 +226,7 @@ struct CacheTests {
                     connection.readToEnd()
                     return
                 }
-                try connection.write(CacheStage.fresh("second"))
+                try connection.write(CacheFixture.fresh("second"))
             }
         }
         let leader = try cache.proxy.connect()
@@ -240,8 +240,8 @@ struct CacheTests {
 
     @Test("redirects are stored, and followed out of the cache")
     func redirects() throws {
-        let cache = try CacheStage([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
-            guard request.target == "/old" else { return CacheStage.fresh("new") }
+        let cache = try CacheFixture([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
+            guard request.target == "/old" else { return CacheFixture.fresh("new") }
             return OriginAnswer.text(
                 "moved",
                 status: "301 Moved Permanently",
@@ -260,7 +260,7 @@ struct CacheTests {
 
     @Test("stored answers are rewritten for an upgraded client like those that just came")
     func rewritten() throws {
-        let cache = try CacheStage { _ in
+        let cache = try CacheFixture { _ in
             OriginAnswer.text(
                 "",
                 status: "301 Moved Permanently",
@@ -282,7 +282,7 @@ struct CacheTests {
 
     @Test("rules for answers hold for stored ones too")
     func responseRules() throws {
-        let cache = try CacheStage { _ in CacheStage.fresh("text") }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("text") }
         #expect(try cache.get().status == 200)
         try cache.stage.reload {
             $0.hosts[Stage.host]?["responses"] = ["rules": [["contentType": "text/plain", "then": "cancel"]]]
@@ -307,7 +307,7 @@ struct CacheTests {
         let body = patternBytes(6 << 20)
         var members: [String: Any] = ["memory": onDisk ? "1MB" : "64MB"]
         if onDisk { members["disk"] = ["path": "\(folder.path)/cache", "size": "100MB"] }
-        let cache = try CacheStage(members) { connection in
+        let cache = try CacheFixture(members) { connection in
             while try connection.readRequest() != nil {
                 try connection.write(
                     "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"

@@ -11,7 +11,7 @@ struct CacheTrustTests {
     @Test("stale-if-error answers for an origin that cannot be reached or fails")
     func staleIfError() throws {
         let answers = Monitor(0)
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 let number = answers.with { count in
                     count += 1
@@ -79,7 +79,7 @@ struct CacheTrustTests {
 
     @Test("what came under another policy is not used: other pins, a pin set that has expired")
     func policyChanged() throws {
-        let cache = try CacheStage { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().status == 200)
         try cache.stage.reload { _ in }
         #expect(try cache.get()["Cache-Status"]?.contains("hit") == true)
@@ -96,8 +96,8 @@ struct CacheTrustTests {
 
     @Test("what came from another place is not used: after a reload with another address the origin there is asked")
     func otherPlace() throws {
-        let cache = try CacheStage { _ in CacheStage.fresh("here") }
-        let there = try ScriptedOrigin(cache.stage.server) { _ in CacheStage.fresh("there") }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("here") }
+        let there = try ScriptedOrigin(cache.stage.server) { _ in CacheFixture.fresh("there") }
         for _ in 0..<2 { #expect(try cache.get().text == "here") }
         try cache.stage.reload { $0.resolve(Stage.host, to: there.port) }
         #expect(try cache.get().text == "there")
@@ -113,7 +113,7 @@ struct CacheTrustTests {
             func given(_ value: String) -> (inout ProxySettings) -> Void {
                 { $0.hosts[Stage.host]?["headers"] = ["request": ["set": [name: value]]] }
             }
-            let cache = try CacheStage(["shared": isShared], given("a")) { request in
+            let cache = try CacheFixture(["shared": isShared], given("a")) { request in
                 OriginAnswer.text(
                     "for \(request[name] ?? "-")",
                     fields: ["Cache-Control: max-age=60\(isShared ? "" : ", private")"]
@@ -139,7 +139,7 @@ struct CacheTrustTests {
                 $0.pinnedDomains[Stage.host]?["revocation"] = ["crlFiles": ["list.pem"]]
             }
         }
-        let cache = try CacheStage([:], try listing([])) { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture([:], try listing([])) { _ in CacheFixture.fresh("x") }
         for _ in 0..<2 { #expect(try cache.get().text == "x") }
         #expect(cache.requests.count == 1)
         try cache.stage.reload(try listing([cache.stage.server.certificate]))
@@ -149,7 +149,7 @@ struct CacheTrustTests {
 
     @Test("what a server has sent that was only let by is not stored", arguments: [true, false])
     func onlyLetBy(isReported: Bool) throws {
-        let cache = try CacheStage(
+        let cache = try CacheFixture(
             [:],
             {
                 if isReported {
@@ -158,7 +158,7 @@ struct CacheTrustTests {
                     $0.pinnedDomains[Stage.host] = ["pinningMode": "none", "validatesDomainName": false]
                 }
             },
-            answering: { _ in CacheStage.fresh("x") }
+            answering: { _ in CacheFixture.fresh("x") }
         )
         for _ in 0..<2 { #expect(try cache.get().status == 200) }
         #expect(cache.requests.count == 2)
@@ -166,7 +166,7 @@ struct CacheTrustTests {
 
     @Test("a stored answer leaves the policy's other rules as they are: a denied host stays denied")
     func denied() throws {
-        let cache = try CacheStage { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().status == 200)
         try cache.stage.reload { $0.members["access"] = ["denyHosts": [Stage.host]] }
         #expect(try cache.get().problemCode == "host_denied")
@@ -174,7 +174,7 @@ struct CacheTrustTests {
 
     @Test("stale-while-revalidate answers at once and asks in the background, with a line of its own")
     func background() throws {
-        let cache = try CacheStage { request in
+        let cache = try CacheFixture { request in
             if request["If-None-Match"] != nil {
                 return "HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\nCache-Control: max-age=3600\r\n\r\n"
             }
@@ -204,7 +204,7 @@ struct CacheTrustTests {
             try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\nall of it")
         }
         let plain = try ScriptedOrigin(nil, script: script)
-        let cache = try CacheStage([:], { $0.resolve("plain.example.com", to: plain.port) }, script: script)
+        let cache = try CacheFixture([:], { $0.resolve("plain.example.com", to: plain.port) }, script: script)
         for _ in 0..<2 {
             #expect(try cache.get().text == "all of it")
             #expect(try cache.proxy.get("http://plain.example.com/").text == "all of it")
@@ -215,13 +215,13 @@ struct CacheTrustTests {
 
     @Test("a body that breaks off is not stored")
     func truncated() throws {
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             guard try connection.readRequest() != nil else { return }
             if connection.number == 0 {
                 try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nhalf")
                 connection.close(.reset)
             } else {
-                try connection.write(CacheStage.fresh("whole"))
+                try connection.write(CacheFixture.fresh("whole"))
             }
         }
         let client = try cache.proxy.connect()
@@ -236,11 +236,11 @@ struct CacheTrustTests {
     func restart() throws {
         let folder = try TemporaryFolder()
         let large = String(repeating: "large ", count: 100_000)
-        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { request in
-            CacheStage.fresh(request.target == "/large" ? large : "small")
+        let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { request in
+            CacheFixture.fresh(request.target == "/large" ? large : "small")
         }
         for path in ["/small", "/large"] { #expect(try cache.get(path).status == 200) }
-        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        let proxy = try CacheFixture.restart(cache.proxy, with: cache.stage.settings)
         #expect(try proxy.get(cache.stage.url("/small")).text == "small")
         #expect(try proxy.get(cache.stage.url("/large")).text == large)
         #expect(cache.requests.count == 2)
@@ -255,8 +255,8 @@ struct CacheTrustTests {
 
     @Test("a folder that cannot be used leaves the cache to memory, and is told of once")
     func unusable() throws {
-        let cache = try CacheStage(["disk": ["path": "/proc/pinproxy-cache", "size": "100MB"]]) { _ in
-            CacheStage.fresh("x")
+        let cache = try CacheFixture(["disk": ["path": "/proc/pinproxy-cache", "size": "100MB"]]) { _ in
+            CacheFixture.fresh("x")
         }
         for path in ["/1", "/2", "/1", "/3"] { #expect(try cache.get(path).text == "x") }
         let event = try cache.proxy.waitForEvent("warning") { $0.string("code") == "cache_disk" }
@@ -269,8 +269,8 @@ struct CacheTrustTests {
     func full() throws {
         let folder = try TemporaryFolder()
         let body = String(repeating: "0123456789", count: 100_000)
-        let cache = try CacheStage(["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) {
-            $0.target.hasPrefix("/large") ? CacheStage.fresh(body) : CacheStage.fresh($0.target)
+        let cache = try CacheFixture(["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) {
+            $0.target.hasPrefix("/large") ? CacheFixture.fresh(body) : CacheFixture.fresh($0.target)
         }
         #expect(try cache.get("/before").text == "/before")
         let limited = try Programs.run("prlimit", ["--pid", "\(cache.proxy.identifier)", "--fsize=4096"])
@@ -288,11 +288,12 @@ struct CacheTrustTests {
     func damaged() throws {
         let folder = try TemporaryFolder()
         let body = String(repeating: "0123456789", count: 100_000)
-        let cache = try CacheStage(["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
-            CacheStage.fresh(body)
+        let cache = try CacheFixture(["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) {
+            _ in
+            CacheFixture.fresh(body)
         }
         for path in ["/cut", "/changed", "/gone"] { #expect(try cache.get(path).text == body) }
-        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        let proxy = try CacheFixture.restart(cache.proxy, with: cache.stage.settings)
         var files: [String] = []
         for case let name as String in try #require(FileManager.default.enumerator(atPath: "\(folder.path)/cache")) {
             let path = "\(folder.path)/cache/\(name)"
@@ -313,7 +314,7 @@ struct CacheTrustTests {
     func reloaded() throws {
         let folder = try TemporaryFolder()
         let disk: [String: Any] = ["path": "\(folder.path)/cache", "size": "100MB"]
-        let cache = try CacheStage(["disk": disk]) { _ in CacheStage.fresh("x") }
+        let cache = try CacheFixture(["disk": disk]) { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().text == "x")
         // Another size of memory: the disk has it.
         try cache.stage.reload { $0.members["cache"] = ["memory": "32MB", "disk": disk] }

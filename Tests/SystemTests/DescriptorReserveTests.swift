@@ -96,7 +96,7 @@ struct DescriptorReserveTests {
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() {
                 try connection.write(
-                    request.target == "/other" ? OriginAnswer.text("other") : CacheStage.fresh(body)
+                    request.target == "/other" ? OriginAnswer.text("other") : CacheFixture.fresh(body)
                 )
             }
         }

@@ -64,7 +64,7 @@ struct InformationalFloodTests {
     @Test("a background refresh, which no client waits for, ends, too")
     func refresh() throws {
         let asked = Monitor(0)
-        let stage = try CacheStage { connection in
+        let stage = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 let number = asked.with { count in
                     count += 1

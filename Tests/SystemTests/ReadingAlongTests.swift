@@ -41,8 +41,8 @@ struct ReadingAlongTests {
         beginning: Int = 100_000,
         isChunked: Bool = false,
         _ change: (inout ProxySettings) -> Void = { _ in }
-    ) throws -> CacheStage {
-        try CacheStage(
+    ) throws -> CacheFixture {
+        try CacheFixture(
             members,
             {
                 $0.members["workers"] = 2
@@ -55,7 +55,8 @@ struct ReadingAlongTests {
         }
     }
 
-    private static func connect(_ cache: CacheStage, fields: [String] = [], buffer: Int32? = nil) throws -> TestClient {
+    private static func connect(_ cache: CacheFixture, fields: [String] = [], buffer: Int32? = nil) throws -> TestClient
+    {
         let client = try TestClient(port: cache.proxy.port, receiveBuffer: buffer)
         try client.send(ProxyUnderTest.request("GET", cache.stage.url("/object"), fields: fields))
         return client
@@ -213,7 +214,7 @@ struct ReadingAlongTests {
     func broken() throws {
         let isChunked = false
         let gate = Gate()
-        let cache = try CacheStage(["memory": "128MB"], { $0.members["workers"] = 2 }) { connection in
+        let cache = try CacheFixture(["memory": "128MB"], { $0.members["workers"] = 2 }) { connection in
             guard try connection.readRequest() != nil else { return }
             let framing = isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 100000"
             try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\(framing)\r\n\r\n")

@@ -14,7 +14,7 @@ struct ReloadPutOffTests {
     )
     func collapsed(field: String) throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
                 try connection.answer("whole", fields: [field])
@@ -32,7 +32,7 @@ struct ReloadPutOffTests {
     @Test("a request that waited for another one's answer is held to the pins of the reload")
     func collapsedUnderOtherPins() throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
                 try connection.answer("whole", fields: ["Cache-Control: max-age=60"])
@@ -56,7 +56,7 @@ struct ReloadPutOffTests {
     func validation() throws {
         for isAccepted in [true, false] {
             let gate = Gate()
-            let cache = try CacheStage { connection in
+            let cache = try CacheFixture { connection in
                 while let request = try connection.readRequest() {
                     guard request["If-None-Match"] != nil else {
                         try connection.answer("whole", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
@@ -93,7 +93,7 @@ struct ReloadPutOffTests {
     )
     func refresh(change: String) throws {
         let gate = Gate()
-        let cache = try CacheStage { connection in
+        let cache = try CacheFixture { connection in
             while let request = try connection.readRequest() {
                 guard request["If-None-Match"] != nil else {
                     let control = "Cache-Control: max-age=0, stale-while-revalidate=600"
@@ -335,7 +335,7 @@ struct ReloadPutOffTests {
     }
 }
 
-extension CacheStage {
+extension CacheFixture {
     /// Two requests for one URL that nothing is stored of: the first is at the origin, the second waits for it.
     fileprivate func startTogether(_ path: String) throws -> [TestClient] {
         let leader = try proxy.connect()

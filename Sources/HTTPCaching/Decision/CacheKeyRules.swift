@@ -73,7 +73,7 @@ package struct CacheKeyRules: Hashable, Sendable {
     }
 }
 
-/// What identifies the responses of some paths.
+/// The rules that identify the responses of some paths.
 package struct CacheKeyTerms: Hashable, Sendable {
     /// The names of parameters of the query that are left out.
     package var ignoredParameters: [WildcardPattern]

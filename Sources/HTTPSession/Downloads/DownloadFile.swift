@@ -11,7 +11,7 @@ final class DownloadFile: @unchecked Sendable {
     private let files: EventLoop
     private let owner: EventLoop
     private var file: GrowingFile?
-    /// Of the bytes in the file.
+    /// The checksum of the bytes in the file.
     private var checksum = XXH64()
     private var failure: SessionError?
 

@@ -61,5 +61,5 @@ protocol ClosureInterceptor {
     var identity: ClosureIdentity { get }
 }
 
-/// What tells one interceptor of closures from another.
+/// The identity of an interceptor made of closures.
 final class ClosureIdentity: Sendable {}

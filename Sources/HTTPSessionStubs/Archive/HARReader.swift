@@ -4,7 +4,7 @@ import SessionCore
 
 /// Reads an archive of HAR 1.2: of a `HARRecorder`, of a browser, or of another tool.
 struct HARReader {
-    /// What the archive is called in errors.
+    /// The archive's name in errors.
     let name: String
 
     /// - Throws: `requestInvalid` for a text that is no archive, and for an exchange that cannot be replayed.

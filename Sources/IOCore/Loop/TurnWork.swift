@@ -19,14 +19,14 @@ package struct TurnWork: OptionSet, Sendable {
     package static var frames: TurnWork { TurnWork(rawValue: 1 << 4) }
     /// Tunnels and other protocols.
     package static var relay: TurnWork { TurnWork(rawValue: 1 << 5) }
-    /// What name servers have sent.
+    /// Responses of name servers.
     package static var name: TurnWork { TurnWork(rawValue: 1 << 6) }
     /// Connections to origins and proxies, before their TLS.
     package static var dial: TurnWork { TurnWork(rawValue: 1 << 7) }
     /// Stored responses.
     package static var cache: TurnWork { TurnWork(rawValue: 1 << 8) }
     package static var timer: TurnWork { TurnWork(rawValue: 1 << 9) }
-    /// What other threads have handed over.
+    /// Work that other threads have handed over.
     package static var message: TurnWork { TurnWork(rawValue: 1 << 10) }
     /// A reload.
     package static var policy: TurnWork { TurnWork(rawValue: 1 << 11) }

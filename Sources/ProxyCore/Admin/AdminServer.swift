@@ -71,7 +71,7 @@ final class AdminServer: @unchecked Sendable {
     /// The token that clients need for reading; nil where they need none.
     var readingToken: AdminToken? { configuration.isRemote ? source.token : nil }
 
-    /// What the client that has sent a request may do.
+    /// The rights of the client that has sent a request.
     func access(_ fields: borrowing HeaderFields) -> AdminAccess {
         let token = source.token
         return AdminAccess(

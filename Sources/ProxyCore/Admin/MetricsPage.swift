@@ -16,7 +16,7 @@ struct MetricsPage {
     var turns: TurnFigures
     /// The number of open client connections.
     var connections: Int
-    /// What clients and origins make the process hold.
+    /// The bytes that clients and origins make the process hold.
     var heldBytes: Int
     var status: ServerStatus.Values
     var verdicts: [PinUsage.Verdicts]

@@ -41,7 +41,7 @@ package struct AdminToken: Equatable, Sendable {
     /// The reason why a file has no token.
     package struct Fault: Error, Equatable {
         package var message: String
-        /// What a person can do about it.
+        /// The remedy, for a person.
         package var remedy: String { "make one: openssl rand -hex 32 > FILE, and chmod 640 FILE" }
     }
 }

@@ -14,7 +14,7 @@ package struct LoadSchedule<Trigger: Sendable & Equatable>: Sendable {
         case load(Trigger)
     }
 
-    /// What becomes of a reading.
+    /// The fate of a reading.
     package enum Decision: Equatable {
         /// It is what the files hold: it takes effect, or its errors are reported.
         case conclude

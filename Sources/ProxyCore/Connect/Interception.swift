@@ -25,7 +25,7 @@ final class Interception: Relay {
         passConnectionOn { input, output in
             // It has shown the origin's key, and carries nothing.
             task.cancel()
-            transport.intercept(authority, user: exchange.proven, context, early: &input, pending: &output) {
+            transport.intercept(authority, user: exchange.authenticatedUser, context, early: &input, pending: &output) {
                 // The exchange has the relay, which has the task for the log.
                 [exchange] in exchange.relayDidEnd($0)
             }

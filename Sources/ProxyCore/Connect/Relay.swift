@@ -259,7 +259,7 @@ class Relay: LoopStreamTaskDelegate {
     final func end(_ notify: () -> Void) {
         phase = .closed
         notify()
-        letGo()
+        detach()
     }
 
     /// The client has received everything.
@@ -291,11 +291,11 @@ class Relay: LoopStreamTaskDelegate {
         output.release()
         input.release()
         transport.close()
-        letGo()
+        detach()
     }
 
     /// Releases the stream, which holds this object as its delegate.
-    private func letGo() {
+    private func detach() {
         worker.loop.remove(timer)
         ended = stream?.task
         stream = nil

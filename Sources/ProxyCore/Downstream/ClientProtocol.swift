@@ -2,6 +2,6 @@
 enum ClientProtocol {
     case http1
     case http2
-    /// What its first bytes say.
+    /// The first bytes may belong to either.
     case either
 }

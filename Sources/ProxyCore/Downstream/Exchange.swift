@@ -659,7 +659,7 @@ final class Exchange {
     }
 
     /// The user that this request has authenticated, with the credentials for it.
-    var proven: (name: [UInt8], credentials: ClientCredentials)? {
+    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? {
         guard let user, let credentials else { return nil }
         return (user, credentials)
     }
@@ -734,7 +734,7 @@ final class Exchange {
     /// Serves requests of plain HTTP inside the CONNECT: each is handled as one in absolute form.
     private func serveRequests(for authority: InterceptedAuthority) {
         guard mayConnect() else { return }
-        stream.transport.enter(authority, user: proven)
+        stream.transport.enter(authority, user: authenticatedUser)
         writer.writeConnectionEstablished(to: &stream.output)
         finish(nil)
         stream.finished(self, persists: !worker.isDraining, isWhole: true)

@@ -40,7 +40,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private static let patience = TimeSpan.milliseconds(100)
     /// All workers of the proxy, without this one. Set before the first of them runs.
     private var others: [Worker] = []
-    /// What clients and origins of this loop make the process hold.
+    /// The bytes that clients and origins of this loop make the process hold.
     let held: HeldBytes
     /// The requests that are being closed because too much is held, the one last that has been idle longest.
     private var toGiveUp: [any MemoryHolder] = []

@@ -72,7 +72,7 @@ struct RouteCache {
 
     private var recent = HashTable<Entry>()
     private var former = HashTable<Entry>()
-    /// Of each half.
+    /// The size of each half.
     private static let bound = 4096
 
     mutating func lookup(isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) -> Route? {

@@ -54,7 +54,7 @@ package struct PinAdvice: Hashable, Sendable {
         return advice
     }
 
-    /// What is looked at.
+    /// The chain, pins and stores that the advice is about.
     private struct Scene {
         let policy: SecurityPolicy
         /// Those that count for CAs.

@@ -103,7 +103,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     func continueLater() { session.loop.atEndOfTurn { [self] in stage?.resumeReceiving() } }
 
     /// The task has ended for any reason.
-    func letGo() {
+    func detach() {
         guard !isOver else { return }
         isOver = true
         session.forget(self)

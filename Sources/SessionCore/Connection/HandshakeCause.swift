@@ -4,7 +4,7 @@ import ServerTrust
 /// What a known reason for a failed TLS handshake means, for people who do not know OpenSSL's words: what is wrong with the
 /// server, and what its owner can do.
 struct HandshakeCause: Equatable {
-    /// What was offered to the server.
+    /// The profile, versions and groups that were offered to the server.
     struct Offer {
         /// The name that it was asked for.
         let name: String

@@ -171,10 +171,10 @@ final class ProxyTunnel: EventHandler {
     /// Gives the tunnel up; nothing is called any more.
     ///
     /// - Returns: whether the socket stays the caller's. Otherwise a step of the handshake has it, and closes it at its end.
-    func cancel() -> Bool { isOver || letGo() }
+    func cancel() -> Bool { isOver || detach() }
 
     /// Waits for the socket no longer, and frees a TLS whose proxy was not accepted.
-    private func letGo() -> Bool {
+    private func detach() -> Bool {
         isOver = true
         let isOwner = handshake?.abandon(nil) ?? true
         handshake = nil
@@ -417,7 +417,7 @@ final class ProxyTunnel: EventHandler {
     private func end(_ outcome: Outcome) {
         guard !isOver else { return }
         // No step is on a thread when the tunnel ends by itself.
-        _ = letGo()
+        _ = detach()
         didEnd(outcome)
     }
 

@@ -48,7 +48,7 @@ final class TLSClientContext {
         return context
     }
 
-    /// What the records of a connection go through.
+    /// The layer below a connection's records: a socket, or TLS to a proxy.
     enum Transport {
         /// A connected socket.
         case socket(Int32)

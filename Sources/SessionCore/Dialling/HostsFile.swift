@@ -43,7 +43,7 @@ struct HostsFile: Sendable {
 final class HostsReader: @unchecked Sendable {
     static let system = HostsReader(path: "/etc/hosts")
 
-    /// What tells one state of the file from another.
+    /// The facts that differ between two states of the file.
     private struct Stamp: Equatable {
         let device: UInt
         let number: UInt

@@ -73,7 +73,7 @@ final class DNSLookup: NameLookup {
         )
         lookup = pinproxy_name_create(servers, &callbacks, Unmanaged.passUnretained(self).toOpaque())
         guard let lookup else {
-            let reason: NameFailure.Reason = isDescriptorToBeHad ? .failed : .withoutDescriptor
+            let reason: NameFailure.Reason = canOpenDescriptor ? .failed : .withoutDescriptor
             let failure = NameFailure(reason: reason, words: "c-ares could not be set up")
             return .end(.failure(failure), lifetime: 0)
         }
@@ -213,12 +213,12 @@ final class DNSLookup: NameLookup {
         switch result {
         case PINPROXY_NAME_FOUND, PINPROXY_NAME_UNKNOWN, PINPROXY_NAME_ABSENT: .unknown
         case PINPROXY_NAME_SILENT: .silent
-        default: isDescriptorMissing || !isDescriptorToBeHad ? .withoutDescriptor : .failed
+        default: isDescriptorMissing || !canOpenDescriptor ? .withoutDescriptor : .failed
         }
     }
 
     /// c-ares does not tell that the system has no descriptor for it.
-    private var isDescriptorToBeHad: Bool {
+    private var canOpenDescriptor: Bool {
         let descriptor = pinproxy_datagram_socket(AF_INET)
         guard descriptor >= 0 else { return ![EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor) }
         defer { Glibc.close(descriptor) }

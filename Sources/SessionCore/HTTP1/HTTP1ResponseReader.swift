@@ -179,7 +179,7 @@ package struct HTTP1ResponseReader: ~Copyable {
         return end
     }
 
-    /// What the end of the connection would mean now.
+    /// The meaning of the connection's end at this point.
     package func outcome(ofEnd isClean: Bool) -> End {
         switch state {
         case .complete:

@@ -399,7 +399,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     private static let overburdened = "it sends frames without end that bring no response forward"
 
-    fileprivate func didBearBurden(_ weight: Double) {
+    fileprivate func didReceiveCostlyFrame(_ weight: Double) {
         guard !isOverburdened, !burden.consume(weight, at: loop.now) else { return }
         isOverburdened = true
         session.terminate(.enhanceYourCalm)
@@ -444,7 +444,9 @@ private final class SessionEvents: HTTP2SessionDelegate {
         connection?.didReceiveGoAway(code, lastStream: lastStream)
     }
 
-    override func session(_ session: HTTP2Session, didBearBurden weight: Double) { connection?.didBearBurden(weight) }
+    override func session(_ session: HTTP2Session, didReceiveCostlyFrame weight: Double) {
+        connection?.didReceiveCostlyFrame(weight)
+    }
 
     override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
         connection?.mayDecode(bytes) ?? false

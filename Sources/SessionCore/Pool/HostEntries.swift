@@ -27,7 +27,7 @@ final class HostEntry: HashTableElement {
     fileprivate init(_ endpoint: Endpoint, limit: Int) {
         host = endpoint.host
         port = endpoint.port
-        hash = endpoint.laneHash
+        hash = endpoint.hostHash
         pool = HostPool(limit: limit)
     }
 
@@ -76,7 +76,7 @@ struct HostEntries {
     ///   - now: in nanoseconds of the loop's clock.
     mutating func entry(for endpoint: Endpoint, limit: Int, at now: UInt64) -> HostEntry {
         if let entry = table.first(
-            endpoint.laneHash,
+            endpoint.hostHash,
             where: { $0.port == endpoint.port && $0.host == endpoint.host }
         ) {
             entry.pool.limit = limit

@@ -74,7 +74,7 @@ public final class Endpoint: Sendable {
     /// The request's `Host` field with its CRLF: the port is left out where it is the scheme's own (RFC 9110, section 4.2).
     let hostLine: [UInt8]
     /// A hash of host and port with a seed of this process: a client cannot choose names that collide.
-    let laneHash: UInt64
+    let hostHash: UInt64
 
     /// Host and port, as in an authority.
     var authorityText: String { host.authorityText(port: port) }
@@ -165,7 +165,7 @@ public final class Endpoint: Sendable {
         var hasher = Hasher()
         hasher.combine(host)
         hasher.combine(port)
-        laneHash = UInt64(truncatingIfNeeded: hasher.finalize())
+        hostHash = UInt64(truncatingIfNeeded: hasher.finalize())
     }
 
     private static func digest(
@@ -189,7 +189,7 @@ public final class Endpoint: Sendable {
 }
 
 extension Endpoint {
-    /// What was found out about the profile that the server would need.
+    /// The result of the trials for the profile that the server would need.
     var profileFinding: ProfileFinding {
         switch trial.load(ordering: .relaxed) {
         case 0: .unknown

@@ -22,7 +22,7 @@ public struct TLSSettings: Sendable {
     }
 }
 
-/// What a trial has found out about the server of an endpoint.
+/// The result of a trial with the server of an endpoint.
 enum ProfileFinding: Equatable {
     /// None was made.
     case unknown

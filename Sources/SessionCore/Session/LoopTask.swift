@@ -204,7 +204,7 @@ public final class LoopTask {
     func finish(_ error: SessionError?) {
         guard machine.finish() == .complete else { return }
         self.error = error
-        stream?.letGo(isWhole: error == nil)
+        stream?.detach(isWhole: error == nil)
         if let originRequest {
             originRequest.collectMetrics(into: &metrics)
             stream?.complete(&metrics.transaction)
@@ -214,7 +214,7 @@ public final class LoopTask {
         }
         if let cached {
             self.cached = nil
-            cached.letGo()
+            cached.detach()
             cached.collectMetrics(into: &metrics)
         }
         if startedAt != 0 { metrics.duration = elapsed }

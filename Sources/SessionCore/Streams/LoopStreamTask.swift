@@ -211,7 +211,7 @@ public final class LoopStreamTask {
     /// The task ends.
     ///
     /// - Parameter isWhole: both sides have ended.
-    func letGo(isWhole: Bool) {
+    func detach(isWhole: Bool) {
         if let connection {
             connection.user = nil
             connection.close(isWhole: isWhole)

@@ -28,7 +28,7 @@ struct CacheBodyTests {
                 diskCapacity: 1 << 26,
                 diskPath: folder.path + "/\(memory)"
             )
-            let cached = try CacheStage(cache: cache, script: Self.serve)
+            let cached = try CacheFixture(cache: cache, script: Self.serve)
             #expect(try await cached.answer(cached.request()).data == Self.body)
             if memory == 1 << 20 { try await eventually("the file") { cache.currentDiskUsage > Self.body.count } }
             let again = try await cached.answer(cached.request())
@@ -51,7 +51,7 @@ struct CacheBodyTests {
     func suspension(isCancelled: Bool) async throws {
         let folder = try TemporaryFolder()
         let cache = try SessionCache(memoryCapacity: 1 << 20, diskCapacity: 1 << 26, diskPath: folder.path + "/c")
-        let cached = try CacheStage(cache: cache, script: Self.serve)
+        let cached = try CacheFixture(cache: cache, script: Self.serve)
         _ = try await cached.answer(cached.request())
         try await eventually("the file") { cache.currentDiskUsage > Self.body.count }
         let task = try cached.manager.dataTask(with: cached.request())
@@ -85,7 +85,7 @@ struct CacheBodyTests {
             guard try connection.readRequest() != nil else { return }
             try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\nsome")
         }
-        let cached = try CacheStage { configuration in
+        let cached = try CacheFixture { configuration in
             configuration.resolve[try! Host("plain.example.com")] = (host: try! Host("127.0.0.1"), port: plain.port)
         } script: { connection in
             while let request = try connection.readRequest() {
@@ -123,7 +123,7 @@ struct CacheBodyTests {
 
     @Test("invalidating the session ends what is being handed out")
     func invalidation() async throws {
-        let cached = try CacheStage(script: Self.serve)
+        let cached = try CacheFixture(script: Self.serve)
         _ = try await cached.answer(cached.request())
         let endpoint = try cached.manager.endpoint(for: ManagerStage.url("/"))
         let error = Monitor<SessionError?>(nil)

@@ -10,8 +10,8 @@ import Testing
 struct CacheHookTests {
     @Test("the hook sees what would be stored, and stores it with other fields or not at all")
     func changed() async throws {
-        let cached = try CacheStage(
-            answering: CacheStage.counting("Cache-Control: max-age=0", "X-Secret: s")
+        let cached = try CacheFixture(
+            answering: CacheFixture.counting("Cache-Control: max-age=0", "X-Secret: s")
         )
         let log = cached.stage.log
         cached.manager.dataTaskWillCacheResponse = { task, proposed in
@@ -41,7 +41,7 @@ struct CacheHookTests {
 
     @Test("a task's own hook goes before the session's")
     func ownHook() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         cached.manager.dataTaskWillCacheResponse = { _, proposed in proposed }
         let task = try cached.manager.dataTask(with: cached.request())
         (task.delegate as? DataTaskDelegate)?.dataTaskWillCacheResponse = { _, _ in nil }
@@ -53,7 +53,7 @@ struct CacheHookTests {
 
     @Test("the hook is not asked of what may not be stored, and what it makes so is not stored")
     func forbidden() async throws {
-        let cached = try CacheStage { request in
+        let cached = try CacheFixture { request in
             OriginAnswer.text("x", fields: [request.target == "/no" ? "Cache-Control: no-store" : "X-May: be"])
         }
         let log = cached.stage.log
@@ -71,7 +71,7 @@ struct CacheHookTests {
 
     @Test("the hook is asked again of what a validation has changed")
     func validated() async throws {
-        let cached = try CacheStage { request in
+        let cached = try CacheFixture { request in
             request["If-None-Match"] != nil
                 ? "HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\nCache-Control: max-age=0\r\n\r\n"
                 : OriginAnswer.text("hello", fields: ["ETag: \"v\"", "Cache-Control: max-age=0"])
@@ -90,7 +90,7 @@ struct CacheHookTests {
         for _ in 0..<4 { #expect(try await cached.get() == "hello") }
         #expect(cached.asked.count == 2)
         await cached.end()
-        let refused = try CacheStage { request in
+        let refused = try CacheFixture { request in
             request["If-None-Match"] != nil
                 ? "HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\n\r\n"
                 : OriginAnswer.text("hello", fields: ["ETag: \"v\"", "Cache-Control: max-age=0"])
@@ -114,7 +114,7 @@ struct CacheHookTests {
         func cache() throws -> SessionCache {
             try SessionCache(diskCapacity: 8 << 20, diskPath: folder.path + "/cache")
         }
-        let first = try CacheStage(cache: cache(), answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let first = try CacheFixture(cache: cache(), answering: CacheFixture.counting("Cache-Control: max-age=60"))
         first.manager.dataTaskWillCacheResponse = { task, proposed in
             var response = proposed
             if task.originalRequest.url.hasSuffix("/memory") { response.storagePolicy = .allowedInMemoryOnly }

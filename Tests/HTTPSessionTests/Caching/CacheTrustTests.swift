@@ -21,12 +21,12 @@ struct CacheTrustTests {
 
     @Test("an origin that is not there has a stale answer stand in, where it allows that")
     func unreachable() async throws {
-        let cached = try CacheStage(script: Self.once(1, "Cache-Control: max-age=0, stale-if-error=600"))
+        let cached = try CacheFixture(script: Self.once(1, "Cache-Control: max-age=0, stale-if-error=600"))
         #expect(try await cached.get() == "0")
         let answer = try await cached.answer(cached.request())
         #expect(answer.text == "0")
         #expect(answer.sources == ["networkLoad 0", "localCache 200"])
-        let strict = try CacheStage(script: Self.once(1, "Cache-Control: max-age=0"))
+        let strict = try CacheFixture(script: Self.once(1, "Cache-Control: max-age=0"))
         #expect(try await strict.get() == "0")
         await #expect { _ = try await strict.get() } throws: { $0.sessionCode == .responseTruncated }
         await cached.end()
@@ -35,7 +35,7 @@ struct CacheTrustTests {
 
     @Test("an origin's 503 has a stale answer stand in, where it allows that; its body goes nowhere")
     func serverError() async throws {
-        let cached = try CacheStage { connection in
+        let cached = try CacheFixture { connection in
             while let request = try connection.readRequest() {
                 let isFirst = connection.number == 0 && request["X-Turn"] == "1"
                 try connection.answer(
@@ -54,7 +54,7 @@ struct CacheTrustTests {
 
     @Test("a server that is refused has nothing stale stand in for it")
     func refused() async throws {
-        let cached = try CacheStage(script: Self.once(.max, "Cache-Control: max-age=0, stale-if-error=600"))
+        let cached = try CacheFixture(script: Self.once(.max, "Cache-Control: max-age=0, stale-if-error=600"))
         #expect(try await cached.get() == "0")
         cached.manager.sessionDidReceiveAuthenticationChallenge = { _ in .rejectProtectionSpace }
         await #expect { _ = try await cached.get() } throws: { $0.sessionCode == .certificateUntrusted }
@@ -63,7 +63,7 @@ struct CacheTrustTests {
 
     @Test("a failed pin has nothing stale stand in for it")
     func failedPin() async throws {
-        let cached = try CacheStage(
+        let cached = try CacheFixture(
             pinned: [ManagerStage.host],
             successor: TestPKI.shared.server(ManagerStage.host),
             script: Self.once(.max, "Cache-Control: max-age=0, stale-if-error=600")
@@ -76,7 +76,7 @@ struct CacheTrustTests {
 
     /// Another session at the same origin, with the same cache.
     private func manager(
-        _ cached: CacheStage,
+        _ cached: CacheFixture,
         _ policy: SecurityPolicy?
     ) throws -> URLSessionManager {
         var trust = SessionTrust(anchors: TestPKI.shared.anchors)
@@ -86,7 +86,7 @@ struct CacheTrustTests {
 
     @Test("what came under one policy is not used under another")
     func otherPolicy() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
         let same = try manager(cached, nil)
         #expect(try await same.dataTask(with: cached.request()).value().text == "1")
@@ -166,7 +166,7 @@ struct CacheTrustTests {
 
     @Test("an answer is stored only where the policy passed in full")
     func reportOnly() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         var configuration = SecurityPolicy.Configuration()
         configuration.pinningMode = .publicKey
         configuration.pins = [Pin(.unrelated(7)), Pin(.unrelated(8))]
@@ -181,8 +181,8 @@ struct CacheTrustTests {
 
     @Test("a stale answer is given at once and brought up to date behind it")
     func refreshed() async throws {
-        let cached = try CacheStage(
-            answering: CacheStage.counting("Cache-Control: max-age=0, stale-while-revalidate=600")
+        let cached = try CacheFixture(
+            answering: CacheFixture.counting("Cache-Control: max-age=0, stale-while-revalidate=600")
         )
         #expect(try await cached.get() == "1")
         let stale = try await cached.answer(cached.request())
@@ -197,7 +197,7 @@ struct CacheTrustTests {
 
     @Test("the hooks judge the connections of a request in the background, too")
     func refreshIsJudged() async throws {
-        let cached = try CacheStage(
+        let cached = try CacheFixture(
             script: Self.once(.max, "Cache-Control: max-age=0, stale-while-revalidate=600")
         )
         let log = cached.stage.log

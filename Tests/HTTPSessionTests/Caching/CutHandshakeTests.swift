@@ -57,7 +57,7 @@ struct CutHandshakeTests {
             default: break
             }
         }
-        let cached = try CacheStage(pinned: [ManagerStage.host]) { configuration in
+        let cached = try CacheFixture(pinned: [ManagerStage.host]) { configuration in
             let host = try! Host(ManagerStage.host)
             origin.with { $0 = configuration.resolve[host]?.port ?? 0 }
             configuration.resolve[host]?.port = relay.port

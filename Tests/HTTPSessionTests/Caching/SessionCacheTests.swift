@@ -12,7 +12,7 @@ struct SessionCacheTests {
     @Test("a fresh answer is used again, as a transaction of its own kind, and sets no cookie twice")
     func fresh() async throws {
         let cookies = CookieStorage()
-        let cached = try CacheStage({ $0.cookieStorage = cookies }) { _ in
+        let cached = try CacheFixture({ $0.cookieStorage = cookies }) { _ in
             OriginAnswer.text("hello", fields: ["Cache-Control: max-age=60", "Set-Cookie: a=1", "X-Own: y"])
         }
         let request = try cached.request("/items?q")
@@ -41,7 +41,7 @@ struct SessionCacheTests {
 
     @Test("without a cache nothing is kept, and what is not to be loaded fails")
     func none() async throws {
-        let stage = try ManagerStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let stage = try ManagerStage(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         func get(_ policy: CachePolicy?) async throws -> String {
             try await stage.manager.dataTask(
                 with: HTTPSessionRequest(url: ManagerStage.url("/"), cachePolicy: policy)
@@ -57,7 +57,7 @@ struct SessionCacheTests {
     @Test("a stale answer is validated: the origin's 304 is a transaction, its cookies are taken")
     func validated() async throws {
         let cookies = CookieStorage()
-        let cached = try CacheStage({ $0.cookieStorage = cookies }) { request in
+        let cached = try CacheFixture({ $0.cookieStorage = cookies }) { request in
             request["If-None-Match"] == "\"v1\""
                 ? "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nSet-Cookie: b=2\r\nX-New: n\r\n\r\n"
                 : OriginAnswer.text("hello", fields: ["Cache-Control: max-age=0", "ETag: \"v1\""])
@@ -90,9 +90,9 @@ struct SessionCacheTests {
     )
     func policies(policy: CachePolicy, text: String, control: String?) async throws {
         for isConfigured in [false, true] {
-            let cached = try CacheStage(
+            let cached = try CacheFixture(
                 { if isConfigured { $0.cachePolicy = policy } },
-                answering: CacheStage.counting("Cache-Control: max-age=0")
+                answering: CacheFixture.counting("Cache-Control: max-age=0")
             )
             #expect(try await cached.get(policy: .reloadIgnoringLocalCacheData) == "1")
             #expect(try await cached.get(policy: isConfigured ? nil : policy) == text)
@@ -115,7 +115,7 @@ struct SessionCacheTests {
             .useProtocolCachePolicy, .reloadIgnoringLocalCacheData, .returnCacheDataElseLoad, .returnCacheDataDontLoad,
         ]
         for (policy, expected) in zip(policies, expected) {
-            let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: \(control)"))
+            let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: \(control)"))
             #expect(try await cached.get() == "1")
             let text: String
             do {
@@ -130,7 +130,7 @@ struct SessionCacheTests {
 
     @Test("a fresh answer is asked for anew where the policy says so, and what is then given is stored")
     func reloaded() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
         #expect(try await cached.get(policy: .reloadIgnoringLocalCacheData) == "2")
         #expect(try await cached.get() == "2")
@@ -154,7 +154,7 @@ struct SessionCacheTests {
         arguments: ["Cache-Control: no-store", "Vary: *", "Cache-Control: max-age=60\r\nVary: X-Each"]
     )
     func notStored(fields: String) async throws {
-        let cached = try CacheStage(answering: CacheStage.counting(fields))
+        let cached = try CacheFixture(answering: CacheFixture.counting(fields))
         #expect(try await cached.answer(cached.request("/", policy: nil, ("X-Each", "a"))).text == "1")
         #expect(try await cached.answer(cached.request("/", policy: nil, ("X-Each", "b"))).text == "2")
         await cached.end()
@@ -163,9 +163,9 @@ struct SessionCacheTests {
     @Test("a session's cache is one user's unless it is said to be shared")
     func shared() async throws {
         for isShared in [false, true] {
-            let cached = try CacheStage(
+            let cached = try CacheFixture(
                 cache: SessionCache(isShared: isShared),
-                answering: CacheStage.counting("Cache-Control: private, max-age=60")
+                answering: CacheFixture.counting("Cache-Control: private, max-age=60")
             )
             #expect(try await cached.get() == "1")
             #expect(try await cached.get() == (isShared ? "2" : "1"))
@@ -175,7 +175,7 @@ struct SessionCacheTests {
 
     @Test("an answer to POST, PUT or DELETE has what is stored there dropped, from data tasks and uploads")
     func invalidation() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
         _ = try await cached.answer(cached.request("/", .delete))
         #expect(try await cached.get() == "3")
@@ -189,9 +189,9 @@ struct SessionCacheTests {
     func downloads() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path
-        let cached = try CacheStage(
+        let cached = try CacheFixture(
             { $0.temporaryFolder = path },
-            answering: CacheStage.counting("Cache-Control: max-age=60")
+            answering: CacheFixture.counting("Cache-Control: max-age=60")
         )
         _ = try await cached.manager.downloadTask(with: cached.request()).value()
         #expect(try await cached.get() == "2")
@@ -210,7 +210,7 @@ struct SessionCacheTests {
 
     @Test("a stored redirect is followed without asking; its target is looked up for itself")
     func redirects() async throws {
-        let cached = try CacheStage { request in
+        let cached = try CacheFixture { request in
             request.target == "/old"
                 ? OriginAnswer.text("", status: "301 Moved", fields: ["Location: /new", "Cache-Control: max-age=60"])
                 : OriginAnswer.text("there", fields: ["Cache-Control: no-store"])
@@ -225,7 +225,7 @@ struct SessionCacheTests {
 
     @Test("a coded answer is stored as it came, and decoded each time")
     func coded() async throws {
-        let cached = try CacheStage { connection in
+        let cached = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 try connection.write(
                     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n"
@@ -248,7 +248,7 @@ struct SessionCacheTests {
     @Test("requests for one URL at the same time are answered by one answer")
     func collapsed() async throws {
         let gate = Gate()
-        let cached = try CacheStage { connection in
+        let cached = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
                 try connection.answer("once", fields: ["Cache-Control: max-age=60"])
@@ -265,7 +265,7 @@ struct SessionCacheTests {
 
     @Test("what is stored can be dropped: for one URL, or all of it")
     func removal() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(cached.cache.currentMemoryUsage == 0)
         #expect(try await cached.get("/a") == "1")
         #expect(try await cached.get("/b") == "2")
@@ -283,7 +283,7 @@ struct SessionCacheTests {
 
     @Test("a task of a loop has the cache too, and can pass it by")
     func loopTasks() async throws {
-        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         let endpoint = try cached.manager.endpoint(for: ManagerStage.url("/"))
         func get(_ policy: CachePolicy?) async throws -> String {
             let body = Monitor<String?>(nil)

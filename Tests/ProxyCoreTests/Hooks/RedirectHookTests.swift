@@ -9,7 +9,7 @@ import Testing
 struct RedirectHookTests {
     /// The hook's decision in short: `deliver`, `follow GET https://…`, or the details of a refusal.
     private func decide(
-        _ stage: HookStage,
+        _ stage: HookFixture,
         _ location: String?,
         status: Int = 302,
         from url: String = "https://api.example.com/start",
@@ -23,14 +23,14 @@ struct RedirectHookTests {
 
     private static func decide(
         _ hook: inout RedirectHook,
-        _ stage: HookStage,
+        _ stage: HookFixture,
         _ location: String?,
         status: Int = 302,
         from: AbsoluteURL,
         method: HTTPMethod = .get,
         body: RedirectHook.Body = .none
     ) throws -> String {
-        let head = try HookStage.head(status, location.map { ["Location: \($0)"] } ?? [])
+        let head = try HookFixture.head(status, location.map { ["Location: \($0)"] } ?? [])
         switch hook.decide(head, url: from, method: method, body: body, router: stage.router) {
         case .deliver: return "deliver"
         case .follow(let plan):
@@ -41,8 +41,9 @@ struct RedirectHookTests {
         }
     }
 
-    private func stage(_ redirects: String, pinned: [String: String] = [:], members: String = "") throws -> HookStage {
-        try HookStage(
+    private func stage(_ redirects: String, pinned: [String: String] = [:], members: String = "") throws -> HookFixture
+    {
+        try HookFixture(
             hosts: #""api.example.com": { "redirects": { \#(redirects) } }, "up.example.com": { "upgrade": true }"#,
             members: members,
             pinned: pinned
@@ -53,7 +54,7 @@ struct RedirectHookTests {
 
     @Test("a host without a word about redirects has no hook at all")
     func none() throws {
-        let stage = try HookStage(hosts: #""api.example.com": { "redirects": { "policy": "return", "rules": [] } }"#)
+        let stage = try HookFixture(hosts: #""api.example.com": { "redirects": { "policy": "return", "rules": [] } }"#)
         #expect(stage.router.snapshot.policy(for: try Host("api.example.com")).hooks == nil)
         #expect(stage.router.snapshot.defaults.hooks == nil)
     }
@@ -269,7 +270,7 @@ struct RedirectHookTests {
         let stage = try stage(#""policy": "follow""#)
         let url = try #require(AbsoluteURL("https://api.example.com/"))
         var hook = RedirectHook(try stage.hooks(), url: url, method: .get)
-        let head = try HookStage.head(302, ["Location: /a", "Location: /a"])
+        let head = try HookFixture.head(302, ["Location: /a", "Location: /a"])
         guard case .refuse = hook.decide(head, url: url, method: .get, body: .none, router: stage.router) else {
             Issue.record("not refused")
             return
@@ -329,7 +330,7 @@ struct RedirectHookTests {
 
     @Test("a host on the way may deny what the asked one would follow, and may not follow what that one would not")
     func rulesOnTheWay() throws {
-        let stage = try HookStage(
+        let stage = try HookFixture(
             hosts: #"""
                 "api.example.com": { "redirects": { "policy": "follow", "rules": [{ "path": "/r*", "then": "return" }] } },
                 "strict.example.com": { "redirects": { "policy": "deny", "rules": [{ "to": "ok.test", "then": "follow" }] } },

@@ -16,8 +16,8 @@ struct ResponseHookTests {
         own: String? = nil
     ) throws -> String {
         let second = own.map { #", "own.example.com": { "responses": { \#($0) } }"# } ?? ""
-        let stage = try HookStage(hosts: #""api.example.com": { "responses": { \#(responses) } }\#(second)"#)
-        let head = try HookStage.head(status, fields, to: method)
+        let stage = try HookFixture(hosts: #""api.example.com": { "responses": { \#(responses) } }\#(second)"#)
+        let head = try HookFixture.head(status, fields, to: method)
         let decision = ResponseHook.decide(
             head,
             try stage.hooks(),

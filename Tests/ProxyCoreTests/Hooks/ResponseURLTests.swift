@@ -11,7 +11,7 @@ struct ResponseURLTests {
     private func rewriter(_ mode: URLRewriter.Mode, base: String? = nil, upstreamPort: UInt16 = 443) throws
         -> URLRewriter
     {
-        let stage = try HookStage(
+        let stage = try HookFixture(
             hosts: #""api.example.com": { "upgrade": true }, "[2001:db8::1]": { "upgrade": true }"#
         )
         return URLRewriter(
@@ -159,7 +159,7 @@ struct ResponseURLTests {
 
     @Test("a gateway that speaks TLS leads to https, and cookies stay secure")
     func gatewayOverTLS() throws {
-        let stage = try HookStage(hosts: "")
+        let stage = try HookFixture(hosts: "")
         let host = try Host("api.example.com")
         let rewriter = URLRewriter(
             mode: .gateway,

@@ -283,7 +283,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         return decoding.consume(Double(bytes), at: worker.loop.now)
     }
 
-    override func session(_ session: HTTP2Session, didBearBurden weight: Double) {
+    override func session(_ session: HTTP2Session, didReceiveCostlyFrame weight: Double) {
         if !burden.consume(weight, at: worker.loop.now) { terminate(.enhanceYourCalm) }
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 
 /// A pinned host behind a proxy with a cache.
-struct CacheStage {
+struct CacheFixture {
     let stage: Stage
     var proxy: ProxyUnderTest { stage.proxy }
     var origin: ScriptedOrigin { stage.origin }

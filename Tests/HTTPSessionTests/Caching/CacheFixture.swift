@@ -6,7 +6,7 @@ import TestSupport
 @testable import SessionCore
 
 /// A manager with a cache, and its origin.
-struct CacheStage {
+struct CacheFixture {
     let cache: SessionCache
     let stage: ManagerStage
     var manager: URLSessionManager { stage.manager }

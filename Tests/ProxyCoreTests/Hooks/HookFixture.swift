@@ -6,7 +6,7 @@ import Testing
 @testable import ProxyCore
 
 /// A router over files as a person writes them, for hooks that judge without a socket.
-struct HookStage {
+struct HookFixture {
     static let asked = "api.example.com"
     let router: Router
 
