@@ -120,7 +120,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     ///
     /// - Parameter keeps: whether the bytes are for the next task.
     func recover(_ unsent: LoopTask, keeps: Bool) {
-        isRepetition = isRepetition || unsent.wasRepeated
+        isRepetition = unsent.wasRepeated
         self.unsent = unsent
         task = nil
         var bytes = ByteBuffer()

@@ -2,26 +2,6 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// The end of an exchange whose response is not complete.
-struct ExchangeEnding {
-    enum Cause {
-        /// The origin has not processed the request, by its own word, or never got it (RFC 9113, section 8.7).
-        case notProcessed
-        /// The origin wants the request over HTTP/1.1 (RFC 9113, section 7).
-        case http11Required
-        /// The connection has ended.
-        case connectionLost
-        /// The origin has ended this exchange alone.
-        case reset
-    }
-
-    var cause: Cause
-    /// Bytes of the response have come, be it a part of its head: the origin has acted on the request.
-    var hasBegunResponse: Bool
-    /// The error of the task, unless the request is sent again.
-    var error: SessionError
-}
-
 /// One task's request on its way to the origin: it waits for a connection, goes out over HTTP/1.1 or HTTP/2, brings the response,
 /// and is repeated once where that is safe (rule 57).
 final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
@@ -69,11 +49,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var isStubWorking = false
 
     // The exchange, for repetition and metrics.
-    private var isBodyTaken = false
-    /// The bytes of the request body so far, for a request that the server has not processed; empty when they are too many.
-    private var replay = ByteBuffer()
-    private var isReplayable = true
-    private var isReused = false
+    private var repetition = RequestRepetition()
     private var hasMadeRoom = false
     /// The origin wants this request over HTTP/1.1.
     private var isHTTP1Required = false
@@ -103,9 +79,6 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var responseBodyBytes = 0
     private var informational: InformationalBudget
 
-    /// A body of up to so many bytes is kept for a repetition.
-    private static let replayLimit = 64 << 10
-
     init(_ connections: OriginConnections) {
         self.connections = connections
         loop = connections.loop
@@ -122,6 +95,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     func start(_ task: LoopTask) {
         self.task = task
         taskStart = task.startedAt
+        repetition.start(wasRepeated: task.wasRepeated)
         reset()
         hasMadeRoom = false
         isHTTP1Required = false
@@ -195,10 +169,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     private func reset() {
-        isBodyTaken = false
-        isReplayable = true
-        replay.release()
-        isReused = false
+        repetition.beginExchange()
         info = nil
         connectionTimes = nil
         requestStart = TransactionMetrics.absent
@@ -344,7 +315,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     private func begin(on connection: HTTP1Connection) {
         guard let task else { return }
-        isReused = connection.connection.isUsed
+        repetition.isOnReusedConnection = connection.connection.isUsed
         info = connection.connection.info
         guard !connection.hasRested || connection.isSilent else { return connectAnew() }
         beganAt = loop.now
@@ -359,7 +330,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private func begin(on connection: HTTP2ClientConnection) {
         guard let task else { return connection.withdrawPromise() }
         connection.redeemPromise()
-        isReused = connection.connection.isUsed
+        repetition.isOnReusedConnection = connection.connection.isUsed
         info = connection.connection.info
         beganAt = loop.now
         let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
@@ -379,7 +350,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The idle connection that was chosen has ended, or has brought bytes.
     private func connectAnew() {
         closeConnection()
-        isReused = false
+        repetition.isOnReusedConnection = false
         if let entry { connections.replace(for: self, entry) }
     }
 
@@ -525,20 +496,13 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     ///   - contentBytes: bytes that the task has given.
     ///   - wireBytes: the same with the sizes of chunks, and trailers.
     func didTakeBody(contentBytes: Int, wireBytes: Int) {
-        isBodyTaken = true
+        repetition.didTakeBody()
         requestContentBytes += contentBytes
         requestBodyBytes += wireBytes
     }
 
     /// Keeps a piece of the body for a request that the server has not processed.
-    func keepForRepetition(_ bytes: borrowing Span<UInt8>) {
-        if isReplayable, replay.count + bytes.count <= Self.replayLimit {
-            replay.append(bytes)
-        } else {
-            isReplayable = false
-            replay.release()
-        }
-    }
+    func keepForRepetition(_ bytes: borrowing Span<UInt8>) { repetition.keep(bytes) }
 
     @inline(__always)
     func didMoveBytes() { clock.active(at: loop.now) }
@@ -614,7 +578,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard let task else { return }
         guard mayBeSentAgain(task, ending) else { return task.finish(ending.error) }
         task.wasRepeated = true
-        restoreBody(of: task)
+        repetition.repeatRequest(restoring: &task.upload)
         guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
         switch ending.cause {
         case .connectionLost:
@@ -639,31 +603,15 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    /// Rule 57: a request is sent again at most once, and only one that the origin has not processed, or that may be processed
-    /// twice.
+    /// Rule 57, as `RequestRepetition` has it.
     private func mayBeSentAgain(_ task: LoopTask, _ ending: ExchangeEnding) -> Bool {
         // On a connection that the client has authenticated it was another's request than on the next.
         let isAuthenticated = lane != nil || connections.hasAuthenticated
-        guard task.mayBeRepeated, !ending.hasBegunResponse, !isAuthenticated else { return false }
-        return switch ending.cause {
-        case .notProcessed: !isBodyTaken || isReplayable
-        case .http11Required: !isBodyTaken
-        // The origin may have closed the kept connection before the request came.
-        case .connectionLost: isReused && task.request.method.isIdempotent && !isBodyTaken
-        case .reset: false
-        }
-    }
-
-    private func restoreBody(of task: LoopTask) {
-        guard !replay.isEmpty else { return }
-        var rest = ByteBuffer()
-        swap(&rest, &task.upload)
-        swap(&replay, &task.upload)
-        task.upload.append(rest.bytes)
+        return !isAuthenticated && repetition.allows(ending, isIdempotent: task.request.method.isIdempotent)
     }
 
     /// Whether the connection has carried a request before this one.
-    var isOnReusedConnection: Bool { isReused }
+    var isOnReusedConnection: Bool { repetition.isOnReusedConnection }
 
     /// Closes the connection and keeps the place in the host's pool.
     private func closeConnection() {
@@ -709,7 +657,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
         info = nil
         connectionTimes = nil
-        replay.release()
+        repetition.release()
         if let lane, let next = lane.leave(self) { connections.enter(next, lane) }
     }
 
@@ -775,7 +723,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Nothing has come for a while. On a kept connection whose server is provably not there the request waits no longer, if it may
     /// be sent again.
     private func lookAtConnection(_ task: LoopTask) {
-        guard isReused, let entry else { return }
+        guard isOnReusedConnection, let entry else { return }
         let hasBegunResponse: Bool
         switch phase {
         case .exchanging(let connection):
@@ -798,7 +746,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     ///
     /// - Returns: whether the request is sent again, on another connection.
     private func didLoseSilentConnection(_ task: LoopTask, _ error: SessionError) -> Bool {
-        guard isReused, let entry else { return false }
+        guard isOnReusedConnection, let entry else { return false }
         let hasBegunResponse: Bool
         let isDoubted: Bool
         switch phase {
@@ -837,10 +785,10 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     private func collect(into transaction: inout TransactionMetrics) {
         transaction.fetchStart = start
-        transaction.isReusedConnection = isReused
+        transaction.isReusedConnection = isOnReusedConnection
         var times = connectionTimes
         if case .connecting(let attempt) = phase { times = attempt.times }
-        if let times, !isReused {
+        if let times, !isOnReusedConnection {
             let offset = attemptStart
             func time(_ value: Int64) -> Int64 {
                 // A dial that other requests have waited for may have begun before this task.

@@ -41,10 +41,9 @@ public final class LoopTask {
     var upload = ByteBuffer()
     private var unsent = ByteBuffer()
     private var bodyBytesGiven: Int64 = 0
-    /// The request has been sent without a response, and was sent again: it may not be sent a third time.
-    package internal(set) var wasRepeated = false
-    /// Rule 57: a request goes out twice at most, on whichever level it is repeated.
-    var mayBeRepeated: Bool { !wasRepeated && !request.isRepetition }
+    /// The request has been sent without a response, and was sent again, by this task or by one before it: it may not be sent a
+    /// third time.
+    package internal(set) var wasRepeated: Bool
     /// The end of the body has been given.
     var uploadEnded = false
     /// The trailers behind the body.
@@ -65,6 +64,7 @@ public final class LoopTask {
         self.request = request
         self.delegate = delegate
         self.manager = manager
+        wasRepeated = self.request.isRepetition
         uploadEnded = self.request.bodyLength == .none
     }
 

@@ -1,0 +1,119 @@
+import HTTPCore
+import IOCore
+import Testing
+
+@testable import SessionCore
+
+@Suite("Rule 57: which requests are sent again")
+struct RequestRepetitionTests {
+    private func ending(_ cause: ExchangeEnding.Cause, begun: Bool = false) -> ExchangeEnding {
+        ExchangeEnding(cause: cause, hasBegunResponse: begun, error: SessionError(.responseTruncated, "The end."))
+    }
+
+    /// The facts of an exchange, in the order of the arguments below.
+    private func repetition(
+        reused: Bool = false,
+        body pieces: [[UInt8]] = [],
+        wasRepeated: Bool = false
+    ) -> RequestRepetition {
+        var repetition = RequestRepetition()
+        repetition.start(wasRepeated: wasRepeated)
+        repetition.beginExchange()
+        repetition.isOnReusedConnection = reused
+        for piece in pieces {
+            repetition.didTakeBody()
+            repetition.keep(piece.span)
+        }
+        return repetition
+    }
+
+    private static let most = [UInt8](repeating: 7, count: RequestRepetition.bodyLimit)
+
+    @Test("a request that was not processed is sent again, also with a body that was kept whole")
+    func notProcessed() {
+        for isIdempotent in [true, false] {
+            for reused in [true, false] {
+                for (body, isAllowed) in [
+                    ([], true), ([[1]], true), ([Self.most], true), ([Self.most, [1]], false),
+                    ([[1], Self.most], false),
+                ] {
+                    let repetition = self.repetition(reused: reused, body: body)
+                    #expect(repetition.allows(ending(.notProcessed), isIdempotent: isIdempotent) == isAllowed)
+                }
+            }
+        }
+    }
+
+    @Test("a request that the origin wants over HTTP/1.1 is sent again unless its body has begun to go")
+    func http11Required() {
+        #expect(repetition().allows(ending(.http11Required), isIdempotent: false))
+        #expect(!repetition(body: [[1]]).allows(ending(.http11Required), isIdempotent: true))
+    }
+
+    @Test("after a lost connection only an idempotent request without a body is, and only from a kept connection")
+    func connectionLost() {
+        for reused in [true, false] {
+            for isIdempotent in [true, false] {
+                for body in [[], [[1]]] {
+                    let isAllowed = repetition(reused: reused, body: body)
+                        .allows(ending(.connectionLost), isIdempotent: isIdempotent)
+                    #expect(isAllowed == (reused && isIdempotent && body.isEmpty))
+                }
+            }
+        }
+    }
+
+    @Test("a request whose exchange the origin has reset is not")
+    func reset() { #expect(!repetition(reused: true).allows(ending(.reset), isIdempotent: true)) }
+
+    @Test(
+        "no request is sent again once bytes of the response have come",
+        arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost, .reset]
+    )
+    func begunResponse(cause: ExchangeEnding.Cause) {
+        #expect(!repetition(reused: true).allows(ending(cause, begun: true), isIdempotent: true))
+    }
+
+    @Test(
+        "no request is sent a third time, on whichever level it was repeated",
+        arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
+    )
+    func once(cause: ExchangeEnding.Cause) {
+        #expect(!repetition(reused: true, wasRepeated: true).allows(ending(cause), isIdempotent: true))
+        var first = repetition(reused: true)
+        #expect(first.allows(ending(cause), isIdempotent: true))
+        var body = ByteBuffer()
+        first.repeatRequest(restoring: &body)
+        first.beginExchange()
+        first.isOnReusedConnection = true
+        #expect(!first.allows(ending(cause), isIdempotent: true))
+        // The next request of the same object.
+        first.start(wasRepeated: false)
+        first.beginExchange()
+        first.isOnReusedConnection = true
+        #expect(first.allows(ending(cause), isIdempotent: true))
+    }
+
+    @Test("the body comes back in order, in front of what was not taken")
+    func body() {
+        var repetition = self.repetition(body: [[1, 2], [3]])
+        var body = ByteBuffer()
+        body.append([4, 5])
+        repetition.repeatRequest(restoring: &body)
+        #expect(Array(copying: body.bytes) == [1, 2, 3, 4, 5])
+        // The second exchange begins with nothing kept.
+        repetition.beginExchange()
+        repetition.repeatRequest(restoring: &body)
+        #expect(Array(copying: body.bytes) == [1, 2, 3, 4, 5])
+    }
+
+    @Test("an exchange begins anew: its body has not been taken, and its connection is not a kept one")
+    func newExchange() {
+        var repetition = self.repetition(reused: true, body: [Self.most, [1]])
+        repetition.beginExchange()
+        #expect(!repetition.isOnReusedConnection)
+        #expect(repetition.allows(ending(.notProcessed), isIdempotent: false))
+        #expect(repetition.allows(ending(.http11Required), isIdempotent: false))
+        #expect(!repetition.allows(ending(.connectionLost), isIdempotent: true))
+    }
+}
