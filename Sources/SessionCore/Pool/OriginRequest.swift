@@ -62,21 +62,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
     /// the loop's clock.
     private var notBefore: UInt64 = 0
-    private var info: ConnectionInfo?
-    private var connectionTimes: ConnectionTimes?
-    private var attemptStart: Int64 = 0
-    private var start: Int64 = 0
-    private var requestStart = TransactionMetrics.absent
-    private var requestEnd = TransactionMetrics.absent
-    private var responseStart = TransactionMetrics.absent
-    private var responseEnd = TransactionMetrics.absent
-    private var status = 0
-    private var protocolVersion = 0
-    private var requestHeadBytes = 0
-    private var requestBodyBytes = 0
-    private var requestContentBytes = 0
-    private var responseHeadBytes = 0
-    private var responseBodyBytes = 0
+    private var timings = ExchangeTimings()
     private var informational: InformationalBudget
 
     init(_ connections: OriginConnections) {
@@ -102,7 +88,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         hasFailedOverHTTP1 = false
         wasRefused = false
         notBefore = 0
-        start = 0
+        timings.fetchStart = 0
         // Not a copy of the request, which costs as much as what is looked up in it.
         let endpoint = task.request.endpoint
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
@@ -164,24 +150,13 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard case .stubbed(let current) = phase, current === exchange else { return }
-        requestStart = elapsed
+        timings.requestStart = elapsed
         didWriteHead(byteCount: writeHead(task))
     }
 
     private func reset() {
         repetition.beginExchange()
-        info = nil
-        connectionTimes = nil
-        requestStart = TransactionMetrics.absent
-        requestEnd = TransactionMetrics.absent
-        responseStart = TransactionMetrics.absent
-        responseEnd = TransactionMetrics.absent
-        status = 0
-        requestHeadBytes = 0
-        requestBodyBytes = 0
-        requestContentBytes = 0
-        responseHeadBytes = 0
-        responseBodyBytes = 0
+        timings.beginExchange()
         informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
     }
 
@@ -245,7 +220,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The request waits for a dial, with others.
     func await(_ dial: HTTP2Dial) {
-        if case .queued = phase { start = elapsed }
+        if case .queued = phase { timings.fetchStart = elapsed }
         dial.join(self)
         phase = .awaiting(dial)
         enter(.connecting)
@@ -267,7 +242,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Makes a connection.
     func connect() {
         guard let task else { return }
-        if case .queued = phase { start = elapsed }
+        if case .queued = phase { timings.fetchStart = elapsed }
         phase = .placed
         let attempt = connections.makeAttempt(
             to: task.request.endpoint,
@@ -275,7 +250,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             isTunnelled: task.stream != nil,
             owner: self
         )
-        attemptStart = elapsed
+        timings.attemptStart = elapsed
         phase = .connecting(attempt)
         enter(.connecting)
         attempt.start()
@@ -283,14 +258,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// Goes out on a connection at the end of the turn.
     func use(_ connection: HTTP1Connection) {
-        if case .queued = phase { start = elapsed }
+        if case .queued = phase { timings.fetchStart = elapsed }
         phase = .ready(connection)
         connections.beginLater(self)
     }
 
     /// The same over HTTP/2, beside other requests.
     func share(_ connection: HTTP2ClientConnection) {
-        if case .queued = phase { start = elapsed }
+        if case .queued = phase { timings.fetchStart = elapsed }
         if case .awaiting(let dial) = phase { noteTimes(of: dial) }
         phase = .promised(connection)
         connection.promise()
@@ -316,14 +291,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private func begin(on connection: HTTP1Connection) {
         guard let task else { return }
         repetition.isOnReusedConnection = connection.connection.isUsed
-        info = connection.connection.info
+        timings.info = connection.connection.info
         guard !connection.hasRested || connection.isSilent else { return connectAnew() }
         beganAt = loop.now
         phase = .exchanging(connection)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard case .exchanging = phase else { return }
-        requestStart = elapsed
+        timings.requestStart = elapsed
         connection.begin(self, task)
     }
 
@@ -331,14 +306,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard let task else { return connection.withdrawPromise() }
         connection.redeemPromise()
         repetition.isOnReusedConnection = connection.connection.isUsed
-        info = connection.connection.info
+        timings.info = connection.connection.info
         beganAt = loop.now
         let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
         phase = .sharing(stream)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard case .sharing = phase else { return connection.exchangeDidEnd() }
-        requestStart = elapsed
+        timings.requestStart = elapsed
         guard !stream.begin(self, task) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
@@ -389,8 +364,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
         guard let entry, let task else { return connection.close(isWhole: true) }
-        connectionTimes = connection.times
-        info = connection.info
+        timings.connection = connection.times
+        timings.info = connection.info
         if let stream = task.stream {
             phase = .streaming
             enter(.receiving)
@@ -399,7 +374,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard !connection.hasEarlyBytes else {
             connection.close(isWhole: false)
             let error = SessionError.earlyBytes(of: connection.endpoint)
-            return attemptDidFail(attempt, ConnectionFailure(error: error, info: info, times: connection.times))
+            return attemptDidFail(attempt, ConnectionFailure(error: error, info: timings.info, times: connection.times))
         }
         let made = HTTP1Connection(connection, entry: entry, connections: connections)
         lane?.adopt(made)
@@ -409,8 +384,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {
-        info = failure.info
-        connectionTimes = failure.times
+        timings.info = failure.info
+        timings.connection = failure.times
         guard let task else { return }
         phase = .placed
         guard failure.isDescriptorMissing else {
@@ -435,7 +410,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The dial that the request has waited for has failed.
     func dialDidFail(_ dial: HTTP2Dial, _ failure: ConnectionFailure) {
         noteTimes(of: dial)
-        info = failure.info
+        timings.info = failure.info
         phase = .entering
         fail(failure.error)
     }
@@ -443,8 +418,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The dial may have begun before the task.
     private func noteTimes(of dial: HTTP2Dial) {
         guard task != nil else { return }
-        connectionTimes = dial.times
-        attemptStart = Int64(dial.startedAt / 1000) - Int64(taskStart / 1000)
+        timings.connection = dial.times
+        timings.attemptStart = Int64(dial.startedAt / 1000) - Int64(taskStart / 1000)
     }
 
     override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
@@ -465,7 +440,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// that waits count as well.
     var pendingBytes: Int {
         switch phase {
-        case .exchanging(let connection): min(connection.pendingBytes, requestContentBytes)
+        case .exchanging(let connection): min(connection.pendingBytes, timings.requestContentBytes)
         case .sharing(let stream): stream.pendingBytes
         default: 0
         }
@@ -490,15 +465,15 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    func didWriteHead(byteCount: Int) { requestHeadBytes = byteCount }
+    func didWriteHead(byteCount: Int) { timings.requestHeadBytes = byteCount }
 
     /// - Parameters:
     ///   - contentBytes: bytes that the task has given.
     ///   - wireBytes: the same with the sizes of chunks, and trailers.
     func didTakeBody(contentBytes: Int, wireBytes: Int) {
         repetition.didTakeBody()
-        requestContentBytes += contentBytes
-        requestBodyBytes += wireBytes
+        timings.requestContentBytes += contentBytes
+        timings.requestBodyBytes += wireBytes
     }
 
     /// Keeps a piece of the body for a request that the server has not processed.
@@ -509,21 +484,21 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The last byte of the request has gone to the system.
     func didSendRequest() {
-        guard requestEnd == TransactionMetrics.absent else { return }
-        requestEnd = elapsed
+        guard timings.requestEnd == TransactionMetrics.absent else { return }
+        timings.requestEnd = elapsed
         if clock.phase == .sending { enter(.waiting) }
     }
 
     // MARK: Response
 
     private func noteResponseStart() {
-        if responseStart == TransactionMetrics.absent { responseStart = elapsed }
+        if timings.responseStart == TransactionMetrics.absent { timings.responseStart = elapsed }
     }
 
     func didReceiveInformational(_ head: borrowing ResponseHead) {
         guard let task else { return }
         noteResponseStart()
-        responseHeadBytes += head.byteCount
+        timings.responseHeadBytes += head.byteCount
         clock.originIsAlive(at: loop.now)
         switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
         case .relay: task.delegate.task(task, didReceiveInformational: head)
@@ -535,26 +510,26 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     func didReceiveHead(_ head: borrowing ResponseHead) {
         guard let task else { return }
         noteResponseStart()
-        responseHeadBytes += head.byteCount
-        status = head.status
-        protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
+        timings.responseHeadBytes += head.byteCount
+        timings.status = head.status
+        timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
         enter(.receiving)
         if task.received(head) == .cancel, self.task === task { task.cancel() }
     }
 
     func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
         guard let task else { return }
-        responseBodyBytes += bytes.count
+        timings.responseBodyBytes += bytes.count
         if task.delegate.task(task, didReceive: bytes) == .pause { task.pausedByDelegate = true }
     }
 
     /// The last byte has come; the task may not have taken it yet.
-    func didReceiveLastByte() { responseEnd = elapsed }
+    func didReceiveLastByte() { timings.responseEnd = elapsed }
 
     /// The response is complete. A request that is still going out ends here: the origin does not read the rest of its body.
     func didReceiveEnd(trailers: borrowing HeaderFields) {
         guard let task else { return }
-        if responseEnd == TransactionMetrics.absent { responseEnd = elapsed }
+        if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }
         if self.task === task { task.finish(nil) }
     }
@@ -562,7 +537,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The same without trailers.
     func didReceiveEnd() {
         guard let task else { return }
-        if responseEnd == TransactionMetrics.absent { responseEnd = elapsed }
+        if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         task.finish(nil)
     }
 
@@ -591,14 +566,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         if case .sharing(let stream) = phase {
             stream.detach()
             reset()
-            start = elapsed
+            timings.fetchStart = elapsed
             enter(.connecting)
             // nghttp2 may be on the stack.
             enterAgain()
         } else {
             closeConnection()
             reset()
-            start = elapsed
+            timings.fetchStart = elapsed
             connect()
         }
     }
@@ -655,8 +630,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
                 connections.leave(entry, keeping: nil)
             }
         }
-        info = nil
-        connectionTimes = nil
+        timings.endExchange()
         repetition.release()
         if let lane, let next = lane.leave(self) { connections.enter(next, lane) }
     }
@@ -770,9 +744,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? {
         switch phase {
-        case .connecting(let attempt): attempt.evaluation ?? info?.evaluation
-        case .awaiting(let dial): dial.evaluation ?? info?.evaluation
-        default: info?.evaluation
+        case .connecting(let attempt): attempt.evaluation ?? timings.info?.evaluation
+        case .awaiting(let dial): dial.evaluation ?? timings.info?.evaluation
+        default: timings.info?.evaluation
         }
     }
 
@@ -780,46 +754,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         metrics.transaction = TransactionMetrics()
         if case .queued = phase { return }
         if case .awaiting(let dial) = phase { noteTimes(of: dial) }
-        collect(into: &metrics.transaction)
-    }
-
-    private func collect(into transaction: inout TransactionMetrics) {
-        transaction.fetchStart = start
-        transaction.isReusedConnection = isOnReusedConnection
-        var times = connectionTimes
-        if case .connecting(let attempt) = phase { times = attempt.times }
-        if let times, !isOnReusedConnection {
-            let offset = attemptStart
-            func time(_ value: Int64) -> Int64 {
-                // A dial that other requests have waited for may have begun before this task.
-                value == TransactionMetrics.absent ? value : max(0, value + offset)
-            }
-            if times.lookupEnd != TransactionMetrics.absent {
-                transaction.domainLookupStart = max(0, offset)
-                transaction.domainLookupEnd = time(times.lookupEnd)
-            }
-            transaction.connectStart = time(times.connectStart)
-            transaction.proxySecureConnectionStart = time(times.proxySecureConnectionStart)
-            transaction.proxySecureConnectionEnd = time(times.proxySecureConnectionEnd)
-            transaction.secureConnectionStart = time(times.secureConnectionStart)
-            transaction.secureConnectionEnd = time(times.secureConnectionEnd)
-            transaction.connectEnd = time(times.connectEnd)
-        }
-        if requestStart != TransactionMetrics.absent {
-            transaction.requestStart = requestStart
-            transaction.requestEnd = requestEnd == TransactionMetrics.absent ? requestStart : requestEnd
-            transaction.requestHeaderBytesSent = Int64(requestHeadBytes)
-            transaction.requestBodyBytesSent = Int64(requestBodyBytes - min(pendingBytes, requestBodyBytes))
-        }
-        if status > 0 {
-            transaction.status = status
-            transaction.protocolVersion = protocolVersion
-            transaction.responseStart = responseStart
-            transaction.responseEnd =
-                responseEnd == TransactionMetrics.absent ? elapsed : responseEnd
-        }
-        transaction.responseHeaderBytesReceived = Int64(responseHeadBytes)
-        transaction.responseBodyBytesReceived = Int64(responseBodyBytes)
-        transaction.connection = info
+        if case .connecting(let attempt) = phase { timings.connection = attempt.times }
+        timings.write(
+            into: &metrics.transaction,
+            isOnReusedConnection: isOnReusedConnection,
+            pendingBytes: pendingBytes,
+            now: elapsed
+        )
     }
 }

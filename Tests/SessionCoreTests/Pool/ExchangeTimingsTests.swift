@@ -1,0 +1,132 @@
+import HTTPCore
+import Testing
+
+@testable import SessionCore
+
+@Suite("The times and sizes of an exchange")
+struct ExchangeTimingsTests {
+    private static let absent = TransactionMetrics.absent
+
+    private func transaction(
+        _ timings: ExchangeTimings,
+        reused: Bool = false,
+        pendingBytes: Int = 0,
+        now: Int64 = 900
+    ) -> TransactionMetrics {
+        var transaction = TransactionMetrics()
+        timings.write(
+            into: &transaction,
+            isOnReusedConnection: reused,
+            pendingBytes: pendingBytes,
+            now: now
+        )
+        return transaction
+    }
+
+    private var connected: ExchangeTimings {
+        var timings = ExchangeTimings()
+        timings.fetchStart = 5
+        timings.attemptStart = 10
+        timings.connection = ConnectionTimes(
+            lookupEnd: 20,
+            connectStart: 21,
+            secureConnectionStart: 30,
+            secureConnectionEnd: 40,
+            connectEnd: 41
+        )
+        return timings
+    }
+
+    @Test("times of the connection begin with the attempt, and what did not happen is absent")
+    func connection() {
+        let metrics = transaction(connected)
+        #expect(metrics.fetchStart == 5)
+        #expect(metrics.domainLookupStart == 10 && metrics.domainLookupEnd == 30)
+        #expect(metrics.connectStart == 31 && metrics.connectEnd == 51)
+        #expect(metrics.secureConnectionStart == 40 && metrics.secureConnectionEnd == 50)
+        #expect(metrics.proxySecureConnectionStart == Self.absent && metrics.proxySecureConnectionEnd == Self.absent)
+        #expect(metrics.requestStart == Self.absent && metrics.responseStart == Self.absent)
+    }
+
+    @Test("a name that was not looked up has no times")
+    func noLookup() {
+        var timings = connected
+        timings.connection?.lookupEnd = Self.absent
+        let metrics = transaction(timings)
+        #expect(metrics.domainLookupStart == Self.absent && metrics.domainLookupEnd == Self.absent)
+        #expect(metrics.connectStart == 31)
+    }
+
+    @Test("a dial that began before the request does not begin before the task")
+    func sharedDial() {
+        var timings = connected
+        timings.attemptStart = -25
+        let metrics = transaction(timings)
+        #expect(metrics.domainLookupStart == 0 && metrics.domainLookupEnd == 0)
+        #expect(metrics.connectStart == 0 && metrics.secureConnectionStart == 5 && metrics.connectEnd == 16)
+    }
+
+    @Test("a kept connection has no times of its making")
+    func reused() {
+        let metrics = transaction(connected, reused: true)
+        #expect(metrics.isReusedConnection)
+        #expect(metrics.connectStart == Self.absent && metrics.domainLookupStart == Self.absent)
+    }
+
+    @Test("of the request that counts which has left, and a request without an end ends at its begin")
+    func request() {
+        var timings = ExchangeTimings()
+        timings.requestStart = 100
+        timings.requestHeadBytes = 50
+        timings.requestBodyBytes = 1_000
+        var metrics = transaction(timings, pendingBytes: 300)
+        #expect(metrics.requestStart == 100 && metrics.requestEnd == 100)
+        #expect(metrics.requestHeaderBytesSent == 50 && metrics.requestBodyBytesSent == 700)
+        // A head that waits counts among the pending bytes.
+        metrics = transaction(timings, pendingBytes: 1_040)
+        #expect(metrics.requestBodyBytesSent == 0)
+        timings.requestEnd = 120
+        #expect(transaction(timings).requestEnd == 120)
+    }
+
+    @Test("a response that is cut off ends now, and one without a head has no times")
+    func response() {
+        var timings = ExchangeTimings()
+        timings.responseStart = 200
+        timings.responseHeadBytes = 80
+        #expect(transaction(timings).responseStart == Self.absent)
+        #expect(transaction(timings).responseHeaderBytesReceived == 80)
+        timings.status = 200
+        timings.protocolVersion = 11
+        timings.responseBodyBytes = 7
+        var metrics = transaction(timings)
+        #expect(metrics.status == 200 && metrics.protocolVersion == 11)
+        #expect(metrics.responseStart == 200 && metrics.responseEnd == 900 && metrics.responseBodyBytesReceived == 7)
+        timings.responseEnd = 300
+        metrics = transaction(timings)
+        #expect(metrics.responseEnd == 300)
+    }
+
+    @Test("the second exchange of a request begins without the first one's times, but for the wait before it")
+    func secondExchange() {
+        var timings = connected
+        timings.requestStart = 100
+        timings.requestEnd = 110
+        timings.responseStart = 200
+        timings.responseEnd = 210
+        timings.status = 103
+        timings.requestHeadBytes = 1
+        timings.requestBodyBytes = 2
+        timings.requestContentBytes = 3
+        timings.responseHeadBytes = 4
+        timings.responseBodyBytes = 5
+        timings.beginExchange()
+        #expect(timings.fetchStart == 5)
+        let metrics = transaction(timings)
+        #expect(metrics.connectStart == Self.absent && metrics.requestStart == Self.absent && metrics.status == 0)
+        #expect(metrics.responseHeaderBytesReceived == 0 && metrics.responseBodyBytesReceived == 0)
+        #expect(timings.requestContentBytes == 0 && timings.responseStart == Self.absent)
+        #expect(timings.requestEnd == Self.absent && timings.responseEnd == Self.absent)
+        #expect(timings.requestHeadBytes == 0 && timings.requestBodyBytes == 0)
+    }
+}
