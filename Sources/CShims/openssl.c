@@ -222,7 +222,17 @@ static ERR_STRING_DATA certificate_faults[] = {
     {0, "its group for Diffie-Hellman has more than 4096 bits"},
     {0, NULL},
 };
-enum { LARGE_MODULUS = 8, MOST_MODULUS_BYTES = 4096 / 8 };
+/* OpenSSL 3.2 and later compress certificates. A program that was compiled with older headers meets it, too, for the library has the
+   same name; to the older library these two options mean nothing. */
+#ifndef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
+#define SSL_OP_NO_TX_CERTIFICATE_COMPRESSION SSL_OP_BIT(32)
+#define SSL_OP_NO_RX_CERTIFICATE_COMPRESSION SSL_OP_BIT(33)
+#endif
+#ifndef SSL3_MT_COMPRESSED_CERTIFICATE
+#define SSL3_MT_COMPRESSED_CERTIFICATE 25
+#endif
+
+enum { UNREADABLE = 1, LARGE_MODULUS = 8, MOST_MODULUS_BYTES = 4096 / 8 };
 static int certificate_library;
 static pthread_once_t certificate_once = PTHREAD_ONCE_INIT;
 static int guard_index = -1;
@@ -260,6 +270,9 @@ static void see_message(int is_written, int version, int type, const void *bytes
         void *stored = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), guard_index);
         memcpy(&check, &stored, sizeof check);
         fault = check == NULL ? 1 : check(message + 4, count - 4, version);
+    } else if (message[0] == SSL3_MT_COMPRESSED_CERTIFICATE) {
+        /* Nobody has offered to read it. */
+        fault = UNREADABLE;
     } else if (message[0] == SSL3_MT_SERVER_KEY_EXCHANGE && has_large_modulus(ssl, message + 4, count - 4)) {
         fault = LARGE_MODULUS;
     }
@@ -278,10 +291,8 @@ void pinproxy_ssl_ctx_guard_certificates(SSL_CTX *context, size_t limit, pinprox
     SSL_CTX_set_ex_data(context, guard_index, stored);
     SSL_CTX_set_max_cert_list(context, (long)limit);
     SSL_CTX_set_msg_callback(context, see_message);
-#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
-    /* A compressed message (RFC 8879) would not be seen. */
+    /* The check does not read a compressed message (RFC 8879). */
     SSL_CTX_set_options(context, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
-#endif
 }
 
 void pinproxy_ssl_end_guard(SSL *ssl) { SSL_set_msg_callback(ssl, NULL); }

@@ -188,7 +188,7 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
             response.singleResponses[0].times = ("XXXXXXXXXXXXXXX", "99999999999999Z")
         },
         changed("a beginning that is no time", "no proper times") { response, _, _ in
-            response.singleResponses[0].times = ("", "21000101000000Z")
+            response.singleResponses[0].times = ("               ", "21000101000000Z")
         },
         changed("an end that is no time", "no proper times") { response, _, _ in
             response.singleResponses[0].times = ("20000101000000Z", String(repeating: "9", count: 300))

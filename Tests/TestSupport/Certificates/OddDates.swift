@@ -1,11 +1,12 @@
 package import ServerTrust
 
-/// Validity periods that no CA writes, and that any server can send.
+/// Validity periods that no CA writes, and that any server can send. Later versions of OpenSSL decode none that is shorter than a
+/// time.
 package enum OddDates: String, CaseIterable, Sendable {
     case noEnd
     case noBegin
     case neither
-    case emptyEnd
+    case blankEnd
     case year9999
     case year0000
     case negativeYear
@@ -16,7 +17,7 @@ package enum OddDates: String, CaseIterable, Sendable {
     /// Whether the end is a time at all.
     package var hasEnd: Bool {
         switch self {
-        case .noEnd, .neither, .emptyEnd, .negativeYear, .zoneWithoutZ, .monthThirteen: false
+        case .noEnd, .neither, .blankEnd, .negativeYear, .zoneWithoutZ, .monthThirteen: false
         default: true
         }
     }
@@ -30,9 +31,9 @@ package enum OddDates: String, CaseIterable, Sendable {
         case .noEnd: builder.rawNotAfter = .utc("XXXXXXXXXXXXX")
         case .noBegin: builder.rawNotBefore = .utc("XXXXXXXXXXXXX")
         case .neither:
-            builder.rawNotBefore = .generalized("\u{1b}[2J<b>\"'")
-            builder.rawNotAfter = .generalized("\u{1b}[2J<b>\"'")
-        case .emptyEnd: builder.rawNotAfter = .utc("")
+            builder.rawNotBefore = .generalized("\u{1b}[2J<b>\"'</b>'\"")
+            builder.rawNotAfter = .generalized("\u{1b}[2J<b>\"'</b>'\"")
+        case .blankEnd: builder.rawNotAfter = .utc("             ")
         case .year9999: builder.rawNotAfter = .generalized("99991231235959Z")
         case .year0000:
             builder.rawNotBefore = .generalized("00000101000000Z")
