@@ -1,11 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `docs/caching.md` has a row for every requirement of RFC 9111. The tests of a row bear the section's number.
 @Suite("The table of RFC 9111's requirements")
 struct CachingDocumentTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
 
     private struct Row {
         var section: String

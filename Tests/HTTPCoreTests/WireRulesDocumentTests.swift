@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The rules of the wire by number, with the reaction to each and its status.
@@ -107,8 +108,7 @@ private struct RuleTest: Hashable, Comparable {
 /// `PINPROXY_WRITE_DOCS=1 swift test --filter WireRulesDocumentTests` regenerates the page.
 @Suite("The index of the rules of the wire")
 struct WireRulesDocumentTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
     private static let page = repository.appending(path: "docs/wire-rules.md")
 
     private let tests: [Int: [RuleTest]]

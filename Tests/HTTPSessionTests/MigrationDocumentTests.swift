@@ -1,11 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `docs/migration.md` says of every name what there is instead and where that is tested.
 @Suite("The tables of those who come from elsewhere")
 struct MigrationDocumentTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
 
     private struct Row {
         var name: String

@@ -8,7 +8,7 @@ enum RealPeers {
     /// Debian's, which has Debian's modules.
     static let python = "/usr/bin/python3"
 
-    private static let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    private static let tests = Repository.folder.appending(path: "Tests")
 
     /// A script in `Clients` or `Servers`.
     static func script(_ name: String) -> String { tests.appending(path: name).path }

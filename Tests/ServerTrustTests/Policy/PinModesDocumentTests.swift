@@ -151,9 +151,7 @@ struct PinModesDocumentTests {
 
     init() throws { servers = try Servers() }
 
-    private static let page = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "docs/pin-modes.md")
+    private static let page = Repository.folder.appending(path: "docs/pin-modes.md")
 
     /// What the page says of a combination: while its pins hold, and after `expiration`.
     private func results(_ combination: Combination) throws -> (held: String, over: String) {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The scenarios in which pinning has to work, with the numbers that tests refer to.
@@ -103,8 +104,7 @@ private struct ScenarioTest: Hashable, Comparable {
 /// `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests` regenerates the page.
 @Suite("The index of the scenarios of pinning")
 struct PinScenariosDocumentTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
     private static let page = repository.appending(path: "docs/pin-scenarios.md")
 
     private let tests: [Int: [ScenarioTest]]

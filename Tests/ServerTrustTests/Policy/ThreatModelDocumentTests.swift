@@ -1,11 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A threat model that names a missing test would claim coverage that does not exist.
 @Suite("What the threat model names")
 struct ThreatModelDocumentTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
 
     private let page: String
 

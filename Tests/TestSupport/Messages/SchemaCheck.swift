@@ -11,8 +11,7 @@ package struct SchemaCheck {
 
     /// - Parameter name: the name of a file in `docs/schema`.
     package init(_ name: String) throws {
-        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("docs/schema/\(name)")
+        let file = Repository.folder.appendingPathComponent("docs/schema/\(name)")
         try self.init(text: [UInt8](Data(contentsOf: file)))
     }
 

@@ -3,6 +3,7 @@ import HTTPCore
 import IOCore
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyCore
@@ -103,8 +104,7 @@ struct ConfigurationAdminTests {
         #expect(!SecretDigest.areEqual(token, Array(token.dropLast())) && !SecretDigest.areEqual(token, token + [0]))
         // The time itself cannot be measured on a busy machine. What compares secrets is looked at instead: OpenSSL's
         // function, of digests whose length is fixed, and nothing else.
-        let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("Sources")
+        let sources = Repository.folder.appendingPathComponent("Sources")
         func source(_ path: String) throws -> String {
             try String(contentsOf: sources.appendingPathComponent(path), encoding: .utf8)
         }

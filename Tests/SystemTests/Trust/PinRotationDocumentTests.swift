@@ -10,9 +10,7 @@ struct PinRotationDocumentTests {
     private let document: String
 
     init() throws {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent()
-            .deletingLastPathComponent()
+        let root = Repository.folder
         document = try String(
             contentsOf: root.appendingPathComponent("docs/pin-rotation.md"),
             encoding: .utf8

@@ -5,8 +5,7 @@ import Testing
 @Suite("Packaging: what is installed beside the program")
 struct PackagingTests {
     // Tests/SystemTests/ and this file.
-    private let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
+    private let repository = Repository.folder
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }

@@ -3,6 +3,7 @@ import HTTPCore
 import ServerTrust
 import SessionCore
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyCore
@@ -21,8 +22,7 @@ func readConfiguration(
 struct ConfigurationReaderTests {
     @Test("a key of hosts at the top is told where it belongs; these keys are those of the schema")
     func misplacedKeys() throws {
-        let schema = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("docs/schema/config.schema.json")
+        let schema = Repository.folder.appendingPathComponent("docs/schema/config.schema.json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(contentsOf: schema)) as? [String: Any])
         let definitions = try #require(object["$defs"] as? [String: [String: Any]])
         func keys(_ value: Any?) throws -> Set<String> { Set(try #require(value as? [String: Any]).keys) }

@@ -77,8 +77,7 @@ struct CommandLineCheckTests {
     )
     func examples(name: String) throws {
         // Tests/SystemTests/ and this file.
-        let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+        let repository = Repository.folder
         let finished = try pinproxy("check", "--config", repository.appendingPathComponent(name).path)
         #expect(finished.exitCode == 0, "\(finished.errors)")
         #expect(finished.output.contains("\napi.example.com\n"))

@@ -2,6 +2,7 @@ import Foundation
 import HTTPCaching
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyCore
@@ -9,8 +10,7 @@ import Testing
 /// docs/schema/config.schema.json and the loader must say the same.
 @Suite("the schema of the configuration")
 struct ConfigurationSchemaTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
 
     private func schema() throws -> [String: Any] {
         let data = try Data(contentsOf: Self.repository.appendingPathComponent("docs/schema/config.schema.json"))

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import ServerTrust
+import TestSupport
 import Testing
 
 @testable import ProxyCore
@@ -11,8 +12,7 @@ struct AdminPageTests {
 
     @Test("it is the file of the sources, and names no outside resource")
     func resources() throws {
-        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("Sources/ProxyCore/Admin/page.html")
+        let file = Repository.folder.appendingPathComponent("Sources/ProxyCore/Admin/page.html")
         #expect(try String(contentsOf: file, encoding: .utf8) == text)
         for outside in ["http:", "https:", "//cdn", "src=", "@import", "url(", "<link", "<iframe", "<form"] {
             #expect(!text.contains(outside), "\(outside)")

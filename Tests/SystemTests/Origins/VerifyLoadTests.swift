@@ -5,8 +5,7 @@ import Testing
 /// A small run of `make verify-load`.
 @Suite("Every byte under load")
 struct VerifyLoadTests {
-    private static let repository = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let repository = Repository.folder
 
     /// Debian's own Python, which has python3-h2.
     private func load(_ arguments: String...) throws -> Programs.Finished {

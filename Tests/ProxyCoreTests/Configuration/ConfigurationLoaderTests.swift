@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyCore
@@ -169,8 +170,7 @@ struct ConfigurationLoaderTests {
 
     @Test("the example in the repository loads as it is")
     func example() throws {
-        let repository = URL(fileURLWithPath: #filePath)
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let repository = Repository.folder
         let outcome = ConfigurationLoader.load(path: repository.appendingPathComponent("config.example.json").path)
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
         #expect(outcome.warnings.isEmpty, "\(outcome.warnings)")

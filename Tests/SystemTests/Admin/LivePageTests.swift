@@ -8,8 +8,7 @@ import Testing
 struct LivePageTests {
     private static let isComplete = ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1"
     private static let isThere = (try? Programs.path(of: "chromium")) != nil
-    private static let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(".ci/browser").path
+    private static let script = Repository.folder.appendingPathComponent(".ci/browser").path
     private static let wrongHost = "wrong.example.com"
     private static let markup = "<img%20src=x%20onerror=document.title='run'>"
 

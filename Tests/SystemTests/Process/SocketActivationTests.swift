@@ -156,8 +156,7 @@ struct SocketActivationTests {
 
     @Test("the socket unit has the addresses of the package's configuration")
     func unit() throws {
-        let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+        let repository = Repository.folder
         let unit = try String(contentsOf: repository.appendingPathComponent("deploy/pinproxy.socket"), encoding: .utf8)
         let data = try Data(contentsOf: repository.appendingPathComponent("deploy/config.json"))
         let configuration = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
