@@ -134,13 +134,17 @@ package enum ConfigurationLoader {
             )
         }
         for entry in read.serverNames {
-            guard let host = entry.value.host, let name = entry.value.tlsServerName, pinnedDomains.names(name),
-                !pinnedDomains.names(host)
-            else { continue }
+            guard let host = entry.value.host, let name = entry.value.tlsServerName, pinnedDomains.names(name) else {
+                continue
+            }
+            // Its pins have to name whatever the entry is for, or those of the server's name would not count.
+            let below = entry.value.includeSubdomains ? try? Host("any.\(host)") : nil
+            guard let free = [host, below].compactMap({ $0 }).first(where: { !pinnedDomains.names($0) }) else { continue }
+            let whose = free == host ? "\(host)" : "hosts below \(host)"
             entry.element.report(
-                "a pin file names \(name), and its pins would not count for \(host)",
+                "a pin file names \(name), and its pins would not count for \(whose)",
                 remedy:
-                    "name \(host) in the pin file, too, or send the requests to \(name), with \"resolve\" for its address"
+                    "name \(whose) in the pin file, too, or send the requests to \(name), with \"resolve\" for its address"
             )
         }
         guard read.configuration.unpinnedHosts == .deny else { return }

@@ -190,7 +190,7 @@ final class Exchange {
         case .own: respondToOptions()
         case .route(let route):
             self.route = route
-            if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym, addsVia: route.addsVia) {
+            if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
                 refuse(
                     Problem(
                         .loopDetected,

@@ -69,16 +69,13 @@ enum OriginFields {
 
     private static let cdnLoop: StaticString = "CDN-Loop"
 
-    /// Whether a request has this process's name already (rule 45).
-    ///
-    /// - Parameter addsVia: as for the route. Only a request to a host without Via has the name in CDN-Loop.
-    static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8], addsVia: Bool) -> Bool {
+    /// Whether a request has this process's name already (rule 45): a redirect may have led it from a host with Via to one without.
+    static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8]) -> Bool {
         var place = fields.first(.via)
         while let index = place {
             if holds(fields.value(at: index), pseudonym) { return true }
             place = fields.next(.via, after: index)
         }
-        if addsVia { return false }
         for index in 0..<fields.count where fields.id(at: index) == .other {
             if fields.name(at: index).equalsIgnoringCase(cdnLoop.bytes), holds(fields.value(at: index), pseudonym) {
                 return true

@@ -147,6 +147,17 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         OpenSSLError.keepingQueueClean { X509_get_extension_flags(pointer) & UInt32(EXFLAG_INVALID) != 0 }
     }
 
+    /// What a signature by its key costs to verify, in signatures of P-256: curves of other sizes have no code of their own in
+    /// OpenSSL, and take some ten times as long.
+    var signatureCost: Int {
+        OpenSSLError.keepingQueueClean {
+            guard let key = X509_get0_pubkey(pointer) else { return 1 }
+            let bits = EVP_PKEY_get_bits(key)
+            guard EVP_PKEY_get_base_id(key) == EVP_PKEY_EC else { return bits > 4096 ? 2 : 1 }
+            return bits <= 256 ? 1 : bits <= 384 ? 4 : 8
+        }
+    }
+
     /// Kind and size of the key, as in `EC P-256`, `RSA 2048`, `Ed25519`.
     public var keyDescription: String {
         OpenSSLError.keepingQueueClean {

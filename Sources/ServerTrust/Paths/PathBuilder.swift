@@ -9,7 +9,8 @@ struct PathBuilder {
     /// What the work for one server may cost, over all searches for it. A server chooses its certificates, and there are
     /// certificates that sign each other without end.
     struct Budget {
-        /// Signatures to verify. A validation costs one for each certificate below the anchor.
+        /// Signatures to verify, by their cost (`Certificate.signatureCost`). A validation takes one for each certificate below the
+        /// anchor.
         var signatures = 64
         /// Paths to validate.
         var paths = 32
@@ -33,7 +34,7 @@ struct PathBuilder {
         ///
         /// - Returns: whether it may be validated.
         mutating func spendValidation(of path: [Certificate]) -> Bool {
-            spend(of: \.paths) && spend(path.count - 1, of: \.signatures)
+            spend(of: \.paths) && spend(path.dropFirst().reduce(0) { $0 + $1.signatureCost }, of: \.signatures)
         }
     }
 
@@ -208,7 +209,7 @@ struct PathBuilder {
         let signature = Signature(subject: ObjectIdentifier(subject), key: issuer.certificate.publicKeyPin)
         if let known = signatures[signature] { return known }
         guard issuer.isAmbiguous else { return true }
-        guard budget.spend(of: \.signatures) else { return nil }
+        guard budget.spend(issuer.certificate.signatureCost, of: \.signatures) else { return nil }
         let isSigned = OpenSSLError.keepingQueueClean {
             X509_verify(subject.pointer, X509_get0_pubkey(issuer.certificate.pointer)) == 1
         }

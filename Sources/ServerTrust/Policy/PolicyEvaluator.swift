@@ -51,21 +51,27 @@ struct PolicyEvaluator {
         return result
     }
 
-    /// Mode `certificate`: chain and host, then once more with the pinned certificates as the only anchors.
+    /// Mode `certificate`: chain and host, and a pinned certificate in a validated chain. One chain has to satisfy all of it: a
+    /// twin of the pinned certificate, of the same key under another issuer, does not speak for it.
     private func pinnedCertificate() -> EvaluationResult {
         var (result, search) = validated()
         guard result.failure == nil else { return result }
-        var second = searchUpToPinned()
-        second?.budget = search.budget
-        guard let chain = second?.first(), let match = match(certificatesIn: chain) else {
-            mismatch(&result, search, second?.failure ?? .noIssuer(of: result.chain[0]))
+        if let match = match(certificatesIn: result.chain) {
+            result.matchedPin = match.publicKeyPin
+            result.verdict = .pass
             return result
         }
-        if var found = second, isForbidden(&result, chain, &found) { return result }
-        age(&result, by: chain)
-        result.matchedPin = match.publicKeyPin
-        result.verdict = .pass
-        return result
+        guard let chain = search.next(where: { match(certificatesIn: $0) != nil }),
+            let match = match(certificatesIn: chain)
+        else {
+            mismatch(&result, search, nil)
+            return result
+        }
+        var other = EvaluationResult()
+        accept(&other, chain: chain, isFirst: false)
+        other.matchedPin = match.publicKeyPin
+        other.verdict = .pass
+        return other
     }
 
     /// Mode `certificate` with invalid certificates allowed: only the pinned certificates are anchors; dates and host
@@ -73,6 +79,8 @@ struct PolicyEvaluator {
     private func pinnedCertificateAlone() -> EvaluationResult {
         var result = EvaluationResult()
         result.chain = presented.certificates()
+        // Above the pinned certificate nothing is validated, and a forbidden key there counts as well.
+        if isForbidden(&result, result.chain) { return result }
         var search = searchUpToPinned()
         guard let chain = search?.first(), let match = match(certificatesIn: chain) else {
             refuse(&result, search?.failure ?? .noIssuer(of: result.chain[0]), untrustedMeansMismatch: true)
@@ -108,6 +116,8 @@ struct PolicyEvaluator {
     private func pinnedKeyAlone() -> EvaluationResult {
         var result = EvaluationResult()
         result.chain = presented.certificates()
+        // Where the chain ends below, nothing is validated above, and a forbidden key there counts as well.
+        if isForbidden(&result, result.chain) { return result }
         let leaf = result.chain[0]
         let holdsPin = policy.pins.contains { $0.key == leaf.publicKeyPin && $0.counts(at: 0) }
         var failure = PathSearch.Failure.noIssuer(of: leaf)
@@ -172,7 +182,7 @@ struct PolicyEvaluator {
         PathSearch(
             presented,
             anchors: anchors,
-            intermediates: [self.anchors.intermediates, policy.intermediates],
+            intermediates: [self.anchors.intermediates, policy.intermediates, policy.pinned],
             verification: ChainVerification(
                 host: checksHost ?? settings.validatesDomainName ? host : nil,
                 now: now,
@@ -218,8 +228,7 @@ struct PolicyEvaluator {
             return searchAlone(leaf, datesCount: true)
         }
         guard settings.validatesDomainName, !policy.pinned.isEmpty else { return nil }
-        // The path to the trust anchors has been checked against the lists; this one ends at the pinned certificate.
-        return search(.pinned(policy.pinned), checksRevocation: false)
+        return search(.pinned(policy.pinned))
     }
 
     /// The server's certificate as its own anchor.
@@ -358,7 +367,7 @@ struct PolicyEvaluator {
     /// Distinguishes a server whose keys have changed from a trust store that has.
     private func explain(_ result: inout EvaluationResult) {
         guard settings.pinningMode == .publicKey else { return }
-        let sent = presented.certificates()
+        let sent = signers()
         let pinned = Set(policy.pins.map(\.key))
         if let certificate = sent.first(where: { pinned.contains($0.publicKeyPin) }) {
             result.reason +=
@@ -375,6 +384,29 @@ struct PolicyEvaluator {
                 "if the pinned key is that CA's, your trust store has lost it: name its certificate under trustAnchors; otherwise "
                 + result.remedy
         }
+    }
+
+    /// The leaf, and the certificates as sent whose keys have signed it, or each other up from it. A server may send others, so that
+    /// the advice is what it likes.
+    private func signers() -> [Certificate] {
+        var rest = presented.certificates()
+        var signers = [rest.removeFirst()]
+        // Each verification costs; a chain has fewer.
+        var left = 16
+        var place = 0
+        while place < signers.count {
+            let subject = signers[place]
+            let name = X509_get_issuer_name(subject.pointer)
+            place += 1
+            rest.removeAll { candidate in
+                guard left > 0, X509_NAME_cmp(X509_get_subject_name(candidate.pointer), name) == 0 else { return false }
+                left -= candidate.signatureCost
+                guard X509_verify(subject.pointer, X509_get0_pubkey(candidate.pointer)) == 1 else { return false }
+                signers.append(candidate)
+                return true
+            }
+        }
+        return signers
     }
 
     private func isKnown(issuerOf certificate: Certificate, _ sent: [Certificate]) -> Bool {

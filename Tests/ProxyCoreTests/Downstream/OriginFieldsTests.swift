@@ -57,18 +57,14 @@ struct OriginFieldsTests {
             ("pinproxy-abcdefgh", true), ("a.example; b=1, pinproxy-abcdefgh", true), ("pinproxy-abcdefgi", false),
             ("a.example\r\ncdn-loop: pinproxy-abcdefgh", true), ("", false),
         ] {
-            #expect(try isLoop("CDN-Loop: \(value)", addsVia: false) == isOurs, "\(value)")
-            #expect(try !isLoop("CDN-Loop: \(value)"))
+            // Whatever the host of the request: a redirect may have led it from one with Via to one without.
+            #expect(try isLoop("CDN-Loop: \(value)") == isOurs, "\(value)")
         }
-        #expect(try isLoop("Via: 1.1 pinproxy-abcdefgh", addsVia: false))
+        #expect(try isLoop("Via: 1.1 pinproxy-abcdefgh"))
     }
 
-    private func isLoop(_ field: String, addsVia: Bool = true) throws -> Bool {
-        OriginFields.comesFromUs(
-            try head("\(field)\r\n").fields,
-            pseudonym: Array("pinproxy-abcdefgh".utf8),
-            addsVia: addsVia
-        )
+    private func isLoop(_ field: String) throws -> Bool {
+        OriginFields.comesFromUs(try head("\(field)\r\n").fields, pseudonym: Array("pinproxy-abcdefgh".utf8))
     }
 
     @Test("rule 44: of TE only trailers is said anew; rule 48: Expect goes only where the origin is to decide")

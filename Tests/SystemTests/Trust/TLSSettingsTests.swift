@@ -242,4 +242,19 @@ struct TLSSettingsTests {
             #expect(text.contains("/hosts/alias.test/tlsServerName") == !isNamed, "\(text)")
         }
     }
+
+    @Test("so is one for the hosts below a named one, unless the pin file names these, too")
+    func unpinnedAliasOfSubdomains() throws {
+        for isNamed in [false, true] {
+            let folder = try TemporaryFolder()
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.pin(Stage.host, to: Self.identity.pin)
+            settings.hosts["alias.test"] = ["tlsServerName": Stage.host, "includeSubdomains": true]
+            settings.pin("alias.test", to: Self.identity.pin, with: ["includeSubdomains": isNamed])
+            let finished = try pinproxy("check", "--config", try settings.write(to: folder))
+            #expect((finished.exitCode == 0) == isNamed)
+            let text = finished.output + finished.errors
+            #expect(text.contains("would not count for hosts below alias.test") == !isNamed, "\(text)")
+        }
+    }
 }
