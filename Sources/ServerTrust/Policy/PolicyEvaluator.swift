@@ -51,8 +51,8 @@ struct PolicyEvaluator {
         return result
     }
 
-    /// Mode `certificate`: chain and host, and a pinned certificate in a validated chain. One chain has to satisfy all of it: a
-    /// twin of the pinned certificate, of the same key under another issuer, does not speak for it.
+    /// Mode `certificate`: chain and host, and a pinned certificate in a validated chain; or, beside such a chain, one to a pinned
+    /// certificate as the anchor, as AFSecurityPolicy has it.
     private func pinnedCertificate() -> EvaluationResult {
         var (result, search) = validated()
         guard result.failure == nil else { return result }
@@ -61,17 +61,26 @@ struct PolicyEvaluator {
             result.verdict = .pass
             return result
         }
-        guard let chain = search.next(where: { match(certificatesIn: $0) != nil }),
-            let match = match(certificatesIn: chain)
-        else {
-            mismatch(&result, search, nil)
+        if let chain = search.next(where: { match(certificatesIn: $0) != nil }) {
+            var other = EvaluationResult()
+            accept(&other, chain: chain, isFirst: false)
+            other.matchedPin = match(certificatesIn: chain)?.publicKeyPin
+            other.verdict = .pass
+            return other
+        }
+        // Lists for all of a chain would not be asked about an anchor: its issuer may have revoked it.
+        let hasListsOfAll = settings.revocationLists != nil && settings.revocationScope == .chain
+        var second = hasListsOfAll ? nil : searchUpToPinned()
+        second?.budget = search.budget
+        guard let chain = second?.first(), let match = match(certificatesIn: chain) else {
+            mismatch(&result, search, second?.failure ?? .noIssuer(of: result.chain[0]))
             return result
         }
-        var other = EvaluationResult()
-        accept(&other, chain: chain, isFirst: false)
-        other.matchedPin = match.publicKeyPin
-        other.verdict = .pass
-        return other
+        if var found = second, isForbidden(&result, chain, &found) { return result }
+        age(&result, by: chain)
+        result.matchedPin = match.publicKeyPin
+        result.verdict = .pass
+        return result
     }
 
     /// Mode `certificate` with invalid certificates allowed: only the pinned certificates are anchors; dates and host
@@ -228,7 +237,8 @@ struct PolicyEvaluator {
             return searchAlone(leaf, datesCount: true)
         }
         guard settings.validatesDomainName, !policy.pinned.isEmpty else { return nil }
-        return search(.pinned(policy.pinned))
+        // The server's own certificate has been checked against the lists, on the path to the trust anchors.
+        return search(.pinned(policy.pinned), checksRevocation: false)
     }
 
     /// The server's certificate as its own anchor.

@@ -70,10 +70,15 @@ struct PathTests {
         #expect(changed.failure == .pinMismatch)
         #expect(changed.reason.contains("none of the server's paths leads to it"), "\(changed)")
         #expect(changed.remedy.contains("operator"))
-        // A certificate with the pinned key is sent, and the root above it is not trusted.
-        let stuffed = try CertificateWeb.evaluate(moved + [y.yrByX1], anchors: [other], pins: [web.pin("Root YR")])
-        #expect(stuffed.failure == .pinMismatch)
-        #expect(stuffed.reason.contains("no valid path leads through it"), "\(stuffed)")
+        // A certificate with the pinned key has signed, and the root above it is not trusted; the other CA has signed, too.
+        let crossed = try web.authority("YR1", by: "other")
+        let untrusted = try CertificateWeb.evaluate(
+            [y.server, crossed, y.yr1, y.yrByX1],
+            anchors: [other],
+            pins: [web.pin("Root YR")]
+        )
+        #expect(untrusted.failure == .pinMismatch)
+        #expect(untrusted.reason.contains("no valid path leads through it"), "\(untrusted)")
     }
 
     // MARK: Properties, each with a twin that passes
