@@ -60,8 +60,8 @@ struct ChainVerification {
     var now: Int64
     /// Whether validity periods are ignored.
     var ignoresDates = false
-    var revocationLists: RevocationLists?
-    var revocationScope: RevocationLists.Scope = .leaf
+    /// Nil without lists.
+    var revocation: RevocationCheck?
 
     /// The largest number of certificates between leaf and anchor.
     static let depth: Int32 = 10
@@ -121,7 +121,6 @@ struct ChainVerification {
         guard let parameters = X509_STORE_CTX_get0_param(context), configure(parameters) else {
             return Outcome(error: X509_V_ERR_UNSPECIFIED)
         }
-        if let revocationLists { X509_STORE_CTX_set0_crls(context, revocationLists.pointer) }
         X509_STORE_CTX_set_verify_cb(context, acceptLastSecond)
 
         let result = withExtendedLifetime(trusted) { X509_verify_cert(context) }
@@ -137,9 +136,16 @@ struct ChainVerification {
         return objection(in: chain) ?? Outcome(error: X509_V_OK, chain: chain)
     }
 
-    /// Checks the host itself against the name constraints of the CAs in a validated chain, because a wildcard name can
-    /// evade them.
+    /// What OpenSSL does not check in a validated chain.
     private func objection(in chain: [Certificate]) -> Outcome? {
+        if let outcome = constraintObjection(in: chain) { return outcome }
+        guard let (error, depth) = revocation?.objection(in: chain) else { return nil }
+        return Outcome(error: error, chain: chain, depth: depth)
+    }
+
+    /// Checks the host itself against the name constraints of the CAs in the chain, because a wildcard name can evade
+    /// them.
+    private func constraintObjection(in chain: [Certificate]) -> Outcome? {
         guard let host else { return nil }
         for (depth, authority) in chain.enumerated().dropFirst() {
             guard let objection = NameConstraints.objection(of: authority, to: host) else { continue }
@@ -160,10 +166,6 @@ struct ChainVerification {
         X509_VERIFY_PARAM_clear_flags(parameters, X509_VERIFY_PARAM_get_flags(parameters))
         var flags = UInt(X509_V_FLAG_PARTIAL_CHAIN) | UInt(X509_V_FLAG_TRUSTED_FIRST)
         if ignoresDates { flags |= UInt(X509_V_FLAG_NO_CHECK_TIME) }
-        if revocationLists != nil {
-            flags |= UInt(X509_V_FLAG_CRL_CHECK)
-            if revocationScope == .chain { flags |= UInt(X509_V_FLAG_CRL_CHECK_ALL) }
-        }
         guard X509_VERIFY_PARAM_set_flags(parameters, flags) == 1,
             X509_VERIFY_PARAM_set_purpose(parameters, X509_PURPOSE_SSL_SERVER) == 1,
             X509_VERIFY_PARAM_set_trust(parameters, X509_TRUST_SSL_SERVER) == 1

@@ -10,6 +10,8 @@ struct PolicyEvaluator {
     let host: Host
     let anchors: TrustAnchors
     let now: Int64
+    /// nil without lists.
+    let revocation: RevocationCheck?
 
     private var settings: SecurityPolicy.Configuration { policy.configuration }
 
@@ -177,8 +179,7 @@ struct PolicyEvaluator {
                 host: checksHost ?? settings.validatesDomainName ? host : nil,
                 now: now,
                 ignoresDates: ignoringDates,
-                revocationLists: checksRevocation ? settings.revocationLists : nil,
-                revocationScope: settings.revocationScope
+                revocation: checksRevocation ? revocation : nil
             )
         )
     }
@@ -325,9 +326,7 @@ struct PolicyEvaluator {
         result.isChainValidated = true
         result.isOtherPath = !isFirst
         age(&result, by: chain)
-        if let lists = settings.revocationLists {
-            result.goodUntil = min(result.goodUntil, lists.expiry(for: chain))
-        }
+        if let revocation { result.goodUntil = min(result.goodUntil, revocation.end(of: chain)) }
     }
 
     private func age(_ result: inout EvaluationResult, by chain: [Certificate]) {

@@ -98,6 +98,12 @@ struct ProtectionLossTests {
                 word: "requireGroups is X25519, P-256"
             ),
             Change(
+                name: "lists that are fetched",
+                old: "\(pins), \"revocation\": { \"fetch\": true }",
+                new: pins,
+                word: "revocation has no fetch"
+            ),
+            Change(
                 name: "the staple",
                 old: "\(pins), \"revocation\": { \"requireStaple\": true }",
                 new: pins,
