@@ -24,6 +24,9 @@ public struct SessionConfiguration: Sendable {
     /// of tests.
     package var nameServers: String?
 
+    /// What fetches the revocation lists that policies ask for; nil: a server that needs one is refused.
+    package var revocationLists: RevocationListSource?
+
     /// Where the steps of TLS handshakes are made.
     package var handshakes = FairThreads.handshakes
 
@@ -39,6 +42,24 @@ public struct SessionConfiguration: Sendable {
     /// `connectionLifetime` within its bounds, in nanoseconds.
     var connectionLifetimeLimit: UInt64 {
         min(TimeSpan(max(connectionLifetime, .seconds(1))).nanoseconds, TimeSpan.seconds(600).nanoseconds)
+    }
+}
+
+/// What fetches revocation lists for sessions of any thread.
+package struct RevocationListSource: Sendable {
+    /// The lists that are held, which handshakes look at.
+    package let store: RevocationListStore
+    /// Has lists fetched, from any thread. The completion is called once, on any thread, when they are held (nil) or will not be
+    /// soon, with the reason; it may be called from within the call.
+    package let obtain:
+        @Sendable (_ needs: [RevocationListNeed], _ completion: @escaping @Sendable (_ fault: String?) -> Void) -> Void
+
+    package init(
+        store: RevocationListStore,
+        obtain: @escaping @Sendable ([RevocationListNeed], @escaping @Sendable (String?) -> Void) -> Void
+    ) {
+        self.store = store
+        self.obtain = obtain
     }
 }
 
