@@ -205,6 +205,15 @@ size_t pinproxy_asn1_bytes(const void *string, const unsigned char **start) {
     return length < 0 ? 0 : (size_t)length;
 }
 
+int pinproxy_crl_compare_numbers(const X509_CRL *one, const X509_CRL *other) {
+    ASN1_INTEGER *first = X509_CRL_get_ext_d2i(one, NID_crl_number, NULL, NULL);
+    ASN1_INTEGER *second = X509_CRL_get_ext_d2i(other, NID_crl_number, NULL, NULL);
+    int result = first == NULL || second == NULL ? 0 : ASN1_INTEGER_cmp(first, second);
+    ASN1_INTEGER_free(first);
+    ASN1_INTEGER_free(second);
+    return result;
+}
+
 void pinproxy_openssl_free(void *pointer) {
     OPENSSL_free(pointer);
 }

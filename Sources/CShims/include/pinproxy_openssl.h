@@ -96,6 +96,10 @@ void pinproxy_ssl_ctx_note_renegotiation(SSL_CTX *context);
 // Whether a connection has declined one.
 int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl);
 
+// Compares the numbers of two revocation lists (RFC 5280, section 5.2.3): less than 0 where the first is lower; 0 where one of them
+// has none.
+int pinproxy_crl_compare_numbers(const X509_CRL *one, const X509_CRL *other);
+
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 

@@ -13,6 +13,7 @@ struct AdminSource: Sendable {
     let state: ServerState
     let status: ServerStatus
     let monitor: PinMonitor
+    let lists: RevocationListFetcher
     let cache: CacheHolder
     let logLosses: LogLosses
     let recentTasks: RecentTasks
@@ -44,6 +45,7 @@ struct AdminSource: Sendable {
             status: status.current,
             verdicts: monitor.verdicts,
             lostReports: monitor.lostReports,
+            lists: lists.figures(at: Clock.realtime / 1_000_000),
             lostLogLines: logLosses.count,
             cache: cache.current.map { CacheFigures($0) },
             process: .read(),

@@ -21,6 +21,7 @@ struct MetricsPage {
     var status: ServerStatus.Values
     var verdicts: [PinUsage.Verdicts]
     var lostReports: [ReportLoss: Int]
+    var lists = (counts: RevocationListFetcher.Counts(), held: RevocationListStore.Figures())
     var lostLogLines: Int
     /// nil without a cache.
     var cache: CacheFigures?
@@ -35,6 +36,7 @@ struct MetricsPage {
         writeOrigins(&page)
         writePins(&page)
         writeReports(&page)
+        writeRevocationLists(&page)
         if let cache { write(cache, &page) }
         writePolicy(&page)
         writeProcess(&page)
@@ -201,6 +203,31 @@ struct MetricsPage {
             "Lines of the task log that could not be written, or for which its reader was too slow.",
             lostLogLines
         )
+    }
+
+    private func writeRevocationLists(_ page: inout ExpositionText) {
+        page.begin(
+            "pinproxy_revocation_lists",
+            .gauge,
+            "Fetched revocation lists that are held, by whether they are in force."
+        )
+        page.sample(lists.held.current, ("state", "current"))
+        page.sample(lists.held.expired, ("state", "expired"))
+        page.add("pinproxy_revocation_list_bytes", .gauge, "Bytes of these lists.", lists.held.bytes)
+        page.begin(
+            "pinproxy_revocation_list_fetches_total",
+            .counter,
+            "Fetches of revocation lists, by what came of them."
+        )
+        page.sample(lists.counts.fetched, ("result", "fetched"))
+        page.sample(lists.counts.unchanged, ("result", "unchanged"))
+        page.sample(lists.counts.failed, ("result", "failed"))
+        page.begin(
+            "pinproxy_revocation_list_last_success_timestamp_seconds",
+            .gauge,
+            "When a revocation list was fetched last; 0 for never."
+        )
+        page.sample(Int(lists.counts.lastSuccess))
     }
 
     private func write(_ cache: CacheFigures, _ page: inout ExpositionText) {

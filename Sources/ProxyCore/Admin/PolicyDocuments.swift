@@ -43,6 +43,14 @@ enum PolicyDocuments {
         line.add("pins", array: pins(policy, seen).map(\.object))
         line.add("pinnedCertificates", policy.pinnedCertificates.count)
         line.add("forbiddenPins", policy.forbiddenPins.count)
+        if policy.hasRevocationLists || policy.requiresStaple {
+            var revocation = JSONLine()
+            revocation.add("fetch", policy.fetchesRevocationLists)
+            revocation.add("crlFiles", policy.revocationLists?.count ?? 0)
+            revocation.add("crlScope", policy.revocationScope.rawValue)
+            revocation.add("requireStaple", policy.requiresStaple)
+            line.add("revocation", revocation)
+        }
         if let expiration = policy.expiration {
             line.add("expiration", expiration.description)
             line.add("expiresInDays", days(until: expiration.end, at: now))

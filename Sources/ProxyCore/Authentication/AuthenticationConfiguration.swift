@@ -34,10 +34,13 @@ package struct ListenerTLS: Hashable, Sendable {
     package var key: String
     /// The authorities of client certificates.
     package var clientCA: String?
+    /// The revocation lists of these authorities.
+    package var crlFiles: [String]
 
-    package init(certificate: String, key: String, clientCA: String? = nil) {
+    package init(certificate: String, key: String, clientCA: String? = nil, crlFiles: [String] = []) {
         self.certificate = certificate
         self.key = key
         self.clientCA = clientCA
+        self.crlFiles = crlFiles
     }
 }

@@ -5,10 +5,17 @@ package final class TLSMaterial: Sendable {
     let identity: ServerIdentity
     /// The authorities of client certificates; empty when clients need none.
     let clientAuthorities: [Certificate]
+    /// Lists of these authorities; nil checks none.
+    let revocationLists: RevocationLists?
 
-    package init(identity: ServerIdentity, clientAuthorities: [Certificate] = []) {
+    package init(
+        identity: ServerIdentity,
+        clientAuthorities: [Certificate] = [],
+        revocationLists: RevocationLists? = nil
+    ) {
         self.identity = identity
         self.clientAuthorities = clientAuthorities
+        self.revocationLists = revocationLists
     }
 
     /// Makes a TLS context for the clients of a listener.
@@ -20,6 +27,7 @@ package final class TLSMaterial: Sendable {
         var settings = TLSServerContext.Settings()
         if http2 { settings.applicationProtocols.insert("h2", at: 0) }
         settings.clientAuthorities = clientAuthorities
+        settings.revocationLists = revocationLists
         // A client certificate is optional when there is another way to authenticate.
         let hasOtherWays = open.map { $0.takesSecrets || $0.peers != nil } ?? false
         settings.requiresClientCertificate = !(open?.clientCertificates == true && hasOtherWays)

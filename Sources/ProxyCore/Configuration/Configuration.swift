@@ -23,6 +23,7 @@ package struct Configuration: Sendable {
     package var interception: InterceptionConfiguration?
     package var log = LogConfiguration()
     package var reports = ReportsConfiguration()
+    package var revocationLists = RevocationListsConfiguration()
     package var access = AccessConfiguration()
     package var limits = LimitsConfiguration()
     /// Nil: nothing is cached.
@@ -115,6 +116,16 @@ package struct LogConfiguration: Hashable, Sendable {
 package struct ReportsConfiguration: Hashable, Sendable {
     /// A file that each report is appended to as one line; an absolute path.
     package var file: String?
+
+    package init() {}
+}
+
+/// What becomes of the revocation lists that pin files have fetched (`crls`).
+package struct RevocationListsConfiguration: Hashable, Sendable {
+    /// An absolute path; nil keeps lists in memory alone.
+    package var folder: String?
+    /// The time between two fetches of a list.
+    package var every = Milliseconds(6 * 3_600_000)
 
     package init() {}
 }

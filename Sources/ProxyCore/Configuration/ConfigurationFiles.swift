@@ -8,6 +8,7 @@ struct TLSFiles {
     var certificate: DocumentElement
     var key: DocumentElement
     var clientCA: DocumentElement?
+    var crlFiles: [DocumentElement]
 }
 
 /// An `authentication`, and the places of its paths.

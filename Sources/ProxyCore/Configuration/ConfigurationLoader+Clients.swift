@@ -52,14 +52,25 @@ extension ConfigurationLoader {
                 return nil
             }
         }
-        guard let certificate, let key, tls.clientCA == nil || !clientAuthorities.isEmpty else { return nil }
+        let lists = DocumentElement.revocationLists(
+            of: tls.crlFiles,
+            at: Int64(time(nil)),
+            effect: "the clients whose certificates it should cover are refused"
+        )
+        guard let certificate, let key, tls.clientCA == nil || !clientAuthorities.isEmpty,
+            tls.crlFiles.isEmpty || lists != nil
+        else { return nil }
         if FileContents.isReadableByEveryone(tls.files.key) {
             tls.key.warn("every user of this machine can read the private key", remedy: "chmod 600 \(tls.files.key)")
         }
         do throws(CertificateFault) {
             let identity = try ServerIdentity(certificate: certificate, privateKey: key)
             warnOfDates(identity.certificates[0], tls.certificate)
-            let material = TLSMaterial(identity: identity, clientAuthorities: clientAuthorities)
+            let material = TLSMaterial(
+                identity: identity,
+                clientAuthorities: clientAuthorities,
+                revocationLists: lists
+            )
             // Settings that OpenSSL would refuse at the first connection are refused now.
             do throws(OpenSSLError) { _ = try material.context(for: nil, http2: false) } catch {
                 tls.certificate.report(

@@ -10,13 +10,35 @@ extension ConfigurationReader {
         let certificate = object.required("certificate")
         let key = object.required("key")
         let clientCA = object["clientCA"]
+        let crlFiles = readClientLists(object)
         object.finish()
         let authorities = clientCA.map { $0.path() }
         guard let certificate, let key, let certificatePath = certificate.path(), let keyPath = key.path() else {
             return nil
         }
-        let files = ListenerTLS(certificate: certificatePath, key: keyPath, clientCA: authorities ?? nil)
-        tlsFiles.append(TLSFiles(files: files, certificate: certificate, key: key, clientCA: clientCA))
+        let files = ListenerTLS(
+            certificate: certificatePath,
+            key: keyPath,
+            clientCA: authorities ?? nil,
+            crlFiles: crlFiles.compactMap { $0.path() }
+        )
+        tlsFiles.append(
+            TLSFiles(files: files, certificate: certificate, key: key, clientCA: clientCA, crlFiles: crlFiles)
+        )
+        return files
+    }
+
+    /// The revocation lists for clients' certificates.
+    private func readClientLists(_ object: DocumentObject) -> [DocumentElement] {
+        guard let element = object["crlFiles"], let files = element.elements() else { return [] }
+        if files.isEmpty {
+            element.report("an empty list checks no certificate", remedy: "name the lists of clientCA, or take it out")
+        } else if !object.has("clientCA") {
+            element.report(
+                "there are no client certificates to check",
+                remedy: "name the authorities of client certificates under clientCA, or take it out"
+            )
+        }
         return files
     }
 

@@ -81,6 +81,7 @@ struct ConfigurationReader {
         if let object = root.object("interception") { readInterception(object) }
         if let object = root.object("log") { readLog(object) }
         if let object = root.object("reports") { readReports(object) }
+        if let object = root.object("crls") { readRevocationLists(object) }
         if let object = root.object("access") { readAccess(object) }
         if let object = root.object("limits") { readLimits(object) }
         if let element = root["upstreamProxy"], case .proxy(let proxy) = readUpstreamProxy(element) {
@@ -133,6 +134,29 @@ struct ConfigurationReader {
             "no certificate authority is trusted: only hosts whose pin file names anchors can be reached over TLS",
             remedy: "name files, or leave system true"
         )
+    }
+
+    private mutating func readRevocationLists(_ object: DocumentObject) {
+        comment(object)
+        if let element = object["folder"], let path = element.path() {
+            configuration.revocationLists.folder = path
+            if !FileContents.isMissing(path), !FileContents.isFolder(path) {
+                element.report(
+                    "\(path) is not a folder",
+                    remedy: "name a folder for fetched revocation lists alone; it is made when it is not there"
+                )
+            }
+        }
+        if let element = object["every"], let every = element.duration() {
+            configuration.revocationLists.every = every
+            if every < Milliseconds(60_000) {
+                element.report(
+                    "less than a minute",
+                    remedy: "write \"1m\" or more; issuers make new lists every few hours"
+                )
+            }
+        }
+        object.finish()
     }
 
     private mutating func readLog(_ object: DocumentObject) {

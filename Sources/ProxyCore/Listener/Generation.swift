@@ -28,12 +28,14 @@ final class Generation: @unchecked Sendable {
     ///   - workers: the number of workers, which share the limits of the process.
     ///   - descriptors: the descriptors that connections may use.
     ///   - handshakes: the threads for the TLS handshakes with origins.
+    ///   - lists: what fetches revocation lists.
     init(
         _ snapshot: PolicySnapshot,
         loop: EventLoop,
         workers: Int,
         descriptors: DescriptorShares,
-        handshakes: FairThreads = .handshakes
+        handshakes: FairThreads = .handshakes,
+        lists: RevocationListSource? = nil
     ) throws(SessionError) {
         self.snapshot = snapshot
         router = Router(snapshot: snapshot, workers: workers)
@@ -46,6 +48,7 @@ final class Generation: @unchecked Sendable {
         session.responseHeadFields = configuration.limits.responseHeadFields
         session.connectionNote = PinningText.make
         session.handshakes = handshakes
+        session.revocationLists = lists
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,

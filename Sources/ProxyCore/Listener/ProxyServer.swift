@@ -10,6 +10,7 @@ package final class ProxyServer {
     package private(set) var snapshot: PolicySnapshot
     private let state: ServerState
     private let monitor: PinMonitor
+    private let lists: RevocationListFetcher
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
     private let cache: CacheHolder
@@ -43,6 +44,7 @@ package final class ProxyServer {
     /// - Parameters:
     ///   - log: replaces `log.tasks` of the configuration; the demo reads the lines itself.
     ///   - monitoring: settings of reports and warnings.
+    ///   - fetching: the bounds of fetching revocation lists.
     ///   - build: the program's version for the metrics.
     ///   - clock: with `.byHand` there is one worker without a thread, which only `turn` and `advance` move.
     ///     `monitoring` must then have the same clock.
@@ -50,6 +52,7 @@ package final class ProxyServer {
         parts: PolicyParts,
         log: LogWriter? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
+        fetching: ListFetchLimits = ListFetchLimits(),
         build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
         operatorRequests: OperatorRequests? = nil,
         passed: PassedSockets = .none,
@@ -80,6 +83,10 @@ package final class ProxyServer {
         FileShare.start(shares.files)
         cache = CacheHolder(ResponseCache.make(configuration))
         status = ServerStatus(snapshot, loadedAt: Clock.realtime / 1_000_000)
+        var listSettings = RevocationListFetcher.Settings()
+        listSettings.limits = fetching
+        listSettings.log = monitoring.log
+        lists = RevocationListFetcher(snapshot: snapshot, settings: listSettings)
         do throws(MonitoringFailure) {
             monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
         } catch {
@@ -187,7 +194,8 @@ package final class ProxyServer {
                     loop: loop,
                     workers: count,
                     descriptors: state.descriptors,
-                    handshakes: state.handshakes
+                    handshakes: state.handshakes,
+                    lists: lists.source
                 ),
                 server: state,
                 monitor: monitor,
@@ -223,6 +231,7 @@ package final class ProxyServer {
             state: state,
             status: status,
             monitor: monitor,
+            lists: lists,
             cache: cache,
             logLosses: logLosses,
             recentTasks: recentTasks,
@@ -308,6 +317,7 @@ package final class ProxyServer {
         }
         // This comes first, so that reports of the new generation's handshakes go where the new files say.
         monitor.replace(replacement)
+        lists.replace(replacement)
         let responses = replaceCache(from: current, to: replacement.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         // The kept lines were masked by the former rules.
@@ -356,7 +366,8 @@ package final class ProxyServer {
                         loop: loop,
                         workers: workers.count,
                         descriptors: state.descriptors,
-                        handshakes: state.handshakes
+                        handshakes: state.handshakes,
+                        lists: lists.source
                     )
                 )
             } catch {
@@ -437,6 +448,7 @@ package final class ProxyServer {
         passwords.stop()
         state.handshakes.stop()
         monitor.stop()
+        lists.stop()
         admin?.stop()
         cache.current?.store.close()
         log?.close()

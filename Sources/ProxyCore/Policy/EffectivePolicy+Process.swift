@@ -13,6 +13,11 @@ extension EffectivePolicy {
             Row(label: "pins", text: configuration.pins ?? "no folder"),
         ]
         if let file = configuration.reports.file { rows.append(Row(label: "reports", text: "to \(file), too")) }
+        let lists = configuration.revocationLists
+        if lists != RevocationListsConfiguration() {
+            let place = lists.folder.map { "kept in \($0)" } ?? "kept in memory alone"
+            rows.append(Row(label: "fetched lists", text: "every \(lists.every), \(place)"))
+        }
         if let authority = configuration.interception {
             rows.append(Row(label: "local CA", text: "\(authority.certificate), key in \(authority.key)"))
         }

@@ -60,6 +60,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             }
             if let tls = listener.tls {
                 text += tls.clientCA == nil ? ", TLS" : ", TLS with client certificates"
+                if !tls.crlFiles.isEmpty { text += " that are checked against revocation lists" }
             }
             if let demanded = snapshot.configuration.authentication(of: listener) {
                 text += ", clients authenticate by " + ways(listener.waysOpen(of: demanded)).joined(separator: " or ")
@@ -267,6 +268,11 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             let count = lists.count == 1 ? "1 list" : "\(lists.count) lists"
             let scope = configuration.revocationScope == .leaf ? "the server's certificate" : "the whole chain"
             parts.append("\(count) for \(scope)")
+        }
+        if configuration.fetchesRevocationLists {
+            let scope =
+                configuration.revocationScope == .leaf ? "the server's certificate" : "the chain below its anchor"
+            parts.append("lists are fetched for \(scope), from where the certificates name")
         }
         if configuration.requiresStaple { parts.append("a staple is required") }
         return parts.isEmpty ? nil : parts.joined(separator: "; ")

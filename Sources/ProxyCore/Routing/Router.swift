@@ -28,6 +28,28 @@ package struct Router: Sendable {
         }
     }
 
+    /// The endpoint for fetching a revocation list, which goes without TLS: `unpinnedHosts` does not count, because the issuer has signed
+    /// the list.
+    func listEndpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
+        let (host, port) = (origin.host, origin.port)
+        if let refusal = hostRefusal(host, .any) { return .failure(refusal) }
+        if snapshot.isNamed(host) {
+            return .failure(
+                Problem(.hostDenied, "\(host) may not be reached without TLS, because a pin file names it.")
+            )
+        }
+        let settings = snapshot.policy(for: host).configuration
+        if settings.upgrade {
+            return .failure(
+                Problem(.hostDenied, "\(host) may not be reached without TLS, because its entry says \"upgrade\".")
+            )
+        }
+        if let refusal = literalRefusal(host, port, settings, exempting: settings.resolve) { return .failure(refusal) }
+        return .success(
+            endpoint(secure: false, host: host, port: port, settings: settings, exemption: settings.resolve)
+        )
+    }
+
     /// The endpoint for a TLS connection to a host and port, or the reason why the proxy makes none.
     package func endpoint(host: Host, port: UInt16) -> Result<Endpoint, Problem> {
         switch route(isHTTPS: true, host: host, port: port, allowHosts: .any).destination {
@@ -91,7 +113,26 @@ package struct Router: Sendable {
         if let refusal = literalRefusal(host, port, settings, exempting: exemption) {
             return refused(refusal, isHTTPS: secure, host: host, port: port)
         }
-        let endpoint = Endpoint(
+        let endpoint = endpoint(secure: secure, host: host, port: port, settings: settings, exemption: exemption)
+        return Route(
+            destination: .origin(endpoint),
+            isUpgraded: isUpgraded,
+            rewritesUpgraded: settings.rewriteUpgraded,
+            addsVia: settings.via == .on,
+            logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
+            hooks: snapshot.policy(for: host).hooks,
+            cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot)
+        )
+    }
+
+    private func endpoint(
+        secure: Bool,
+        host: Host,
+        port: UInt16,
+        settings: HostConfiguration,
+        exemption: AddressAndPort?
+    ) -> Endpoint {
+        Endpoint(
             scheme: secure ? .https : .http,
             host: host,
             port: port,
@@ -111,15 +152,6 @@ package struct Router: Sendable {
             tls: TLSSettings(profile: settings.tlsProfile, serverName: settings.tlsServerName),
             proxyTLS: proxyTLS(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
-        )
-        return Route(
-            destination: .origin(endpoint),
-            isUpgraded: isUpgraded,
-            rewritesUpgraded: settings.rewriteUpgraded,
-            addsVia: settings.via == .on,
-            logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
-            hooks: snapshot.policy(for: host).hooks,
-            cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot)
         )
     }
 

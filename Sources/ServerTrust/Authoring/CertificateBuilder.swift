@@ -55,6 +55,8 @@ package struct CertificateBuilder: Sendable {
     package var extendedKeyUsage = ["serverAuth"]
     /// The URI of an OCSP responder; nil writes none.
     package var ocspResponder: String?
+    /// The URIs of revocation lists, each a distribution point of its own.
+    package var distributionPoints: [String] = []
     /// DNS names and their subdomains that a CA's certificates may hold; empty permits all.
     package var permittedNames: [String] = []
     /// DNS names that a CA's certificates must not hold.
@@ -218,6 +220,10 @@ package struct CertificateBuilder: Sendable {
             try add(NID_ext_key_usage, extendedKeyUsage.joined(separator: ","), draft, issuer)
         }
         if let ocspResponder { try add(NID_info_access, "OCSP;URI:\(ocspResponder)", draft, issuer) }
+        if !distributionPoints.isEmpty {
+            let points = distributionPoints.map { "URI:\($0)" }.joined(separator: ",")
+            try add(NID_crl_distribution_points, points, draft, issuer)
+        }
         let constraints =
             permittedNames.map { "permitted;DNS:\($0)" } + excludedNames.map { "excluded;DNS:\($0)" }
             + permittedAddresses.map { "permitted;IP:\($0)" } + excludedAddresses.map { "excluded;IP:\($0)" }

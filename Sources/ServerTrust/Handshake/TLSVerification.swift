@@ -23,6 +23,8 @@ public final class TLSVerification: Sendable {
     /// The generation of the snapshot that the policy belongs to.
     public let generation: UInt64
     private let anchors: TrustAnchors
+    /// The revocation lists that were fetched; nil where nothing fetches any.
+    private let lists: RevocationListStore?
     private let time: Int64?
     /// Guards the only mutable property. It is taken once for each handshake, never on the request path.
     private let last = Mutex<ConnectionTrust?>(nil)
@@ -56,10 +58,12 @@ public final class TLSVerification: Sendable {
         host: Host,
         anchors: TrustAnchors,
         generation: UInt64,
+        lists: RevocationListStore? = nil,
         time: Int64?,
         identity: (@Sendable () -> HandshakeIdentity)?,
         isTrial: Bool = false
     ) {
+        self.lists = lists
         self.identity = identity
         self.isTrial = isTrial
         self.policy = policy
@@ -175,6 +179,7 @@ public final class TLSVerification: Sendable {
     /// - Parameters:
     ///   - profile: that of the context.
     ///   - isTrial: refuses every server when it shows its chain, which says that it took what was offered.
+    ///   - lists: the revocation lists that were fetched; nil where nothing fetches any.
     ///   - identity: called within the handshake, on its thread, when the server asks for a client certificate and
     ///     the policy names none.
     /// - Throws: when OpenSSL refuses a setting, or the connection has a policy already. It must not be used then.
@@ -186,6 +191,7 @@ public final class TLSVerification: Sendable {
         generation: UInt64,
         profile: TLSProfile = .modern,
         isTrial: Bool = false,
+        lists: RevocationListStore? = nil,
         identity: (@Sendable () -> HandshakeIdentity)?
     ) throws(OpenSSLError) -> TLSVerification {
         let verification = TLSVerification(
@@ -193,6 +199,7 @@ public final class TLSVerification: Sendable {
             host: host,
             anchors: anchors,
             generation: generation,
+            lists: lists,
             time: nil,
             identity: identity,
             isTrial: isTrial
@@ -288,7 +295,7 @@ public final class TLSVerification: Sendable {
             let presented = PresentedChain(context)
         else { return false }
         let result = OpenSSLError.keepingQueueClean {
-            policy.evaluationResult(presented, host: host, anchors: anchors, at: now)
+            policy.evaluationResult(presented, host: host, anchors: anchors, lists: lists, at: now)
         }
         if policy.configuration.requiresStaple, result.verdict != .fail {
             // In TLS 1.2 the staple arrives later and is evaluated then. Until that has happened, the connection counts

@@ -66,8 +66,8 @@ struct ChainVerification {
     var now: Int64
     /// Whether validity periods are ignored.
     var ignoresDates = false
-    var revocationLists: RevocationLists?
-    var revocationScope: RevocationLists.Scope = .leaf
+    /// Nil without lists.
+    var revocation: RevocationCheck?
 
     /// The largest number of CAs between leaf and anchor; one that a CA issued to itself does not count (RFC 5280, section 6.1.4).
     var longestChain = ChainVerification.depth
@@ -147,7 +147,6 @@ struct ChainVerification {
         guard let parameters = X509_STORE_CTX_get0_param(context), configure(parameters) else {
             return Outcome(error: X509_V_ERR_UNSPECIFIED)
         }
-        if let revocationLists { X509_STORE_CTX_set0_crls(context, revocationLists.pointer) }
         X509_STORE_CTX_set_verify_cb(context, acceptLastSecond)
 
         let result = withExtendedLifetime(trusted) { X509_verify_cert(context) }
@@ -163,14 +162,21 @@ struct ChainVerification {
         return objection(in: chain) ?? Outcome(error: X509_V_OK, chain: chain)
     }
 
-    /// Checks the length of a validated chain, and the host itself against the name constraints of its CAs, because a wildcard
-    /// name can evade them.
+    /// What OpenSSL does not check in a validated chain.
     private func objection(in chain: [Certificate]) -> Outcome? {
         if longestChain < ChainVerification.depth,
             chain.dropFirst().dropLast().count(where: { !$0.isSelfIssued }) > longestChain
         {
             return Outcome(error: X509_V_ERR_CERT_CHAIN_TOO_LONG, chain: chain, depth: chain.count - 1)
         }
+        if let outcome = constraintObjection(in: chain) { return outcome }
+        guard let (error, depth) = revocation?.objection(in: chain) else { return nil }
+        return Outcome(error: error, chain: chain, depth: depth)
+    }
+
+    /// Checks the host itself against the name constraints of the CAs in the chain, because a wildcard name can evade
+    /// them.
+    private func constraintObjection(in chain: [Certificate]) -> Outcome? {
         guard let host else { return nil }
         for (depth, authority) in chain.enumerated().dropFirst() {
             guard let objection = NameConstraints.objection(of: authority, to: host) else { continue }
@@ -191,10 +197,6 @@ struct ChainVerification {
         X509_VERIFY_PARAM_clear_flags(parameters, X509_VERIFY_PARAM_get_flags(parameters))
         var flags = UInt(X509_V_FLAG_PARTIAL_CHAIN) | UInt(X509_V_FLAG_TRUSTED_FIRST)
         if ignoresDates { flags |= UInt(X509_V_FLAG_NO_CHECK_TIME) }
-        if revocationLists != nil {
-            flags |= UInt(X509_V_FLAG_CRL_CHECK)
-            if revocationScope == .chain { flags |= UInt(X509_V_FLAG_CRL_CHECK_ALL) }
-        }
         guard X509_VERIFY_PARAM_set_flags(parameters, flags) == 1,
             X509_VERIFY_PARAM_set_purpose(parameters, X509_PURPOSE_SSL_SERVER) == 1,
             X509_VERIFY_PARAM_set_trust(parameters, X509_TRUST_SSL_SERVER) == 1

@@ -281,27 +281,23 @@ struct DomainReader {
         let issues = revocation.reader.issueCount
         configuration.revocationScope = revocation["crlScope"]?.choice() ?? .leaf
         configuration.requiresStaple = revocation.bool("requireStaple") ?? false
+        configuration.fetchesRevocationLists = revocation.bool("fetch") ?? false
         let files = revocation.elements("crlFiles") ?? []
         revocation.finish()
-        if files.isEmpty, !revocation.has("requireStaple"), revocation.reader.issueCount == issues {
+        if files.isEmpty, !revocation.has("requireStaple"), !revocation.has("fetch"),
+            revocation.reader.issueCount == issues
+        {
             revocation.element.report(
-                "it checks nothing: there is no list under crlFiles, and no staple is asked for",
-                remedy: "name crlFiles, set \"requireStaple\" to true, or take \"revocation\" out"
+                "it checks nothing: no list is fetched or named under crlFiles, and no staple is asked for",
+                remedy:
+                    "set \"fetch\" to true, name crlFiles, set \"requireStaple\" to true, or take \"revocation\" out"
             )
         }
-        let contents = files.compactMap { $0.fileContents() }
-        guard !files.isEmpty, contents.count == files.count else { return }
-        // Each file is tried alone first, so that the issue names the invalid file.
-        for (element, bytes) in zip(files, contents) {
-            let lists = element.reported { () throws(CertificateFault) in try RevocationLists(contents: [bytes]) }
-            for fault in lists?.notInForce(at: time) ?? [] {
-                element.warn(
-                    "\(fault): the certificates that it should cover are refused",
-                    remedy: "fetch the issuer's current list"
-                )
-            }
-        }
-        configuration.revocationLists = try? RevocationLists(contents: contents)
+        configuration.revocationLists = DocumentElement.revocationLists(
+            of: files,
+            at: time,
+            effect: "the certificates that it should cover are refused"
+        )
     }
 
     private mutating func readReports() {
@@ -368,7 +364,7 @@ struct DomainReader {
             (object["revocation"] ?? object.element).warn(
                 "\(authority.title) has no OCSP any more: servers with its certificates have nothing to staple, and cannot "
                     + "pass requireStaple",
-                remedy: "do without requireStaple, and name its lists under crlFiles"
+                remedy: "do without requireStaple, and have its lists fetched (\"fetch\": true)"
             )
         }
         warnOfExpiration(policy, name)

@@ -100,6 +100,29 @@ extension DocumentElement {
         return reported { () throws(CertificateFault) in try Certificate.certificates(in: bytes) }
     }
 
+    /// The revocation lists of files. An invalid one is an issue at the element that names it, one that is not in force a warning.
+    ///
+    /// - Parameters:
+    ///   - time: seconds since 1970.
+    ///   - effect: what becomes of the certificates that a list which is not in force should cover.
+    /// - Returns: nil without any, or with an invalid one.
+    package static func revocationLists(
+        of elements: [DocumentElement],
+        at time: Int64,
+        effect: String
+    ) -> RevocationLists? {
+        let contents = elements.compactMap { $0.fileContents() }
+        guard !elements.isEmpty, contents.count == elements.count else { return nil }
+        // Each file is tried alone first, so that the issue names the invalid file.
+        for (element, bytes) in zip(elements, contents) {
+            let lists = element.reported { () throws(CertificateFault) in try RevocationLists(contents: [bytes]) }
+            for fault in lists?.notInForce(at: time) ?? [] {
+                element.warn("\(fault): \(effect)", remedy: "fetch the issuer's current list")
+            }
+        }
+        return try? RevocationLists(contents: contents)
+    }
+
     /// Runs `body`; a fault becomes an issue here.
     func reported<Result>(_ body: () throws(CertificateFault) -> Result) -> Result? {
         do throws(CertificateFault) {

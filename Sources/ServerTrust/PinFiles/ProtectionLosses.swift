@@ -86,10 +86,10 @@ package struct ProtectionLosses: Sendable {
                 "the scope of \(pin.key) is \(pin.scope.rawValue)"
             )
         }
-        add(old.revocationLists != nil && new.revocationLists == nil, "revocation has no crlFiles")
+        let (hadLists, hasLists) = (old.hasRevocationLists, new.hasRevocationLists)
+        add(hadLists && !hasLists, "revocation has no \(old.fetchesRevocationLists ? "fetch" : "crlFiles")")
         add(
-            old.revocationLists != nil && new.revocationLists != nil && old.revocationScope == .chain
-                && new.revocationScope == .leaf,
+            hadLists && hasLists && old.revocationScope == .chain && new.revocationScope == .leaf,
             "crlScope is leaf"
         )
         add(old.requiresStaple && !new.requiresStaple, "requireStaple is false")

@@ -10,6 +10,8 @@ struct PolicyEvaluator {
     let host: Host
     let anchors: TrustAnchors
     let now: Int64
+    /// nil without lists.
+    let revocation: RevocationCheck?
 
     private var settings: SecurityPolicy.Configuration { policy.configuration }
 
@@ -69,7 +71,7 @@ struct PolicyEvaluator {
             return other
         }
         // Lists for all of a chain would not be asked about an anchor: its issuer may have revoked it.
-        let hasListsOfAll = settings.revocationLists != nil && settings.revocationScope == .chain
+        let hasListsOfAll = revocation != nil && settings.revocationScope == .chain
         var second = hasListsOfAll ? nil : searchUpToPinned()
         second?.budget = search.budget
         guard let chain = second?.first(), let match = match(certificatesIn: chain) else {
@@ -196,8 +198,7 @@ struct PolicyEvaluator {
                 host: checksHost ?? settings.validatesDomainName ? host : nil,
                 now: now,
                 ignoresDates: ignoringDates,
-                revocationLists: checksRevocation ? settings.revocationLists : nil,
-                revocationScope: settings.revocationScope,
+                revocation: checksRevocation ? revocation : nil,
                 longestChain: settings.maxChainDepth
             )
         )
@@ -345,9 +346,7 @@ struct PolicyEvaluator {
         result.isChainValidated = true
         result.isOtherPath = !isFirst
         age(&result, by: chain)
-        if let lists = settings.revocationLists {
-            result.goodUntil = min(result.goodUntil, lists.expiry(for: chain))
-        }
+        if let revocation { result.goodUntil = min(result.goodUntil, revocation.end(of: chain)) }
     }
 
     private func age(_ result: inout EvaluationResult, by chain: [Certificate]) {

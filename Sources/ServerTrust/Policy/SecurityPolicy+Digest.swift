@@ -54,6 +54,8 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
             // The whole lists, because a new list may revoke further certificates and end on the same day.
             lines.append("\(configuration.revocationScope.rawValue) \(lists.digest)")
         }
+        // Not what was fetched: it is new every few hours. As with a staple, a stored response was received under the one of its time.
+        if configuration.fetchesRevocationLists { lines.append("fetch \(configuration.revocationScope.rawValue)") }
         for (name, pins) in [("pin", configuration.pins), ("forbidden", configuration.forbiddenPins)] {
             lines += pins.map { "\(name) \($0.key) \($0.scope.rawValue)" }.sorted()
         }

@@ -1,6 +1,7 @@
 import COpenSSL
 import Glibc
 package import HTTPCore
+import StrictJSON
 
 extension SecurityPolicy {
     /// Evaluates a chain offline, by the same code as inside a handshake.
@@ -11,12 +12,14 @@ extension SecurityPolicy {
     ///     `requiresStaple`.
     ///   - host: the host that the server has to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
+    ///   - lists: the revocation lists that were fetched.
     ///   - time: seconds since 1970; `nil` is now.
     package func evaluate(
         chain: [Certificate],
         staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
+        lists: RevocationListStore? = nil,
         at time: Int64?
     ) -> TrustEvaluation {
         // A program hands over what its TLS library has; a server without a certificate is refused like any other.
@@ -34,6 +37,7 @@ extension SecurityPolicy {
                 staple: staple,
                 host: host,
                 anchors: anchors,
+                lists: lists,
                 at: time
             )
         }
@@ -83,7 +87,8 @@ extension SecurityPolicy {
                     presented: PresentedChain(leaf: leaf.pointer, untrusted: stack.pointer),
                     host: evaluation.host,
                     anchors: configuration.trustAnchors ?? anchors,
-                    now: time
+                    now: time,
+                    revocation: revocationCheck(.none, at: time)
                 ).validPaths()
             }
         }
@@ -94,29 +99,101 @@ extension SecurityPolicy {
         staple: [UInt8]?,
         host: Host,
         anchors: TrustAnchors,
+        lists: RevocationListStore? = nil,
         at time: Int64?
     ) -> TrustEvaluation {
         OpenSSLError.keepingQueueClean {
             let now = time ?? Int64(Glibc.time(nil))
-            var result = evaluationResult(presented, host: host, anchors: anchors, at: now)
+            var result = evaluationResult(presented, host: host, anchors: anchors, lists: lists, at: now)
             if configuration.requiresStaple { StapleEvaluator(host: host, now: now).evaluate(&result, staple: staple) }
             return TrustEvaluation(result, presented: presented.kept(), policy: self, host: host)
         }
     }
 
     /// Evaluates everything except the staple.
+    ///
+    /// - Parameter lists: those that were fetched; nil where nothing fetches any.
     func evaluationResult(
         _ presented: PresentedChain,
         host: Host,
         anchors: TrustAnchors,
+        lists: RevocationListStore? = nil,
         at now: Int64
     ) -> EvaluationResult {
-        PolicyEvaluator(
-            policy: self,
-            presented: presented,
-            host: host,
-            anchors: configuration.trustAnchors ?? anchors,
+        func evaluate(_ revocation: RevocationCheck?) -> EvaluationResult {
+            PolicyEvaluator(
+                policy: self,
+                presented: presented,
+                host: host,
+                anchors: configuration.trustAnchors ?? anchors,
+                now: now,
+                revocation: revocation
+            ).evaluate()
+        }
+        let generation = lists?.generation ?? 0
+        let check = revocationCheck(.held(lists), at: now)
+        let result = evaluate(check)
+        guard configuration.fetchesRevocationLists, var trial = check, let check else { return result }
+        if result.verdict != .fail {
+            return result.resting(on: check.needs(of: result.chain).needs, in: lists, generation)
+        }
+        guard result.failure == .certificateRevoked, result.verifyError != X509_V_ERR_CERT_REVOKED else {
+            return result
+        }
+        // What a server that is refused in any case names is not fetched.
+        trial.fetched = .passedOver
+        let otherwise = evaluate(trial)
+        guard otherwise.verdict != .fail else { return otherwise }
+        return result.lacking(check, for: otherwise.chain, canFetch: lists != nil)
+    }
+
+    private func revocationCheck(_ fetched: RevocationCheck.Fetched, at now: Int64) -> RevocationCheck? {
+        guard configuration.hasRevocationLists else { return nil }
+        return RevocationCheck(
+            files: configuration.revocationLists,
+            fetched: configuration.fetchesRevocationLists ? fetched : .none,
+            scope: configuration.revocationScope,
             now: now
-        ).evaluate()
+        )
+    }
+}
+
+extension EvaluationResult {
+    /// The same for a server that is accepted with fetched lists.
+    fileprivate func resting(
+        on needs: [RevocationListNeed],
+        in lists: RevocationListStore?,
+        _ generation: UInt64
+    ) -> EvaluationResult {
+        guard let lists, !needs.isEmpty else { return self }
+        var result = self
+        result.revocation = RevocationRecord(lists, needs: needs, generation: generation)
+        return result
+    }
+
+    /// The same for a server that would be accepted if its lists were there.
+    fileprivate func lacking(_ check: RevocationCheck, for chain: [Certificate], canFetch: Bool) -> EvaluationResult {
+        var result = self
+        result.chain = chain
+        result.remedy = "name a file with its issuer's list under revocation.crlFiles"
+        let (needs, without) = check.needs(of: chain)
+        if let without {
+            result.reason =
+                "\"\(without.subject)\" names no distribution point from which its revocation list could be fetched (http, RFC 5280, section 4.2.1.13)"
+            return result
+        }
+        let missing = needs.filter { check.isMissing($0) }
+        guard let first = missing.first ?? needs.first else { return self }
+        guard canFetch else {
+            result.reason =
+                "no revocation list is held for \"\(first.certificate.subject)\", and nothing here fetches any"
+            return result
+        }
+        // One may have come meanwhile.
+        result.missingLists = missing.isEmpty ? needs : missing
+        result.reason =
+            "no revocation list that is in force is held for \"\(first.certificate.subject)\", which is fetched from \(LegibleText.excerpt(first.urls[0]))"
+        result.remedy = "let this machine reach that address, or " + result.remedy
+        return result
     }
 }

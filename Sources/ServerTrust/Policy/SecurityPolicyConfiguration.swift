@@ -44,6 +44,11 @@ extension SecurityPolicy {
         public var clientCertificate: ClientIdentity?
         /// If there are lists, a certificate without a current list is refused.
         public var revocationLists: RevocationLists?
+        /// Whether lists are fetched from the distribution points that certificates name. A certificate without a current list is
+        /// refused, whichever way it comes: here by what the session has for it, and everywhere in a program that fetches none.
+        package var fetchesRevocationLists = false
+        /// Whether a certificate without a current list is refused.
+        package var hasRevocationLists: Bool { revocationLists != nil || fetchesRevocationLists }
         /// The certificates of the chain that the lists have to cover.
         public var revocationScope: RevocationLists.Scope = .leaf
         /// Whether the server has to staple an OCSP response that says its certificate is good (RFC 6066, section 8).
@@ -204,8 +209,8 @@ extension SecurityPolicy {
                     "enforce the pins, or demand a valid chain"
                 )
             }
-            if allowInvalidCertificates, revocationLists != nil || requiresStaple {
-                let what = revocationLists == nil ? "a staple needs" : "revocation lists need"
+            if allowInvalidCertificates, hasRevocationLists || requiresStaple {
+                let what = hasRevocationLists ? "revocation lists need" : "a staple needs"
                 fault(
                     "revocation",
                     "\(what) a valid chain to find the issuer, and invalid certificates are allowed",

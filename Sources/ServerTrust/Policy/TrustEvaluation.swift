@@ -77,6 +77,10 @@ public final class TrustEvaluation: Sendable {
     /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
     package let pinSetEnd: Int64
     private let stapleEnd: Int64
+    /// The lists that are missing for a server which is refused for no other reason; empty for all others.
+    package let missingLists: [RevocationListNeed]
+    /// What the verdict has taken from fetched lists; nil where there are none.
+    private let revocation: RevocationRecord?
 
     /// Whether the pins failed, or would have failed: only this is reported.
     public var isPinFailure: Bool {
@@ -92,13 +96,15 @@ public final class TrustEvaluation: Sendable {
     /// Whether the verdict still allows a request: checked for each request on a persistent connection.
     ///
     /// - Parameter now: seconds since 1970.
-    package func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
+    package func isStillGood(at now: Int64) -> Bool {
+        verdict != .fail && now < goodUntil && (revocation?.holds ?? true)
+    }
 
     /// The reason why a verdict that allowed requests has expired; nil as long as the verdict is still good.
     ///
     /// - Parameter now: seconds since 1970.
     package func lapse(at now: Int64) -> TrustFailure? {
-        guard now >= goodUntil else { return nil }
+        guard now >= goodUntil else { return revocation?.holds == false ? .certificateRevoked : nil }
         if now >= pinSetEnd { return .pinSetExpired }
         if now >= certificateEnd { return .certificateExpired }
         return now >= stapleEnd ? .stapleMissing : .certificateRevoked
@@ -133,6 +139,8 @@ public final class TrustEvaluation: Sendable {
         certificateEnd = result.certificateEnd
         pinSetEnd = policy.configuration.expiration?.end ?? .max
         stapleEnd = result.stapleEnd
+        missingLists = result.missingLists
+        revocation = result.revocation
     }
 }
 
@@ -151,6 +159,8 @@ struct EvaluationResult {
     var goodUntil = Int64.max
     var certificateEnd = Int64.max
     var stapleEnd = Int64.max
+    var missingLists: [RevocationListNeed] = []
+    var revocation: RevocationRecord?
 }
 
 extension TrustEvaluation: CustomStringConvertible {

@@ -1,5 +1,6 @@
 import COpenSSL
 import CShims
+import Glibc
 package import HTTPCore
 
 /// The server's side of TLS under one identity: owns an `SSL_CTX`.
@@ -17,6 +18,8 @@ package final class TLSServerContext: @unchecked Sendable {
         package var applicationProtocols = ["http/1.1"]
         /// The authorities for client certificates; empty requests no certificate.
         package var clientAuthorities: [Certificate] = []
+        /// Lists of these authorities: a client's certificate without a current list is refused. nil checks none.
+        package var revocationLists: RevocationLists?
         /// Whether clients without a certificate are refused, when one is requested.
         package var requiresClientCertificate = true
         /// The only host that clients may name (SNI); `nil` allows any.
@@ -29,11 +32,13 @@ package final class TLSServerContext: @unchecked Sendable {
     let asksForCertificate: Bool
     private let protocols: UnsafeMutableBufferPointer<UInt8>
     private let hostName: [UInt8]?
+    private let revocationLists: RevocationLists?
 
     package init(_ identity: ServerIdentity, _ settings: Settings = Settings()) throws(OpenSSLError) {
         guard let context = SSL_CTX_new(TLS_server_method()) else { throw OpenSSLError(draining: "SSL_CTX_new") }
         pointer = context
         asksForCertificate = !settings.clientAuthorities.isEmpty
+        revocationLists = settings.revocationLists
         // OpenSSL keeps a pointer to them, which is valid as long as the context.
         let names = settings.applicationProtocols.flatMap { [UInt8(clamping: $0.utf8.count)] + Array($0.utf8) }
         protocols = .allocate(capacity: names.count)
@@ -90,6 +95,9 @@ package final class TLSServerContext: @unchecked Sendable {
         }
         let isRequired = settings.requiresClientCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | isRequired, nil)
+        if revocationLists != nil {
+            SSL_CTX_set_cert_verify_callback(pointer, verifyClient, Unmanaged.passUnretained(self).toOpaque())
+        }
     }
 
     /// A session for a connection that has just been accepted.
@@ -116,11 +124,39 @@ package final class TLSServerContext: @unchecked Sendable {
         return result == OPENSSL_NPN_NEGOTIATED
     }
 
+    /// Verifies a client's chain as OpenSSL does by itself, and then looks its certificate up in the lists.
+    fileprivate func verify(_ context: OpaquePointer) -> Bool {
+        guard X509_verify_cert(context) == 1, X509_STORE_CTX_get_error(context) == X509_V_OK else { return false }
+        let path = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context))
+        guard !path.isEmpty, let revocationLists else { return false }
+        let check = RevocationCheck(files: revocationLists, scope: .leaf, now: Int64(Glibc.time(nil)))
+        guard let (code, depth) = check.objection(in: path) else { return true }
+        X509_STORE_CTX_set_error_depth(context, Int32(depth))
+        X509_STORE_CTX_set_error(context, code)
+        return false
+    }
+
     /// A client that sends no name checks the certificate by itself.
     fileprivate func mayServe(_ ssl: OpaquePointer) -> Bool {
         guard let hostName, let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return true }
         return hostName.span.equalsIgnoringCase(Array(String(cString: name).utf8).span)
     }
+}
+
+/// OpenSSL calls this instead of X509_verify_cert(3) for a client's chain (SSL_CTX_set_cert_verify_callback(3)).
+private func verifyClient(_ context: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
+    guard let context else { return 0 }
+    guard let record else {
+        X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
+        return 0
+    }
+    // The session keeps the context alive while its SSL lives.
+    let server = Unmanaged<TLSServerContext>.fromOpaque(record).takeUnretainedValue()
+    if OpenSSLError.keepingQueueClean({ server.verify(context) }) { return 1 }
+    if X509_STORE_CTX_get_error(context) == X509_V_OK {
+        X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
+    }
+    return 0
 }
 
 /// Selects a protocol from a client's list (SSL_CTX_set_alpn_select_cb(3)).

@@ -123,9 +123,16 @@ package final class TLSServerSession {
         case SSL_ERROR_ZERO_RETURN:
             return .closed
         default:
-            let error = OpenSSLError(draining: isEstablished ? "TLS" : "TLS handshake")
+            let error = OpenSSLError(draining: isEstablished ? "TLS" : "TLS handshake\(clientRefusal)")
             return incomingHasEnded && incoming.isEmpty ? .truncated : .failed(error)
         }
+    }
+
+    /// Why the client's certificate was refused, in OpenSSL's words, which its error queue does not have; empty if it was not.
+    private var clientRefusal: String {
+        let code = SSL_get_verify_result(pointer)
+        guard context.asksForCertificate, code != Int(X509_V_OK) else { return "" }
+        return ", client certificate (\(String(cString: X509_verify_cert_error_string(code))))"
     }
 
     // MARK: - Results of the handshake

@@ -161,6 +161,10 @@ final class ConnectionAttempt {
     private var peer: SocketAddress?
     /// The trial after the failure that it is to explain.
     private var profileTrial: ProfileTrial?
+    /// The wait for revocation lists.
+    private var listWait: ListWait?
+    /// Lists were waited for; that is not done twice.
+    private var hasAwaitedLists = false
     /// The owner's reason to end the handshake, given when it was asked for a client certificate.
     private var identityFailure: SessionError?
     private var isOver = false
@@ -203,6 +207,9 @@ final class ConnectionAttempt {
 
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { verification?.lastTrust?.evaluation }
+    /// The error of the attempt if nothing more comes of it: the server is refused because revocation lists are missing, which are
+    /// being fetched.
+    var pendingError: SessionError? { listWait?.error }
     /// Whether a server has shown its chain, and so has taken what was offered.
     var hasSeenChain: Bool { verification?.hasSeenChain ?? false }
 
@@ -225,6 +232,8 @@ final class ConnectionAttempt {
         owner = nil
         profileTrial?.cancel()
         profileTrial = nil
+        listWait?.cancel()
+        listWait = nil
         endDial()
         closeSocket()
     }
@@ -475,7 +484,7 @@ final class ConnectionAttempt {
         measured.secureConnectionEnd = elapsed
         measured.connectEnd = measured.secureConnectionEnd
         let trust = verification?.lastTrust
-        if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
+        if let trust, !mayAwaitLists(trust.evaluation) { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
         guard !isOver else { return }
         let handshakeFailure = HandshakeFailure(
             endpoint: endpoint,
@@ -569,8 +578,48 @@ final class ConnectionAttempt {
         owner?.attemptDidConnect(self, connection)
     }
 
+    // MARK: Revocation lists
+
+    /// Whether lists are missing alone, and were not waited for.
+    private func mayAwaitLists(_ evaluation: TrustEvaluation?) -> Bool {
+        trial == nil && !hasAwaitedLists && context.lists != nil && evaluation?.missingLists.isEmpty == false
+    }
+
+    /// Has the lists fetched for which alone the server, or the proxy, was refused. Nothing was sent: once they are there, the attempt
+    /// is made again, and evaluates anew.
+    ///
+    /// - Returns: false for any other failure.
+    private func awaitLists(after failure: ConnectionFailure) -> Bool {
+        guard let evaluation = failure.error.evaluation, mayAwaitLists(evaluation), let lists = context.lists else {
+            return false
+        }
+        hasAwaitedLists = true
+        let trust = verification?.lastTrust
+        func error(_ words: String) -> SessionError {
+            SessionError(failure.error.code, "\(failure.error.details) \(words)", evaluation: evaluation)
+        }
+        endDial()
+        closeSocket()
+        let wait = ListWait(error("It is being fetched."), loop: loop) { [unowned self] fault in
+            listWait = nil
+            guard let fault else {
+                leaveSocket()
+                return start()
+            }
+            // The server's own verdict; that on a proxy was told by the tunnel.
+            if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
+            guard !isOver else { return }
+            var failure = failure
+            failure.error = error("It could not be fetched: \(fault).")
+            fail(failure)
+        }
+        listWait = wait
+        wait.start(evaluation.missingLists, from: lists)
+        return true
+    }
+
     private func fail(_ failure: ConnectionFailure) {
-        guard !isOver else { return }
+        guard !isOver, !awaitLists(after: failure) else { return }
         isOver = true
         var failure = failure
         failure.times = times
@@ -597,6 +646,35 @@ final class ConnectionAttempt {
     }
 
     private var place: String { endpoint.authorityText }
+}
+
+/// The wait of an attempt for revocation lists, which another thread fetches.
+///
+/// `@unchecked Sendable`: the loop's thread alone touches it; what another thread has is handed over by `EventLoop.submit`.
+private final class ListWait: @unchecked Sendable {
+    /// The error if the lists come too late.
+    let error: SessionError
+    private let loop: EventLoop
+    private var didEnd: ((String?) -> Void)?
+
+    /// - Parameter didEnd: called on the loop, never from within `start`: with the reason where the lists are not there.
+    init(_ error: SessionError, loop: EventLoop, didEnd: @escaping (String?) -> Void) {
+        self.error = error
+        self.loop = loop
+        self.didEnd = didEnd
+    }
+
+    func start(_ needs: [RevocationListNeed], from source: RevocationListSource) {
+        source.obtain(needs) { [self, loop] fault in
+            loop.submit { [self] in
+                let tell = didEnd
+                didEnd = nil
+                tell?(fault)
+            }
+        }
+    }
+
+    func cancel() { didEnd = nil }
 }
 
 /// Finds the TLS profile that a server would need which has refused what was offered to it: connects with each of the wider

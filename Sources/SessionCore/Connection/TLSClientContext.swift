@@ -17,10 +17,13 @@ final class TLSClientContext {
 
     /// Where the steps of handshakes are made.
     let threads: FairThreads
+    /// What fetches revocation lists; nil for none.
+    let lists: RevocationListSource?
 
     /// - Throws: `internal` when OpenSSL refuses a setting.
-    init(threads: FairThreads) throws(SessionError) {
+    init(threads: FairThreads, lists: RevocationListSource? = nil) throws(SessionError) {
         self.threads = threads
+        self.lists = lists
         // What is wrong with OpenSSL shows at the start.
         _ = try context(.modern)
     }
@@ -81,6 +84,7 @@ final class TLSClientContext {
                 generation: endpoint.generation,
                 profile: profile,
                 isTrial: trial != nil,
+                lists: lists?.store,
                 identity: identity
             )
             // Server names are for DNS names alone, without the trailing dot (RFC 6066, section 3).

@@ -139,7 +139,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     private func timerDidFire() {
         guard !isOver else { return }
         let expiry = TransferClock.Expiry(phase: .connecting, isTotal: false, limit: endpoint.timeouts.connect)
-        var failure = ConnectionFailure(error: expiry.error(endpoint, at: stage))
+        var failure = ConnectionFailure(error: attempt.pendingError ?? expiry.error(endpoint, at: stage))
         failure.times = times
         attempt.cancel()
         end(with: failure)

@@ -66,7 +66,7 @@ final class OriginConnections: EndOfTurnHandler {
         poolSize = configuration.connectionPoolSize
         dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
         makeNote = configuration.connectionNote
-        context = try TLSClientContext(threads: configuration.handshakes)
+        context = try TLSClientContext(threads: configuration.handshakes, lists: configuration.revocationLists)
         super.init()
         idleTimer.whenDue { [unowned self] in closeAged() }
         retirementTimer.whenDue { [unowned self] in closeSomeIdle() }

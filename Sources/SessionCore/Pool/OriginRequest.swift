@@ -673,7 +673,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         case .expired(let expiry):
             var stage = ConnectionStage.connection
             switch phase {
-            case .connecting(let attempt): stage = attempt.stage
+            case .connecting(let attempt):
+                if !expiry.isTotal, let error = attempt.pendingError { return task.finish(error) }
+                stage = attempt.stage
             case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
             case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()

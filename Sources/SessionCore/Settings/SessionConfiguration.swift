@@ -24,6 +24,9 @@ public struct SessionConfiguration: Sendable {
     /// of tests.
     package var nameServers: String?
 
+    /// What fetches the revocation lists that policies ask for; nil: a server that needs one is refused.
+    package var revocationLists: RevocationListSource?
+
     /// Where the steps of TLS handshakes are made.
     package var handshakes = FairThreads.handshakes
 

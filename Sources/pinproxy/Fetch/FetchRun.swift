@@ -34,6 +34,7 @@ struct FetchRun {
             trust = SessionTrust(anchors: snapshot.trustAnchors, pinnedDomains: snapshot.pinnedDomains)
             let router = Router(snapshot: snapshot, timeouts: plan.timeout.map { TaskTimeouts(total: $0) })
             configuration.session.resolver = snapshot.configuration.resolver
+            configuration.session.revocationLists = RevocationListFetcher.forCommand(snapshot)
             configuration.endpoints = { origin in
                 router.endpoint(origin).mapError { SessionError(refusal: $0) }
             }

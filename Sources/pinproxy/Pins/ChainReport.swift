@@ -108,6 +108,8 @@ struct ChainReport {
         text += row("dates", dates(certificate))
         text += row("key", certificate.keyDescription)
         text += row("pin", certificate.publicKeyPin.description, .bold)
+        let lists = certificate.revocationListURLs
+        if !lists.isEmpty { text += row("lists", lists.joined(separator: ", ")) }
         return text + "\n"
     }
 
@@ -176,6 +178,8 @@ struct ChainReport {
         line.add("issuer", certificate.issuer)
         line.add("serialNumber", certificate.serialNumber)
         line.add("names", array: certificate.subjectAlternativeNames.map { JSONString.quoted($0.description) })
+        let lists = certificate.revocationListURLs
+        if !lists.isEmpty { line.add("revocationLists", array: lists.map { JSONString.quoted($0) }) }
         if let begin = certificate.notBefore { line.add("notBefore", Certificate.day(begin)) }
         if let end = certificate.notAfter { line.add("notAfter", Certificate.day(end)) }
         line.add("key", certificate.keyDescription)

@@ -21,6 +21,7 @@ struct PinVerification {
             let loop = try EventLoop()
             var configuration = SessionConfiguration()
             configuration.resolver = snapshot.configuration.resolver
+            configuration.revocationLists = RevocationListFetcher.forCommand(snapshot)
             let manager = try LoopSession(loop: loop, configuration: configuration)
             var running: [(index: Int, task: LoopTask, delegate: VerifyingDelegate)] = []
             while done < servers.count {

@@ -210,6 +210,12 @@ struct PolicyComparison {
             add("revocation lists: \(text)", weaker: new.isEmpty)
         }
         compare(
+            "fetch",
+            self.old.fetchesRevocationLists,
+            self.new.fetchesRevocationLists,
+            weaker: self.old.fetchesRevocationLists && !self.new.fetchesRevocationLists
+        )
+        compare(
             "requireStaple",
             self.old.requiresStaple,
             self.new.requiresStaple,

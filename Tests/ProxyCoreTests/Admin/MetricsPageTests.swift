@@ -212,8 +212,17 @@ struct MetricsPageTests {
             page.status.isDraining = true
             page.lostReports = [.undelivered: 9]
             page.lostLogLines = 77
+            page.lists.counts.fetched = 3
+            page.lists.counts.failed = 2
+            page.lists.counts.lastSuccess = 1_800_000_001
+            page.lists.held.current = 4
+            page.lists.held.bytes = 512
         }
         for line in [
+            "pinproxy_revocation_lists{state=\"current\"} 4", "pinproxy_revocation_list_bytes 512",
+            "pinproxy_revocation_list_fetches_total{result=\"fetched\"} 3",
+            "pinproxy_revocation_list_fetches_total{result=\"failed\"} 2",
+            "pinproxy_revocation_list_last_success_timestamp_seconds 1800000001",
             "pinproxy_build_info{version=\"1.2.3\",openssl=\"OpenSSL 3.0\"} 1", "pinproxy_policy_generation 4",
             "pinproxy_policy_load_timestamp_seconds 1800000100", "pinproxy_reloads_total 1",
             "pinproxy_reload_failures_total{reason=\"configuration\"} 2",

@@ -92,6 +92,20 @@ struct ClientConfigurationTests {
                 listener(#""tls": { "certificate": "own.pem", "key": "own.key", "clientCA": "users" }"#),
                 "/listeners/0/tls/clientCA", "certificate"
             ),
+            (
+                listener(#""tls": { "certificate": "own.pem", "key": "own.key", "crlFiles": ["clients.crl"] }"#),
+                "/listeners/0/tls/crlFiles", "no client certificates"
+            ),
+            (
+                listener(#"\#(tlsWithCA.dropLast(2)), "crlFiles": [] }"#), "/listeners/0/tls/crlFiles",
+                "checks no certificate"
+            ),
+            (
+                listener(#"\#(tlsWithCA.dropLast(2)), "crlFiles": ["users"] }"#), "/listeners/0/tls/crlFiles/0",
+                "not a revocation list"
+            ),
+            (#""crls": { "every": "59s" }"#, "/crls/every", "less than a minute"),
+            (#""crls": { "folder": "users" }"#, "/crls/folder", "not a folder"),
             (#""authentication": {}"#, "/authentication", "no way"),
             (#""authentication": { "clientCertificates": false }"#, "/authentication", "no way"),
             (#""authentication": { "basic": { "file": "plain" } }"#, "/authentication/basic/file", "line 1"),

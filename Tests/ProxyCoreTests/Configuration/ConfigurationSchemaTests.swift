@@ -40,6 +40,7 @@ struct ConfigurationSchemaTests {
         ("interception", document(#""interception": { "\#(unknown)": 0 }"#), "/interception"),
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
+        ("crls", document(#""crls": { "every": "1h", "\#(unknown)": 0 }"#), "/crls"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),
         (
             "upstreamProxy", document(#""upstreamProxy": { "url": "http://a.test:1", "\#(unknown)": 0 }"#),

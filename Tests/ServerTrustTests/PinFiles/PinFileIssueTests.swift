@@ -536,6 +536,21 @@ struct PinFileIssueTests {
                 "crlFiles"
             ),
             .domain(
+                "lists that are fetched, without a chain",
+                "\(good), \"allowInvalidCertificates\": true, \"revocation\": { \"fetch\": true }",
+                mended: "\(good), \"revocation\": { \"fetch\": true }",
+                at: "/revocation",
+                "revocation lists need a valid chain",
+                "trustAnchors"
+            ),
+            .domain(
+                "a word where fetch is yes or no",
+                "\(good), \"revocation\": { \"fetch\": \"daily\" }",
+                mended: "\(good), \"revocation\": { \"fetch\": true }",
+                at: "/revocation/fetch",
+                "must be true or false"
+            ),
+            .domain(
                 "a scope of no list",
                 "\(good), \"revocation\": { \"crlScope\": \"chain\" }",
                 // An explicit setting was chosen deliberately.

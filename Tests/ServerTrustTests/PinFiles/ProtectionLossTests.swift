@@ -104,6 +104,12 @@ struct ProtectionLossTests {
                 word: "maxChainDepth is 2"
             ),
             Change(
+                name: "lists that are fetched",
+                old: "\(pins), \"revocation\": { \"fetch\": true }",
+                new: pins,
+                word: "revocation has no fetch"
+            ),
+            Change(
                 name: "the staple",
                 old: "\(pins), \"revocation\": { \"requireStaple\": true }",
                 new: pins,

@@ -145,7 +145,9 @@ struct RevocationFileTests {
         return der
     }
 
-    @Test("80 a list of hundreds of thousands of entries is ready when it is loaded: the first handshake sorts nothing")
+    @Test(
+        "80 a list of hundreds of thousands of entries is sorted when it is loaded, and verified once for all handshakes"
+    )
     func large() throws {
         let revoked = try pki.server("revoked.example.com")
         let contents = try Self.enlarged(
@@ -166,8 +168,8 @@ struct RevocationFileTests {
             #expect(verdict(policy) == nil)
             costs.append(Self.processorTime - before)
         }
-        // The signature over all of it is verified in either; sorting would take several times as long.
-        #expect(costs[0] < 3 * costs[1] + 20_000_000, "\(costs)")
+        // The signature over all of it is verified in the first alone; sorting would take several times as long as that.
+        #expect(costs[0] < 200_000_000 && 4 * costs[1] < costs[0], "\(costs)")
         print("large list: evaluations took", costs.map { $0 / 1_000_000 }, "ms")
     }
 

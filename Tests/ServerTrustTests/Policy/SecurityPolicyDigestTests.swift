@@ -56,6 +56,7 @@ struct SecurityPolicyDigestTests {
             { $0.requireGroups = [.x25519] },
             { $0.requireGroups = [.x25519, .p256] },
             { $0.requiresStaple = true },
+            { $0.fetchesRevocationLists = true },
             { $0.trustAnchors = other.anchors },
             { $0.pinnedCertificates = [server.chain[0]] },
             {
@@ -67,7 +68,7 @@ struct SecurityPolicyDigestTests {
         #expect(!digests.contains(nil))
         // The policy's own anchors replace the caller's: both policies are equal.
         #expect(Set(digests).count == digests.count - 1)
-        #expect(digests[14] == digests.last)
+        #expect(digests[15] == digests.last)
     }
 
     private func lists(_ revoked: [Certificate], signedBy issuers: [Identity]? = nil) throws -> RevocationLists {
@@ -137,6 +138,7 @@ struct SecurityPolicyDigestTests {
             "clientCertificate": { $0.clientCertificate = identity },
             "revocationLists": { $0.revocationLists = lists },
             "requiresStaple": { $0.requiresStaple = true },
+            "fetchesRevocationLists": { $0.fetchesRevocationLists = true },
         ]
         let says: [String: (inout SecurityPolicy.Configuration) -> Void] = [
             "domain": { $0.domain = domain },

@@ -154,6 +154,59 @@ struct ListenerTLSTests {
         #expect(stage.origin.connections.count == 1)
     }
 
+    @Test(
+        "a client whose certificate is on a list is refused, and so is one that no current list covers; a reload takes a new list in"
+    )
+    func revokedClients() throws {
+        let agents = try ["lost", "kept"].map { name in
+            var builder = CertificateBuilder.server(hosts: [name], validity: TestPKI.validity)
+            builder.names = []
+            builder.extendedKeyUsage = ["clientAuth"]
+            let agent = try builder.identity(issuer: clients.intermediate)
+            try folder.write(agent.certificate.pem + clients.intermediate.certificate.pem, as: "\(name).pem")
+            try folder.write(agent.key.privateKeyPEM, as: "\(name).key")
+            return agent.certificate
+        }
+        func list(_ revoked: [Certificate], until end: Int64 = TestPKI.validity.upperBound) throws -> String {
+            try RevocationListBuilder(validity: TestPKI.validity.lowerBound..<end, revoked: revoked)
+                .pem(issuer: clients.intermediate)
+        }
+        let first = try list([agents[0]])
+        let stage = try stage(
+            clientCA: true,
+            {
+                $0.files["clients.crl"] = first
+                $0.members["log"] = ["level": "debug"]
+                var tls = $0.listeners[0]["tls"] as? [String: Any]
+                tls?["crlFiles"] = ["clients.crl"]
+                $0.listeners[0]["tls"] = tls
+            },
+            script: Self.answering
+        )
+        func get(_ name: String) throws -> String {
+            let files = ["--proxy-cert", "\(folder.path)/\(name).pem", "--proxy-key", "\(folder.path)/\(name).key"]
+            return try curl(stage, files[0], files[1], files[2], files[3]).output
+        }
+        func refusal(_ words: String) throws {
+            try stage.proxy.waitForEvent("clientHandshakeFailed") { $0.string("message")?.contains(words) == true }
+        }
+        #expect(try get("kept") == "hello" && get("lost").isEmpty)
+        try refusal("certificate revoked")
+        let empty = try list([])
+        try stage.reload { $0.files["clients.crl"] = empty }
+        #expect(try get("lost") == "hello")
+        let stale = try list([], until: TestPKI.validity.lowerBound + 1)
+        let reloaded = try stage.reload { $0.files["clients.crl"] = stale }
+        #expect(reloaded.string("event") == "reloaded")
+        #expect(try get("kept").isEmpty)
+        try refusal("CRL has expired")
+        let other = try RevocationListBuilder(validity: TestPKI.validity).pem(issuer: clients.root)
+        try stage.reload { $0.files["clients.crl"] = other }
+        #expect(try get("kept").isEmpty)
+        try refusal("unable to get certificate CRL")
+        #expect(stage.origin.requests.count == 2)
+    }
+
     @Test("a reload takes a new certificate in")
     func renewal() throws {
         let stage = try stage(script: Self.answering)

@@ -62,8 +62,12 @@ struct CommandLineCheckTests {
                 : ["crlFiles": ["current.crl"], "crlScope": "chain", "requireStaple": true]
             settings.pin("\(name).test", to: .unrelated(7), with: ["revocation": revocation])
         }
+        settings.pin("fetched.test", to: .unrelated(7), with: ["revocation": ["fetch": true]])
+        settings.members["crls"] = ["folder": "/var/lib/lists", "every": "90m"]
         let finished = try pinproxy("check", "--config", settings.write(to: folder))
         #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(finished.output.contains("lists are fetched for the server's certificate"))
+        #expect(finished.output.contains("every 90m, kept in /var/lib/lists"))
         #expect(finished.output.contains("revocation         1 list for the whole chain; a staple is required\n"))
         #expect(finished.output.contains("revocation         1 list for the server's certificate\n"))
         #expect(finished.errors.split(separator: "\n").count == 1, "\(finished.errors)")
