@@ -14,6 +14,21 @@ final class DownloadFile: @unchecked Sendable {
     /// The checksum of the bytes in the file.
     private var checksum = XXH64()
     private var failure: SessionError?
+    private var reopening: Reopening?
+
+    /// A file of an earlier task whose bytes are being compared with their checksum.
+    private struct Reopening {
+        let file: GrowingFile
+        let count: Int
+        let expected: UInt64
+        let then: @Sendable (Bool) -> Void
+        /// Of the first bytes, as far as they were read.
+        var checksum = XXH64()
+        var offset = 0
+    }
+
+    /// So much of it is read between the work of others.
+    private static let pieceSize = 1 << 20
 
     /// - Parameters:
     ///   - name: nil for a new, random name.
@@ -39,32 +54,50 @@ final class DownloadFile: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - expected: the checksum of these bytes.
-    ///   - then: called with whether all of these bytes exist, unchanged.
+    ///   - then: called with whether all of these bytes exist, unchanged, unless the file is closed before.
     func reopen(at count: Int, _ expected: UInt64, then: @escaping @Sendable (Bool) -> Void) {
         files.submit { [self, owner] in
-            var isWhole = false
-            if let found = try? GrowingFile(reopening: path), let known = Self.checksum(of: found, count),
-                known.value == expected, (try? found.truncate(to: count)) != nil
-            {
-                (file, checksum, isWhole) = (found, known, true)
+            guard let found = try? GrowingFile(reopening: path), found.size >= count else {
+                return owner.submit { then(false) }
             }
-            owner.submit { [isWhole] in then(isWhole) }
+            reopening = Reopening(file: found, count: count, expected: expected, then: then)
+            readOn()
         }
     }
 
-    /// - Returns: nil when the file is shorter, or cannot be read.
-    private static func checksum(of file: GrowingFile, _ count: Int) -> XXH64? {
-        guard file.size >= count else { return nil }
-        var checksum = XXH64()
-        var offset = 0
-        while offset < count {
-            guard let piece = file.read(at: offset, count: min(1 << 20, count - offset)), !piece.isEmpty else {
-                return nil
+    /// Reads the next piece of a reopened file. A large one takes seconds, in which other tasks write theirs.
+    private func readOn() {
+        guard var current = reopening else { return }
+        if current.offset < current.count {
+            let length = min(Self.pieceSize, current.count - current.offset)
+            guard let piece = current.file.read(at: current.offset, count: length), !piece.isEmpty else {
+                return endReopening(isWhole: false)
             }
-            checksum.update(piece.span)
-            offset += piece.count
+            current.checksum.update(piece.span)
+            current.offset += piece.count
+            reopening = current
+            return files.submit { [self] in readOn() }
         }
-        return checksum
+        guard current.checksum.value == current.expected, (try? current.file.truncate(to: current.count)) != nil else {
+            return endReopening(isWhole: false)
+        }
+        (file, checksum) = (current.file, current.checksum)
+        endReopening(isWhole: true)
+    }
+
+    private func endReopening(isWhole: Bool) {
+        guard let then = reopening?.then else { return }
+        reopening = nil
+        owner.submit { then(isWhole) }
+    }
+
+    /// Closes the file and leaves it as it is. A `reopen` that is under way has no outcome.
+    func close(then: @escaping @Sendable () -> Void) {
+        files.submit { [self, owner] in
+            reopening = nil
+            file = nil
+            owner.submit(then)
+        }
     }
 
     /// Truncates the file to nothing.

@@ -52,12 +52,13 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         guard let resumption else { return go(nil) }
         let whole = Self.forTheWhole(copy request)
         let found = makeFile(resumption.fileName)
+        file = found
         found.reopen(at: resumption.received, resumption.checksum) { [self] isWhole in
             guard isWhole else {
                 self.resumption = nil
+                file = nil
                 return go(whole)
             }
-            file = found
             go(nil)
         }
     }
@@ -172,7 +173,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         // The response was refused before its body: the resume data of the earlier task stays valid.
         if resumption != nil {
             guard let file else { return keepEarlier(error, done) }
-            return file.keep { [self] _, _ in keepEarlier(error, done) }
+            return file.close { [self] in keepEarlier(error, done) }
         }
         guard let file else { return done(error) }
         guard let error else { return complete(file, done) }

@@ -4,6 +4,14 @@ package struct TLSAlert: Hashable, Sendable {
 
     package init(_ number: UInt8) { self.number = number }
 
+    package static let handshakeFailure = TLSAlert(40)
+    package static let protocolVersion = TLSAlert(70)
+    package static let insufficientSecurity = TLSAlert(71)
+    package static let internalError = TLSAlert(80)
+    package static let inappropriateFallback = TLSAlert(86)
+    package static let unrecognizedName = TLSAlert(112)
+    package static let noApplicationProtocol = TLSAlert(120)
+
     /// `unknown_ca`; nil for a number that the RFC does not have.
     package var name: StaticString? {
         switch number {

@@ -6,10 +6,10 @@ struct ClientCertificateRefusal {
     private let alert: StaticString
     private let identity: ClientIdentity?
 
-    /// - Parameter alert: the number of the alert that has ended the connection.
+    /// - Parameter alert: what has ended the connection.
     /// - Returns: nil unless the server has asked for a certificate, and the alert is about one.
-    init?(_ alert: UInt8?, _ verification: TLSVerification?) {
-        guard let alert = alert.map({ TLSAlert($0) }), alert.isAboutCertificate, let name = alert.name,
+    init?(_ alert: TLSAlert?, _ verification: TLSVerification?) {
+        guard let alert, alert.isAboutCertificate, let name = alert.name,
             let verification, verification.wasAskedForCertificate
         else { return nil }
         self.alert = name

@@ -21,7 +21,7 @@ struct HandshakeCause: Equatable {
 
     /// - Returns: nil for a reason that speaks for itself, or that nothing is known about.
     init?(_ fault: TLSFault, _ offer: Offer) {
-        // The number of an alert comes first: OpenSSL has one reason for each, too.
+        // An alert comes first: OpenSSL has one reason for each, too.
         if let alert = fault.alert {
             guard let cause = Self.alert(alert, offer) else { return nil }
             self = cause
@@ -37,26 +37,26 @@ struct HandshakeCause: Equatable {
     }
 
     /// The alerts of RFC 8446, section 6.2, with which a server says what it does not like.
-    private static func alert(_ alert: UInt8, _ offer: Offer) -> HandshakeCause? {
+    private static func alert(_ alert: TLSAlert, _ offer: Offer) -> HandshakeCause? {
         let host = offer.name
         return switch alert {
-        case 40: nothingInCommon("it accepts nothing of what is offered, or not the name \(host)", offer)
-        case 70: noVersion
-        case 71: nothingInCommon("what is offered is too weak for it", offer)
-        case 80:
+        case .handshakeFailure: nothingInCommon("it accepts nothing of what is offered, or not the name \(host)", offer)
+        case .protocolVersion: noVersion
+        case .insufficientSecurity: nothingInCommon("what is offered is too weak for it", offer)
+        case .internalError:
             HandshakeCause(
                 "it has failed itself",
                 "Look into its log; many servers say so when they have no certificate for the name \(host)."
             )
-        case 86:
+        case .inappropriateFallback:
             HandshakeCause("it takes the client for one that has lowered its version", "Have its TLS software updated.")
-        case 112:
+        case .unrecognizedName:
             HandshakeCause(
                 "it does not know the name \(host)",
                 "Check the name, and with resolve, a gateway or an address of its own that the server is this host's; "
                     + "the server needs a certificate for the name."
             )
-        case 120:
+        case .noApplicationProtocol:
             HandshakeCause(
                 "it speaks none of the offered versions of HTTP",
                 "Set httpVersion for the host to the one that it speaks: \"2\" or \"1.1\"."

@@ -39,7 +39,7 @@ struct HandshakeFailure {
     /// Whether the server accepts nothing of what was offered, and has shown no certificate.
     var isOfferRefused: Bool {
         evaluation == nil && !isChainSeen && refusal == nil && !isClientCertificateMissing
-            && (fault.alert == 40 || fault.alert == 71)
+            && (fault.alert == .handshakeFailure || fault.alert == .insufficientSecurity)
     }
 
     private var place: String { endpoint.authorityText }

@@ -1,16 +1,17 @@
 import COpenSSL
 import CShims
 import Glibc
+import ServerTrust
 
 /// OpenSSL's reason for the failure of a call, or the system's.
 struct TLSFault {
     let words: String
-    /// The number of the alert that the peer has sent (RFC 8446, section 6); nil when that is not the reason.
-    let alert: UInt8?
+    /// The alert that the peer has sent; nil when that is not the reason.
+    let alert: TLSAlert?
     /// OpenSSL's number of the reason, where it is one of its TLS (SSL_R_…).
     let reason: Int?
 
-    init(words: String, alert: UInt8? = nil, reason: Int? = nil) {
+    init(words: String, alert: TLSAlert? = nil, reason: Int? = nil) {
         self.words = words
         self.alert = alert
         self.reason = reason
@@ -25,7 +26,7 @@ struct TLSFault {
         // ERR_GET_LIB and ERR_GET_REASON, which for an alert is its number above SSL_AD_REASON_OFFSET.
         let (library, reason) = (error >> 23 & 0xFF, error & 0x7F_FFFF)
         self.reason = library == UInt(ERR_LIB_SSL) ? Int(reason) : nil
-        alert = library == UInt(ERR_LIB_SSL) && 1000...1255 ~= reason ? UInt8(reason - 1000) : nil
+        alert = library == UInt(ERR_LIB_SSL) && 1000...1255 ~= reason ? TLSAlert(UInt8(reason - 1000)) : nil
         if let text = ERR_reason_error_string(error) {
             // For SSL_R_UNEXPECTED_EOF_WHILE_READING these are "unexpected eof while reading".
             words = String(cString: text)

@@ -12,6 +12,25 @@ struct TLSProfileTests {
     private static let rsa = try! pki.server(host, key: .rsa(bits: 2048))
     private static let ecdsa = try! pki.server(host)
 
+    @discardableResult
+    private func attach(
+        _ policy: SecurityPolicy,
+        to ssl: OpaquePointer,
+        _ profile: TLSProfile = .modern,
+        isTrial: Bool = false
+    ) throws -> TLSVerification {
+        try TLSVerification.attach(
+            to: ssl,
+            policy: policy,
+            host: Host(Self.host),
+            anchors: Self.pki.anchors,
+            generation: 1,
+            profile: profile,
+            isTrial: isTrial,
+            identity: nil
+        )
+    }
+
     private func handshake(
         _ profile: TLSProfile = .modern,
         _ policy: SecurityPolicy = .unpinned,
@@ -32,17 +51,7 @@ struct TLSProfileTests {
         // The same with a policy for each connection.
         let shared = InMemoryClient()
         try TLSVerification.prepare(shared.context, profile)
-        let attached = try InMemoryHandshake(shared, server) { ssl in
-            _ = try TLSVerification.attach(
-                to: ssl,
-                policy: policy,
-                host: Host(Self.host),
-                anchors: Self.pki.anchors,
-                generation: 1,
-                profile: profile,
-                identity: nil
-            )
-        }
+        let attached = try InMemoryHandshake(shared, server) { ssl in try attach(policy, to: ssl, profile) }
         #expect(attached.isFinished == handshake.isFinished)
         if !attached.isFinished { #expect(attached.received(sending: "GET / HTTP/1.1\r\n\r\n") == 0) }
         return handshake
@@ -185,14 +194,7 @@ struct TLSProfileTests {
         let client = InMemoryClient()
         try TLSVerification.prepare(client.context)
         let handshake = try InMemoryHandshake(client, server) { ssl in
-            _ = try TLSVerification.attach(
-                to: ssl,
-                policy: policy,
-                host: Host(Self.host),
-                anchors: Self.pki.anchors,
-                generation: 1,
-                identity: nil
-            )
+            try attach(policy, to: ssl)
             var all = Array("P-256".utf8CString)
             #expect(SSL_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, &all) == 1)
         }
@@ -243,16 +245,7 @@ struct TLSProfileTests {
             try TLSVerification.prepare(client.context, .compatible)
             var verification: TLSVerification?
             let handshake = try InMemoryHandshake(client, try server(ciphers: "AES128-SHA")) { ssl in
-                verification = try TLSVerification.attach(
-                    to: ssl,
-                    policy: .unpinned,
-                    host: Host(Self.host),
-                    anchors: Self.pki.anchors,
-                    generation: 1,
-                    profile: .compatible,
-                    isTrial: isTrial,
-                    identity: nil
-                )
+                verification = try attach(.unpinned, to: ssl, .compatible, isTrial: isTrial)
             }
             #expect(handshake.isFinished == !isTrial)
             #expect(verification?.hasSeenChain == true)

@@ -21,7 +21,7 @@ struct HandshakeFailureTests {
             evaluation: evaluation,
             isChainSeen: isChainSeen,
             isClientCertificateMissing: isClientCertificateMissing,
-            fault: TLSFault(words: words, alert: alert, reason: reason.map { Int($0) })
+            fault: TLSFault(words: words, alert: alert.map { TLSAlert($0) }, reason: reason.map { Int($0) })
         ).error
     }
 

@@ -128,6 +128,72 @@ struct StapleTests {
         #expect(line.transactions.first?["tlsVersion"] as? String == "TLSv\(kind.version.rawValue)", "\(line.text)")
     }
 
+    /// Whatever a server can put into a staple, and whether it is a good one nevertheless.
+    private func odd() throws -> [(what: String, staple: [UInt8], isGood: Bool)] {
+        var named = CertificateBuilder(validity: TestPKI.validity)
+        named.subject = (0..<500).map { ("OU", "\($0) \u{1B}[2J\u{202E}" + String(repeating: "x", count: 40)) }
+        named.extendedKeyUsage = ["OCSPSigning"]
+        let responder = try named.identity(issuer: pki.intermediate)
+        let stranger = try named.identity()
+        let long = String(repeating: "9", count: 20_000)
+        return [
+            ("times that are none", try good { $0.singleResponses[0].times = ("XXXXXXXXXXXXX", "\u{1B}[2J") }, false),
+            ("times of 20 KB", try good { $0.singleResponses[0].times = (long, long) }, false),
+            ("year 9999", try good { $0.singleResponses[0].nextUpdate = 253_402_300_799 }, true),
+            (
+                "500 single responses",
+                try good { $0.singleResponses = Array(repeating: $0.singleResponses[0], count: 500) }, true
+            ),
+            (
+                "serial of 40 KB",
+                try good { $0.singleResponses[0].serial = [UInt8](repeating: 0x7F, count: 40_000) }, false
+            ),
+            ("responder with a name of 25 KB", try good { $0.signer = responder }, true),
+            ("stranger with such a name", try good { $0.signer = stranger }, false),
+        ]
+    }
+
+    @Test("a staple with odd contents is judged in a few words, and each document and command can still be read")
+    func oddContents() throws {
+        let folder = try TemporaryFolder()
+        let anchors = try folder.write(pki.root.certificate.pem, as: "anchors.pem")
+        var settings = ProxySettings(trusting: pki)
+        settings.members["admin"] = ["address": "127.0.0.1:0"]
+        let cases = try odd().enumerated().map { number, variant in
+            let origin = try ScriptedOrigin(server, staple: variant.staple) { connection in
+                guard try connection.readRequest() != nil else { return }
+                try connection.write("HTTP/1.1 204 N\r\nConnection: close\r\n\r\n")
+            }
+            let host = "\(number).\(host)"
+            settings.resolve(host, to: origin.port)
+            settings.pin(host, to: server.pin, with: ["revocation": ["requireStaple": true]])
+            return (host: host, origin: origin, variant: variant)
+        }
+        let proxy = try ProxyUnderTest(settings)
+        for (number, (host, _, variant)) in cases.enumerated() {
+            let answer = try proxy.get("http://\(host)/")
+            #expect(answer.status == (variant.isGood ? 204 : 502), "\(variant.what): \(answer.text)")
+            #expect(answer.body.count < 4000 && !answer.text.contains("\u{1B}"), "\(variant.what)")
+            let line = try #require(try proxy.waitForTaskLines(number + 1).last)
+            #expect(line.text.utf8.count < 6000, "\(variant.what)")
+        }
+        for path in ["/policy", "/tasks", "/tasks.har", "/metrics", "/live", "/"] {
+            let document = try proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+            #expect(document.status == 200, "\(path)")
+            guard path == "/policy" || path == "/tasks.har" else { continue }
+            _ = try JSONSerialization.jsonObject(with: Data(document.body))
+        }
+        #expect(try proxy.terminate().exitCode == 0)
+        let verified = try pinproxy("pins", "verify", "--config", try settings.write(to: folder))
+        #expect(verified.exitCode == 1 && verified.output.utf8.count < 40_000, "\(verified.errors)")
+        for (host, origin, variant) in cases {
+            let shown = try pinproxy(
+                ["pins", "show", host, "--connect", "127.0.0.1:\(origin.port)", "--anchors", anchors, "--json"]
+            )
+            #expect(shown.exitCode == 0 && shown.output.utf8.count < 40_000, "\(variant.what): \(shown.errors)")
+        }
+    }
+
     @Test("81 mode none and mere reporting require the staple too, and no other setting asks for it")
     func modes() throws {
         let none: [String: Any] = ["pinningMode": "none"]

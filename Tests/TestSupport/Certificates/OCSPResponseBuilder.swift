@@ -22,6 +22,8 @@ package struct OCSPResponseBuilder: Sendable {
         package var nextUpdate: Int64?
         /// The digest of the identifier.
         package var digest = "SHA1"
+        /// Another serial number than the leaf's, the highest byte first.
+        package var serial: [UInt8]?
         package var hasCriticalExtension = false
         /// Texts in the place of both times, which need not be times.
         package var times: (this: String, next: String)?
@@ -103,6 +105,11 @@ package struct OCSPResponseBuilder: Sendable {
             return 1
         }
         defer { OCSP_CERTID_free(identifier) }
+        if let serial = answer.serial {
+            var number: UnsafeMutablePointer<ASN1_STRING>?
+            OCSP_id_get0_info(nil, nil, nil, &number, identifier)
+            guard ASN1_STRING_set(number, serial, Int32(serial.count)) == 1 else { throw Failure(call: "serial") }
+        }
         let status: (Int32, Int32) =
             switch answer.status {
             case .good: (V_OCSP_CERTSTATUS_GOOD, 0)
