@@ -35,7 +35,7 @@ public final class TLSVerification: Sendable {
 
     private let sawChain = Atomic<Bool>(false)
     /// Whether a server has sent a chain in a handshake on this context, accepted or not. Before that no server has
-    /// claimed to be the host.
+    /// claimed to be the host. In a trial: one that has chosen what `modern` does not offer.
     package var hasSeenChain: Bool { sawChain.load(ordering: .relaxed) }
 
     private let askedForCertificate = Atomic<Bool>(false)
@@ -287,13 +287,18 @@ public final class TLSVerification: Sendable {
 
     /// Evaluates the presented chain for OpenSSL (SSL_CTX_set_cert_verify_callback(3)).
     private func evaluateChain(_ context: OpaquePointer) -> Bool {
-        sawChain.store(true, ordering: .relaxed)
         // Every failure below is a refusal.
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
-        if isTrial { return false }
-        guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
-            let presented = PresentedChain(context)
-        else { return false }
+        let connection = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx())
+        if isTrial {
+            // A server that takes what is always offered does not need the profile: its alert before had another cause, or was
+            // somebody else's.
+            let needsProfile = connection.map { !TLSProfile.isModern(OpaquePointer($0)) } ?? false
+            if needsProfile { sawChain.store(true, ordering: .relaxed) }
+            return false
+        }
+        sawChain.store(true, ordering: .relaxed)
+        guard let ssl = connection, let presented = PresentedChain(context) else { return false }
         let result = OpenSSLError.keepingQueueClean {
             policy.evaluationResult(presented, host: host, anchors: anchors, lists: lists, at: now)
         }

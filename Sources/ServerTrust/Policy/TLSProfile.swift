@@ -1,3 +1,5 @@
+import COpenSSL
+
 /// What a TLS handshake offers to a server beside the versions and groups: the cipher suites of TLS 1.2. Those of TLS 1.3 are
 /// part of each profile.
 public enum TLSProfile: String, Sendable, CaseIterable {
@@ -21,6 +23,15 @@ public enum TLSProfile: String, Sendable, CaseIterable {
         case .legacy:
             "\(Self.modernCiphers):DHE+AESGCM:DHE+CHACHA20:ECDHE+AES:DHE+AES:kRSA+AESGCM:kRSA+AES\(Self.no):!aDSS"
         }
+    }
+
+    /// Whether a server has chosen what `modern` offers: TLS 1.3, or ECDHE with authenticated encryption.
+    ///
+    /// - Parameter ssl: an `SSL *` of a client, after the server's hello.
+    static func isModern(_ ssl: OpaquePointer) -> Bool {
+        if SSL_version(ssl) == TLS1_3_VERSION { return true }
+        guard let cipher = SSL_get_pending_cipher(ssl) else { return false }
+        return SSL_CIPHER_is_aead(cipher) == 1 && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_ecdhe
     }
 
     private static let modernCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"

@@ -253,4 +253,21 @@ struct TLSProfileTests {
             #expect((TLSVerification.evaluation(of: handshake.client) == nil) == isTrial)
         }
     }
+
+    @Test(
+        "a trial says nothing of a server that chooses what is always offered",
+        arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
+    )
+    func needlessTrial(version: Int32) throws {
+        let client = InMemoryClient()
+        try TLSVerification.prepare(client.context, .compatible)
+        var verification: TLSVerification?
+        let handshake = try InMemoryHandshake(
+            client,
+            try server(ciphers: "ECDHE-RSA-AES128-GCM-SHA256", version: version)
+        ) { ssl in
+            verification = try attach(.unpinned, to: ssl, .compatible, isTrial: true)
+        }
+        #expect(!handshake.isFinished && verification?.hasSeenChain == false)
+    }
 }
