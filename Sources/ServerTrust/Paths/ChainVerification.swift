@@ -86,8 +86,10 @@ struct ChainVerification {
     func verify(_ presented: PresentedChain, anchors: Anchors, alone: Bool = false) -> Outcome {
         let untrusted = alone ? nil : presented.untrusted
         switch anchors {
-        case .trusted(let anchors): return verify(presented.leaf, untrusted, store: anchors.store, trusted: nil)
-        case .pinned(let pool): return verify(presented.leaf, untrusted, store: nil, trusted: pool.stack)
+        case .trusted(let anchors):
+            return verify(presented.leaf, untrusted, store: anchors.store, trusted: nil, known: anchors.pool)
+        case .pinned(let pool):
+            return verify(presented.leaf, untrusted, store: nil, trusted: pool.stack, known: pool)
         }
     }
 
@@ -110,7 +112,8 @@ struct ChainVerification {
         _ leaf: OpaquePointer,
         _ untrusted: OpaquePointer?,
         store: OpaquePointer?,
-        trusted: CertificateStack?
+        trusted: CertificateStack?,
+        known: CertificatePool = .empty
     ) -> Outcome {
         guard let context = X509_STORE_CTX_new() else { return Outcome(error: X509_V_ERR_OUT_OF_MEM) }
         defer { X509_STORE_CTX_free(context) }
@@ -126,7 +129,7 @@ struct ChainVerification {
 
         let result = withExtendedLifetime(trusted) { X509_verify_cert(context) }
         let error = X509_STORE_CTX_get_error(context)
-        let chain = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context))
+        let chain = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context)) { known.owner(of: $0) }
         guard result == 1, error == X509_V_OK, !chain.isEmpty else {
             return Outcome(
                 error: error == X509_V_OK ? X509_V_ERR_UNSPECIFIED : error,
