@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import HTTPCore
@@ -12,5 +13,14 @@ struct Base64Tests {
         #expect(Base64.encode(Array(text.utf8)) == expected)
         // An empty text is not valid base64 for a pin or credentials.
         #expect(Base64.decode(Array(expected.utf8)) == (text.isEmpty ? nil : Array(text.utf8)))
+    }
+
+    @Test("every digit, at every place")
+    func digits() {
+        let bytes = (0..<259).map { UInt8(truncatingIfNeeded: $0 &* 151) }
+        for count in 0..<bytes.count {
+            let some = Array(bytes[..<count])
+            #expect(Base64.encode(some) == Data(some).base64EncodedString())
+        }
     }
 }

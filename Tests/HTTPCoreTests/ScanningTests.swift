@@ -18,6 +18,14 @@ struct ScanningTests {
                         Issue.record("byte \(byte) at \(place) of \(count): \(String(describing: found))")
                         return
                     }
+                    let isControl = byte < 0x20 || byte == 0x7F
+                    guard bytes.span.firstIndexOfControl(from: 0) == (isControl ? place : nil),
+                        bytes.span.firstIndexOfControl(from: place) == (isControl ? place : nil),
+                        bytes.span.firstIndexOfControl(from: count) == nil
+                    else {
+                        Issue.record("control \(byte) at \(place) of \(count)")
+                        return
+                    }
                     let first = bytes.span.firstIndex(of: byte)
                     guard first == (byte == 0xE9 ? 0 : place),
                         bytes.span.firstIndex(of: 0x0A, from: place) == (byte == 0x0A ? place : nil)

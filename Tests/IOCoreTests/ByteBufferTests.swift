@@ -34,6 +34,17 @@ struct ByteBufferTests {
         #expect(text(buffer) == String(number))
     }
 
+    @Test("numbers of every length are written in their digits, one behind the other")
+    func manyDecimals() {
+        var buffer = ByteBuffer()
+        var expected = ""
+        for number in Array(0...10_100) + (0...62).flatMap({ [1 << $0, (1 << $0) - 1, -(1 << $0)] }) {
+            buffer.append(decimal: number)
+            expected += String(number)
+        }
+        #expect(text(buffer) == expected)
+    }
+
     @Test("hexadecimal numbers have no leading zero", arguments: [0, 1, 15, 16, 255, 256, 4096, 65_535, Int.max])
     func hexadecimals(number: Int) {
         var buffer = ByteBuffer()

@@ -1,21 +1,41 @@
 /// Strict base64 (RFC 4648, section 4): padding is required; white space, other alphabets and stray bits are errors.
 package enum Base64 {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
     package static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
-        encode(bytes, to: &text)
+        text.reserveCapacity((bytes.count + 2) / 3 * 4)
+        encode(bytes.span, to: &text)
         return String(decoding: text, as: UTF8.self)
     }
 
-    package static func encode(_ bytes: [UInt8], to text: inout [UInt8]) {
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let group = bytes[start..<min(start + 3, bytes.count)]
-            let bits = group.reduce(0) { $0 << 8 | UInt32($1) } << (8 * UInt32(3 - group.count))
-            for digit in 0..<4 {
-                let isPadding = digit > group.count
-                text.append(isPadding ? UInt8(ascii: "=") : alphabet[Int(bits >> (18 - 6 * UInt32(digit)) & 63)])
-            }
+    package static func encode(_ bytes: borrowing Span<UInt8>, to text: inout [UInt8]) {
+        var index = 0
+        while index &+ 3 <= bytes.count {
+            let group = UInt32(bytes[index]) << 16 | UInt32(bytes[index &+ 1]) << 8 | UInt32(bytes[index &+ 2])
+            text.append(digit(group >> 18))
+            text.append(digit(group >> 12))
+            text.append(digit(group >> 6))
+            text.append(digit(group))
+            index &+= 3
+        }
+        let rest = bytes.count - index
+        guard rest > 0 else { return }
+        let group = UInt32(bytes[index]) << 16 | (rest == 2 ? UInt32(bytes[index + 1]) << 8 : 0)
+        text.append(digit(group >> 18))
+        text.append(digit(group >> 12))
+        text.append(rest == 2 ? digit(group >> 6) : UInt8(ascii: "="))
+        text.append(UInt8(ascii: "="))
+    }
+
+    /// The digit for the lowest six bits.
+    @inline(__always)
+    private static func digit(_ bits: UInt32) -> UInt8 {
+        let value = UInt8(truncatingIfNeeded: bits & 63)
+        return switch value {
+        case 0..<26: UInt8(ascii: "A") &+ value
+        case 26..<52: UInt8(ascii: "a") &- 26 &+ value
+        case 52..<62: value &- 52 &+ UInt8(ascii: "0")
+        case 62: UInt8(ascii: "+")
+        default: UInt8(ascii: "/")
         }
     }
 

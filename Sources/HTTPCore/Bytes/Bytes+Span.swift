@@ -63,16 +63,16 @@ extension Span where Element == UInt8 {
     /// The index of the first `byte` at or after `start`.
     ///
     /// Eight bytes in each step: `word ^ pattern` has a zero byte at each match, and the lowest zero byte is the first
-    /// whose subtraction borrows. (The load checks the bounds; only its type is assumed.)
+    /// whose subtraction borrows.
     @inlinable
     @inline(__always)
     package func firstIndex(of byte: UInt8, from start: Int = 0) -> Int? {
+        precondition(start >= 0)
         let pattern = WordOfBytes.repeating(byte)
         let raw = self.bytes
         var index = start
         while index &+ 8 <= count {
-            let word = UInt64(littleEndian: unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
-            let zeros = WordOfBytes.zeroBytes(word ^ pattern)
+            let zeros = WordOfBytes.zeroBytes(WordOfBytes.load(raw, index) ^ pattern)
             if zeros != 0 { return index &+ zeros.trailingZeroBitCount / 8 }
             index &+= 8
         }
@@ -87,12 +87,12 @@ extension Span where Element == UInt8 {
     @inlinable
     @inline(__always)
     package func firstIndexOutsideFieldValue(in range: Range<Int>) -> Int? {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count)
         let raw = self.bytes
         var index = range.lowerBound
         while index < range.upperBound {
             if index &+ 8 <= range.upperBound {
-                let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-                if !WordOfBytes.hasControl(word) {
+                if !WordOfBytes.hasControl(WordOfBytes.load(raw, index)) {
                     index &+= 8
                     continue
                 }
@@ -111,11 +111,11 @@ extension Span where Element == UInt8 {
     @inlinable
     @inline(__always)
     package func firstIndexOfControl(from start: Int) -> Int? {
+        precondition(start >= 0)
         let raw = self.bytes
         var index = start
         while index &+ 8 <= count {
-            let word = UInt64(littleEndian: unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
-            let controls = WordOfBytes.controls(word)
+            let controls = WordOfBytes.controls(WordOfBytes.load(raw, index))
             // The lowest mark is exact.
             if controls != 0 { return index &+ controls.trailingZeroBitCount / 8 }
             index &+= 8
@@ -130,11 +130,12 @@ extension Span where Element == UInt8 {
     /// The first byte from `start` on that a JSON string does not hold as it is: a quote, a backslash, a control character.
     @inlinable
     package func firstIndexForJSON(from start: Int) -> Int? {
+        precondition(start >= 0)
         let raw = self.bytes
         var index = start
         while index < count {
             if index &+ 8 <= count {
-                let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                let word = WordOfBytes.load(raw, index)
                 let quotes = WordOfBytes.zeroBytes(word ^ WordOfBytes.repeating(UInt8(ascii: "\"")))
                 let slashes = WordOfBytes.zeroBytes(word ^ WordOfBytes.repeating(UInt8(ascii: "\\")))
                 if quotes | slashes == 0, !WordOfBytes.hasControl(word) {
@@ -158,11 +159,12 @@ extension Span where Element == UInt8 {
     @inlinable
     @inline(__always)
     package func firstIndexOutsideVisible(in range: Range<Int>) -> Int? {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count)
         let raw = self.bytes
         var index = range.lowerBound
         while index < range.upperBound {
             if index &+ 8 <= range.upperBound {
-                let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                let word = WordOfBytes.load(raw, index)
                 let spaces = WordOfBytes.zeroBytes(word ^ WordOfBytes.repeating(UInt8(ascii: " ")))
                 if spaces | (word & WordOfBytes.tops) == 0, !WordOfBytes.hasControl(word) {
                     index &+= 8
@@ -204,6 +206,14 @@ extension String {
 enum WordOfBytes {
     @usableFromInline static let ones: UInt64 = 0x0101_0101_0101_0101
     @usableFromInline static let tops: UInt64 = 0x8080_8080_8080_8080
+
+    /// The bytes from `index` on, the first one lowest. The bounds are not checked once more: the caller has just compared
+    /// `index &+ 8` with the end, and `index` has grown from a place that it has checked.
+    @inlinable
+    @inline(__always)
+    static func load(_ bytes: borrowing RawSpan, _ index: Int) -> UInt64 {
+        UInt64(littleEndian: unsafe bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self))
+    }
 
     @inlinable
     @inline(__always)

@@ -3,6 +3,7 @@ import IOCore
 /// The field names that this program knows, recognised once while a head is parsed.
 ///
 /// A raw value is a bit number in `FieldNameSet`, so that at most 64 are possible.
+@usableFromInline
 package enum FieldName: UInt8, CaseIterable, Sendable {
     /// Any other name; such a field is forwarded unchanged.
     case other
@@ -169,9 +170,7 @@ final class FieldNameTable: Sendable {
     private static func word(_ bytes: borrowing Span<UInt8>, _ start: Int, _ end: Int) -> UInt64 {
         let length = end &- start
         if start &+ 8 <= bytes.count {
-            let word = UInt64(
-                littleEndian: unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self)
-            )
+            let word = WordOfBytes.load(bytes.bytes, start)
             return length >= 8 ? word : word & ((1 &<< UInt64(8 &* length)) &- 1)
         }
         var word: UInt64 = 0
@@ -196,7 +195,7 @@ final class FieldNameTable: Sendable {
     @inline(__always)
     func find(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> FieldName {
         let length = range.count
-        guard length > 1, length <= Self.longest else { return .other }
+        guard range.lowerBound >= 0, length > 1, length <= Self.longest else { return .other }
         let first = Self.word(bytes, range.lowerBound, range.upperBound)
         let last = length <= 8 ? first : Self.word(bytes, range.upperBound &- 8, range.upperBound)
         var slot = Self.position(first, last, length)
@@ -216,11 +215,13 @@ final class FieldNameTable: Sendable {
 }
 
 /// A set of known field names, one bit for each.
+@usableFromInline
 package struct FieldNameSet: Hashable, Sendable, ExpressibleByArrayLiteral {
-    private var bits: UInt64 = 0
+    @usableFromInline private(set) var bits: UInt64 = 0
 
     package init() {}
 
+    @usableFromInline
     package init(arrayLiteral names: FieldName...) {
         for name in names { insert(name) }
     }
@@ -240,6 +241,8 @@ package struct FieldNameSet: Hashable, Sendable, ExpressibleByArrayLiteral {
         return result
     }
 
+    @inlinable
+    @inline(__always)
     package func intersects(_ other: FieldNameSet) -> Bool { bits & other.bits != 0 }
 
     package var isEmpty: Bool { bits == 0 }

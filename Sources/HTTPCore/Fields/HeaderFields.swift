@@ -31,7 +31,7 @@ public struct HeaderFields: Sendable {
     var storage = ReusableBytes()
     var entries: [Entry] = []
     /// The names that may be present. A name stays in the set after its removal, so that only absence is certain.
-    private(set) var names = FieldNameSet()
+    @usableFromInline private(set) var names = FieldNameSet()
     /// Whether `storage` holds exactly the entries, in order.
     private var isContiguous = true
 
@@ -103,6 +103,12 @@ public struct HeaderFields: Sendable {
     }
 
     package func contains(_ id: FieldName) -> Bool { first(id) != nil }
+
+    /// Whether there may be a field of one of these names. The look at a word spares most callers a call, and a copy of fields that
+    /// a class holds.
+    @inlinable
+    @inline(__always)
+    package func mayContain(anyOf set: FieldNameSet) -> Bool { names.intersects(set) }
 
     package func count(of id: FieldName) -> Int {
         guard names.contains(id) else { return 0 }

@@ -157,22 +157,28 @@ package struct ByteBuffer: ~Copyable {
     /// Appends the lowest `count` bytes of a word, the lowest first.
     @inlinable
     @inline(__always)
-    package mutating func append(bytesOf word: UInt32, count: Int) {
-        precondition(count >= 0 && count <= 4)
-        reserve(4)
-        base!.storeBytes(of: word.littleEndian, toByteOffset: writeIndex, as: UInt32.self)
+    package mutating func append(bytesOf word: UInt64, count: Int) {
+        precondition(count >= 0 && count <= 8)
+        reserve(8)
+        base!.storeBytes(of: word.littleEndian, toByteOffset: writeIndex, as: UInt64.self)
         writeIndex &+= count
     }
 
     /// Appends a number in decimal digits.
     package mutating func append(decimal value: Int) {
-        reserve(20)
-        if value < 0 {
-            append(UInt8(ascii: "-"))
-            appendDigits(value.magnitude)
-        } else {
-            appendDigits(UInt(value))
-        }
+        if UInt(bitPattern: value) < 10 { return append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: value)) }
+        if value < 0 { append(UInt8(ascii: "-")) }
+        appendDigits(value.magnitude)
+    }
+
+    /// Appends a number of at most four digits.
+    @inline(__always)
+    private mutating func appendFewDigits(_ value: UInt32) {
+        let count = value < 100 ? value < 10 ? 1 : 2 : value < 1_000 ? 3 : 4
+        let hundreds = value / 100
+        let digits = Self.pair(hundreds) | Self.pair(value &- hundreds &* 100) &<< 16
+        // The zeros in front are shifted out.
+        append(bytesOf: UInt64(digits &>> UInt32(32 &- 8 &* count)), count: count)
     }
 
     /// Appends a number in lower-case hexadecimal digits (chunk sizes).
@@ -189,7 +195,7 @@ package struct ByteBuffer: ~Copyable {
     }
 
     private mutating func appendDigits(_ value: UInt) {
-        if value < 10 { return append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: value)) }
+        if value < 10_000 { return appendFewDigits(UInt32(truncatingIfNeeded: value)) }
         let digits = Self.digitCount(value)
         reserve(digits)
         let base = base!
@@ -201,7 +207,8 @@ package struct ByteBuffer: ~Copyable {
             place &-= 2
             let hundreds = rest / 100
             base.storeBytes(
-                of: Self.pair(UInt16(truncatingIfNeeded: rest &- hundreds &* 100)),
+                of: UInt16(truncatingIfNeeded: Self.pair(UInt32(truncatingIfNeeded: rest &- hundreds &* 100)))
+                    .littleEndian,
                 toByteOffset: place,
                 as: UInt16.self
             )
@@ -215,10 +222,9 @@ package struct ByteBuffer: ~Copyable {
         )
     }
 
-    /// The number of digits of a number from 10 on, with a few comparisons for those of up to eight digits.
+    /// The number of digits of a number from 10,000 on, with a few comparisons for those of up to eight digits.
     @inline(__always)
     private static func digitCount(_ value: UInt) -> Int {
-        if value < 10_000 { return value < 100 ? 2 : value < 1_000 ? 3 : 4 }
         if value < 100_000_000 {
             if value < 1_000_000 { return value < 100_000 ? 5 : 6 }
             return value < 10_000_000 ? 7 : 8
@@ -232,11 +238,11 @@ package struct ByteBuffer: ~Copyable {
         return digits
     }
 
-    /// The two digits of a number below 100, in the order of memory.
+    /// The two digits of a number below 100, the first one in the lower byte.
     @inline(__always)
-    private static func pair(_ value: UInt16) -> UInt16 {
+    private static func pair(_ value: UInt32) -> UInt32 {
         let tens = value / 10
-        return (0x3030 &+ tens &+ (value &- tens &* 10) << 8).littleEndian
+        return 0x3030 &+ tens &+ (value &- tens &* 10) &<< 8
     }
 
     /// Lets `body` write up to `count` bytes at the end; it returns the number of written bytes.

@@ -34,15 +34,17 @@ extension ByteBuffer {
 
     /// Appends microseconds as milliseconds with up to three decimals: `12.4`.
     mutating func append(milliseconds microseconds: Int64) {
-        let whole = microseconds / 1000
-        let rest = UInt32(truncatingIfNeeded: microseconds &- whole &* 1000)
-        append(decimal: Int(whole))
-        guard microseconds > 0, rest > 0 else { return }
+        guard microseconds > 0 else { return append(decimal: Int(microseconds / 1000)) }
+        let whole = UInt64(microseconds) / 1000
+        let rest = UInt32(truncatingIfNeeded: UInt64(microseconds) &- whole &* 1000)
         let hundreds = rest / 100
         let tens = rest / 10 &- hundreds &* 10
         let ones = rest &- rest / 10 &* 10
-        // A dot and three digits at once, then as many of them as count.
-        let text = 0x3030_302E &+ hundreds &<< 8 &+ tens &<< 16 &+ ones &<< 24
-        append(bytesOf: text, count: ones > 0 ? 4 : tens > 0 ? 3 : 2)
+        // A dot and three digits at once, as many of them as count. Most times are below ten: one more digit before these.
+        let fraction = UInt64(0x3030_302E &+ hundreds &<< 8 &+ tens &<< 16 &+ ones &<< 24)
+        let count = ones > 0 ? 4 : tens > 0 ? 3 : hundreds > 0 ? 2 : 0
+        if whole < 10 { return append(bytesOf: 0x30 &+ whole &+ fraction &<< 8, count: count &+ 1) }
+        append(decimal: Int(whole))
+        append(bytesOf: fraction, count: count)
     }
 }

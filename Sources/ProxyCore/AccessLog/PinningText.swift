@@ -14,17 +14,19 @@ enum PinningText {
 
     static func make(_ evaluation: TrustEvaluation, _ now: Int64) -> [UInt8] {
         var text = ByteBuffer()
-        text.append(",\"pinning\":{\"mode\":")
-        text.append(jsonString: evaluation.mode.rawValue)
-        text.append(",\"verdict\":")
-        text.append(jsonString: evaluation.verdict.rawValue)
+        text.append(",\"pinning\":{\"mode\":\"")
+        text.append(text: evaluation.mode.rawValue)
+        text.append("\",\"verdict\":\"")
+        text.append(text: evaluation.verdict.rawValue)
+        text.append("\"")
         if let domain = evaluation.domain {
             text.append(",\"domain\":")
             text.append(jsonString: domain.description)
         }
         if let matched = evaluation.matchedPin {
-            text.append(",\"matched\":")
-            text.append(jsonString: matched.description)
+            text.append(",\"matched\":\"")
+            text.append(text: matched.description)
+            text.append("\"")
         }
         if evaluation.isChainValidated {
             text.append(",\"path\":[")

@@ -19,7 +19,7 @@ enum AdminPage {
         guard let first = index(of: start, from: 0), let last = index(of: end, from: first) else { return "'none'" }
         let text = Array(document[(first + start.count)..<last])
         var source = Array("'sha256-".utf8)
-        Base64.encode(SecretDigest.sha256(text), to: &source)
+        Base64.encode(SecretDigest.sha256(text).span, to: &source)
         return String(decoding: source, as: UTF8.self) + "'"
     }
 

@@ -190,7 +190,9 @@ final class Exchange {
         case .own: respondToOptions()
         case .route(let route):
             self.route = route
-            if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
+            if head.fields.mayContain(anyOf: [.via, .other]),
+                OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym)
+            {
                 refuse(
                     Problem(
                         .loopDetected,
@@ -347,7 +349,7 @@ final class Exchange {
 
     /// Gives the origin its own URLs, at each hop of redirects: the client has asked for the first one.
     private var requestRewriter: RequestRewriter? {
-        guard head.fields.containsAny(of: RequestRewriter.names), let route else { return nil }
+        guard head.fields.mayContain(anyOf: RequestRewriter.names), let route else { return nil }
         return RequestRewriter.make(
             on: route,
             stream.listener.configuration,
@@ -541,7 +543,7 @@ final class Exchange {
             date: response.fields.contains(.date) ? nil : worker.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
             mayPersist: body.isComplete && relay == nil && !worker.isDraining,
-            rewriter: response.fields.containsAny(of: ResponseRewriter.names) ? responseRewriter(on: route) : nil,
+            rewriter: response.fields.mayContain(anyOf: ResponseRewriter.names) ? responseRewriter(on: route) : nil,
             cacheStatus: cache?.status,
             storedAge: cache?.storedAge
         )

@@ -9,18 +9,28 @@ final class CertificatePool: Sendable {
     let stack: CertificateStack
     /// Places in `certificates`, by a hash of the name.
     private let places: [UInt: [Int]]
+    /// The same, by the address of the `X509`.
+    private let addresses: [UInt: Int]
 
     init(_ certificates: [Certificate]) {
         self.certificates = certificates
         stack = CertificateStack(certificates)
         var places: [UInt: [Int]] = [:]
+        var addresses: [UInt: Int] = [:]
         for (place, certificate) in certificates.enumerated() {
             places[X509_subject_name_hash(certificate.pointer), default: []].append(place)
+            addresses[UInt(bitPattern: certificate.pointer)] = place
         }
         self.places = places
+        self.addresses = addresses
     }
 
     var isEmpty: Bool { certificates.isEmpty }
+
+    /// The certificate that owns an `X509`: to make another one of it would encode and hash its key once more.
+    func owner(of pointer: OpaquePointer) -> Certificate? {
+        addresses[UInt(bitPattern: pointer)].map { certificates[$0] }
+    }
 
     /// The certificates whose subject is the issuer of `certificate`.
     func issuers(of certificate: Certificate) -> [Certificate] {

@@ -40,10 +40,17 @@ final class CertificateStack: @unchecked Sendable {
     }
 
     /// The certificates of an OpenSSL stack, at most `limit` of them.
-    static func certificates(in stack: OpaquePointer?, limit: Int = .max) -> [Certificate] {
+    ///
+    /// - Parameter known: gives those that exist already.
+    static func certificates(
+        in stack: OpaquePointer?,
+        limit: Int = .max,
+        known: (OpaquePointer) -> Certificate? = { _ in nil }
+    ) -> [Certificate] {
         guard let stack else { return [] }
         return (0..<min(OPENSSL_sk_num(stack), Int32(clamping: limit))).compactMap { index in
-            OPENSSL_sk_value(stack, index).map { Certificate(retaining: OpaquePointer($0)) }
+            guard let pointer = OPENSSL_sk_value(stack, index).map({ OpaquePointer($0) }) else { return nil }
+            return known(pointer) ?? Certificate(retaining: pointer)
         }
     }
 }

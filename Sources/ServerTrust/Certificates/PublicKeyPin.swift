@@ -50,7 +50,7 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     init(hashing bytes: UnsafeRawBufferPointer) {
         var digest: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         let done = withUnsafeMutableBytes(of: &digest) { out in
-            EVP_Digest(bytes.baseAddress, bytes.count, out.baseAddress, nil, EVP_sha256(), nil)
+            EVP_Digest(bytes.baseAddress, bytes.count, out.baseAddress, nil, DigestAlgorithm.sha256, nil)
         }
         // SHA-256 of memory fails only when there is no memory left; a pin of zeros could then match by accident.
         precondition(done == 1, "EVP_Digest failed")
@@ -66,9 +66,12 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     private init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
 
     /// The 32 bytes of the digest.
-    public var digest: [UInt8] {
-        [words.0, words.1, words.2, words.3].flatMap { word in
-            (0..<8).map { UInt8(truncatingIfNeeded: word >> (56 - 8 * UInt64($0))) }
+    public var digest: [UInt8] { Array(copying: bytes.span) }
+
+    private var bytes: InlineArray<32, UInt8> {
+        InlineArray { place in
+            let word = place < 16 ? (place < 8 ? words.0 : words.1) : (place < 24 ? words.2 : words.3)
+            return UInt8(truncatingIfNeeded: word &>> (56 &- 8 &* UInt64(place & 7)))
         }
     }
 
@@ -76,10 +79,15 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     public var description: String { "sha256/" + base64 }
 
     /// The digest in base64, without a prefix: the value of `spki-sha256` in a pin file.
-    public var base64: String { Base64.encode(digest) }
+    public var base64: String {
+        var text: [UInt8] = []
+        text.reserveCapacity(44)
+        appendBase64(to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
 
     /// Appends the 44 characters of `base64`.
-    package func appendBase64(to text: inout [UInt8]) { Base64.encode(digest, to: &text) }
+    package func appendBase64(to text: inout [UInt8]) { Base64.encode(bytes.span, to: &text) }
 
     public static func == (a: PublicKeyPin, b: PublicKeyPin) -> Bool { a.words == b.words }
 

@@ -98,8 +98,9 @@ struct ChainVerification {
         let untrusted = alone ? nil : presented.untrusted
         let outcome =
             switch anchors {
-            case .trusted(let anchors): verify(presented.leaf, untrusted, store: anchors.store, trusted: nil)
-            case .pinned(let pool): verify(presented.leaf, untrusted, store: nil, trusted: pool.stack)
+            case .trusted(let anchors):
+                verify(presented.leaf, untrusted, store: anchors.store, trusted: nil, known: anchors.pool)
+            case .pinned(let pool): verify(presented.leaf, untrusted, store: nil, trusted: pool.stack, known: pool)
             }
         return profiled(outcome, anchors)
     }
@@ -136,7 +137,8 @@ struct ChainVerification {
         _ leaf: OpaquePointer,
         _ untrusted: OpaquePointer?,
         store: OpaquePointer?,
-        trusted: CertificateStack?
+        trusted: CertificateStack?,
+        known: CertificatePool = .empty
     ) -> Outcome {
         guard let context = X509_STORE_CTX_new() else { return Outcome(error: X509_V_ERR_OUT_OF_MEM) }
         defer { X509_STORE_CTX_free(context) }
@@ -151,7 +153,7 @@ struct ChainVerification {
 
         let result = withExtendedLifetime(trusted) { X509_verify_cert(context) }
         let error = X509_STORE_CTX_get_error(context)
-        let chain = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context))
+        let chain = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context)) { known.owner(of: $0) }
         guard result == 1, error == X509_V_OK, !chain.isEmpty else {
             return Outcome(
                 error: error == X509_V_OK ? X509_V_ERR_UNSPECIFIED : error,

@@ -79,8 +79,6 @@ package struct CertificateNotice: Hashable, Sendable {
 
     /// The longest lifetime that counts, in seconds.
     private static let longest: Int64 = 200 * Expiry.day
-    /// No notice begins earlier before an end.
-    static let earliest: Int64 = longest / 3
 
     package init(begin: Int64, end: Int64) {
         let lifetime = min(max(end.subtractingSaturated(begin), 0), Self.longest)
@@ -128,10 +126,8 @@ extension TrustEvaluation {
     /// The same for the certificates of the chain only: of several, one with less than a tenth left before one with
     /// less than a third, then the one that ends first.
     package func certificateExpiry(at now: Int64) -> Expiry? {
-        // Most chains end later than any notice begins, and their dates need not be read once more.
-        guard domain != nil, certificateEnd < .max,
-            certificateEnd.subtractingSaturated(now) <= CertificateNotice.earliest
-        else { return nil }
+        // Before the first notice is due the dates need not be read once more.
+        guard domain != nil, certificateEnd < .max, now >= noticeFrom else { return nil }
         return chain.compactMap { Expiry.certificate($0, at: now) }.min { $0.isMoreUrgent(than: $1) }
     }
 }

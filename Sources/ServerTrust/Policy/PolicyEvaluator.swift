@@ -352,7 +352,10 @@ struct PolicyEvaluator {
     private func age(_ result: inout EvaluationResult, by chain: [Certificate]) {
         // OpenSSL has refused an end that is not a time. Should it read one that this program cannot, the verdict has ended.
         for certificate in chain {
-            result.certificateEnd = min(result.certificateEnd, certificate.notAfter?.addingSaturated(1) ?? .min)
+            let end = certificate.notAfter
+            result.certificateEnd = min(result.certificateEnd, end?.addingSaturated(1) ?? .min)
+            guard policy.domain != nil, let end, let begin = certificate.notBefore else { continue }
+            result.noticeFrom = min(result.noticeFrom, CertificateNotice(begin: begin, end: end).thirdFrom)
         }
         result.goodUntil = min(result.goodUntil, result.certificateEnd)
     }

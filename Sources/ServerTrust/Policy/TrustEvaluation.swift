@@ -74,6 +74,8 @@ public final class TrustEvaluation: Sendable {
     /// The first second after the earliest end of a certificate in the validated chain (seconds since 1970); `Int64.max` where
     /// dates do not count.
     package let certificateEnd: Int64
+    /// From when on the end of a certificate in the chain of a pinned domain is near (`CertificateNotice`).
+    let noticeFrom: Int64
     /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
     package let pinSetEnd: Int64
     private let stapleEnd: Int64
@@ -137,6 +139,7 @@ public final class TrustEvaluation: Sendable {
         verifyError = result.verifyError
         goodUntil = result.goodUntil
         certificateEnd = result.certificateEnd
+        noticeFrom = result.noticeFrom
         pinSetEnd = policy.configuration.expiration?.end ?? .max
         stapleEnd = result.stapleEnd
         missingLists = result.missingLists
@@ -158,6 +161,7 @@ struct EvaluationResult {
     var verifyError: Int32 = 0
     var goodUntil = Int64.max
     var certificateEnd = Int64.max
+    var noticeFrom = Int64.max
     var stapleEnd = Int64.max
     var missingLists: [RevocationListNeed] = []
     var revocation: RevocationRecord?
