@@ -287,6 +287,7 @@ final class ListFetchLoop: @unchecked Sendable {
             hold(list, key)
             schedule.didLoad(key, at: now)
             tellWaiters(key, nil)
+            loop.submit { [self] in proceed() }
         }
     }
 

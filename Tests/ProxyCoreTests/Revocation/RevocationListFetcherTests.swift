@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import IOCore
 import ServerTrust
+import SessionCore
 import TestSupport
 import Testing
 
@@ -435,6 +436,36 @@ struct RevocationListFetcherTests {
         try stage.start()
         #expect(try stage.get().text == "hello")
         #expect(stage.asked.count == 1)
+    }
+
+    @Test("more lists than are fetched at once come from the folder together, and a connection waits for all of them")
+    func manyFromTheFolder() throws {
+        let folder = try TemporaryFolder()
+        let disk = ListFolder(path: "\(folder.path)/lists")
+        try disk.prepare()
+        let pki = try TestPKI()
+        let list = try RevocationListBuilder(validity: TestPKI.validity).der(issuer: pki.intermediate)
+        let needs = try (0..<5).map { number in
+            var builder = CertificateBuilder.server(hosts: [Self.host], validity: TestPKI.validity)
+            builder.distributionPoints = ["http://\(Self.lists)/\(number)"]
+            let server = try pki.server(builder)
+            let need = try #require(RevocationListNeed(server.certificate, issuer: pki.intermediate.certificate))
+            try disk.write(list, for: need.key)
+            return need
+        }
+        var configuration = Configuration()
+        configuration.revocationLists.folder = disk.path
+        let parts = PolicyParts(
+            configuration: configuration,
+            pinnedDomains: PinnedDomains(),
+            trustAnchors: pki.anchors
+        )
+        let fetcher = RevocationListFetcher(snapshot: PolicySnapshot(parts, generation: 1))
+        defer { fetcher.stop() }
+        let outcome = Monitor<String??>(nil)
+        fetcher.source.obtain(needs) { fault in outcome.with { $0 = .some(fault) } }
+        #expect(try outcome.wait(for: "five lists") { $0 } == String?.none)
+        #expect(fetcher.store.figures(at: 1_800_000_000).current == 5)
     }
 
     @Test("what is damaged in the folder, or was put there without the issuer's signature, is not used")
