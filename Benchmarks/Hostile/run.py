@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import certificate_bush
 import certificate_dates
 import costly_heads
 import explicit_curves
@@ -24,14 +25,17 @@ import finite_fields
 import informational
 import lying_proxy
 import many_addresses
+import slow_trials
 import small_pieces
+import tls_floods
 import unread_bodies
 from origin import Origin
 from processes import BenchError, progress, raise_descriptor_limit
 from stage import DESCRIPTOR_ALLOWANCE, MEMORY_ALLOWANCE, Peer, Result, Stage
 
-PEERS: list[Peer] = [peer for module in (certificate_dates, explicit_curves, finite_fields, lying_proxy, informational,
-                                        field_references, costly_heads, many_addresses, unread_bodies, small_pieces)
+PEERS: list[Peer] = [peer for module in (certificate_dates, explicit_curves, certificate_bush, finite_fields, slow_trials,
+                                        lying_proxy, informational, field_references, costly_heads, many_addresses,
+                                        unread_bodies, small_pieces, tls_floods)
                      for peer in module.PEERS]
 # What no peer may make the proxy do.
 MOST_TURN = 0.010
@@ -82,12 +86,12 @@ def line(peer: Peer, result: Result, found: list[str]) -> str:
     turn = f"{result.turn * 1000:.1f}" if result.turn else "<1"
     memory = " / ".join(f"{number / (1 << 20):.0f}" for number in result.memory)
     descriptors = " / ".join(str(number) for number in result.descriptors)
-    return (f"{peer.name:<16}{turn:>9}  {','.join(result.work):<26.26}{result.worst * 1000:>8.0f}{result.p99 * 1000:>7.0f}"
+    return (f"{peer.name:<18}{turn:>9}  {','.join(result.work):<26.26}{result.worst * 1000:>8.0f}{result.p99 * 1000:>7.0f}"
             f"{result.requests:>7}{result.failures:>6}  {memory:>16}  {descriptors:>17}  "
             + (f"FAILED: {'; '.join(found)}" if found else "held"))
 
 
-HEADING = (f"{'':<16}{'turn, ms':>9}  {'worked on':<26}{'wait, ms':>8}{'p99':>7}{'others':>7}{'lost':>6}"
+HEADING = (f"{'':<18}{'turn, ms':>9}  {'worked on':<26}{'wait, ms':>8}{'p99':>7}{'others':>7}{'lost':>6}"
            f"  {'MB, most, after':>16}  {'files, most, after':>17}")
 
 
@@ -156,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print()
     for peer in peers:
-        print(f"{peer.name:<16}{peer.title}")
+        print(f"{peer.name:<18}{peer.title}")
     print(f"\n{len(peers) - len(failed)} of {len(peers)} peers were held, in {time.monotonic() - begun:.0f} s"
           + (f"; not held: {', '.join(peer.name for peer in failed)}" if failed else ""))
     return 1 if failed else 0

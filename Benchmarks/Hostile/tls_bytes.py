@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+from typing import Callable
 
 ALERT, HANDSHAKE = 21, 22
 CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, CERTIFICATE_REQUEST, SERVER_DONE, CLIENT_KEY = 1, 2, 11, 13, 14, 16
@@ -147,18 +148,24 @@ P256_KEY = sequence(sequence(identifier(EC_KEY), P256), bits(P256_POINT))
 
 
 def certificate(subject: str, issuer: str, key: bytes = P256_KEY, not_before: bytes | None = None,
-                not_after: bytes | None = None) -> bytes:
-    """One whose signature is junk: it is looked at when all has been decoded.
+                not_after: bytes | None = None, is_authority: bool = False, algorithm: bytes = ECDSA_SHA256,
+                sign: Callable[[bytes], bytes] | None = None) -> bytes:
+    """One whose signature is junk, unless somebody signs: it is looked at when all has been decoded.
 
     - key: a SubjectPublicKeyInfo.
     - not_before, not_after: DER of a time, or of what is none.
+    - sign: gives the signature of the part that is signed, by `algorithm`.
     """
     dates = sequence(not_before or der(0x17, b"250101000000Z"), not_after or der(0x17, b"491231235959Z"))
-    names = der(0xA3, sequence(sequence(identifier("2.5.29.17"), der(4, sequence(der(0x82, subject.encode()))))))
-    body = sequence(der(0xA0, integer(2)), integer(random.getrandbits(64)), ECDSA_SHA256, name(issuer), dates,
-                    name(subject), key, names)
-    signature = sequence(integer(random.getrandbits(250)), integer(random.getrandbits(250)))
-    return sequence(body, ECDSA_SHA256, bits(signature))
+    if is_authority:
+        # basicConstraints, critical.
+        extension = sequence(identifier("2.5.29.19"), der(1, b"\xff"), der(4, sequence(der(1, b"\xff"))))
+    else:
+        extension = sequence(identifier("2.5.29.17"), der(4, sequence(der(0x82, subject.encode()))))
+    body = sequence(der(0xA0, integer(2)), integer(random.getrandbits(64)), algorithm, name(issuer), dates,
+                    name(subject), key, der(0xA3, sequence(extension)))
+    signature = sign(body) if sign else sequence(integer(random.getrandbits(250)), integer(random.getrandbits(250)))
+    return sequence(body, algorithm, bits(signature))
 
 
 def chain(subject: str, count: int, key: bytes) -> list[bytes]:

@@ -304,25 +304,46 @@ void pinproxy_ssl_ctx_guard_certificates(SSL_CTX *context, size_t limit, pinprox
     SSL_CTX_set_options(context, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION | SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
 }
 
-void pinproxy_ssl_end_guard(SSL *ssl) { SSL_set_msg_callback(ssl, NULL); }
-
+/* What the peer of a connection does behind the handshake: whether it was declined another one, and its messages of TLS itself
+   (session tickets, changes of keys, wishes to renegotiate), from 1 on. */
 static int renegotiation_index = -1;
-static pthread_once_t renegotiation_once = PTHREAD_ONCE_INIT;
+static int message_index = -1;
+static pthread_once_t later_once = PTHREAD_ONCE_INIT;
 
-static void make_renegotiation_index(void) {
+static void make_later_indices(void) {
     renegotiation_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+    message_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
 }
 
-/* OpenSSL calls it with each step of a handshake and each alert (SSL_CTX_set_info_callback(3)). */
-static void see_alert(const SSL *ssl, int where, int value) {
-    if (where != SSL_CB_WRITE_ALERT || (value & 0xFF) != SSL_AD_NO_RENEGOTIATION) return;
+/* Each costs microseconds, and as long as they come SSL_read(3) does not return. */
+#define MOST_MESSAGES 250
+
+/* OpenSSL calls it with each step that a message makes, and each alert (SSL_CTX_set_info_callback(3)). */
+static void see_step(const SSL *ssl, int where, int value) {
+    int is_declined = where == SSL_CB_WRITE_ALERT && (value & 0xFF) == SSL_AD_NO_RENEGOTIATION;
+    if (!is_declined && (where & SSL_CB_LOOP) == 0) return;
     /* The connection is this thread's, and only the declaration of the callback makes it constant. */
-    SSL_set_ex_data((SSL *)(uintptr_t)ssl, renegotiation_index, &renegotiation_index);
+    SSL *own = (SSL *)(uintptr_t)ssl;
+    if (is_declined) SSL_set_ex_data(own, renegotiation_index, &renegotiation_index);
+    uintptr_t count = (uintptr_t)SSL_get_ex_data(ssl, message_index);
+    if (count == 0) return;
+    SSL_set_ex_data(own, message_index, (void *)(count + 1));
+    /* OpenSSL reads nothing any more, as behind close_notify: the callers tell the two apart (pinproxy_ssl_is_flooded). */
+    if (count >= MOST_MESSAGES) SSL_set_shutdown(own, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
-void pinproxy_ssl_ctx_note_renegotiation(SSL_CTX *context) {
-    pthread_once(&renegotiation_once, make_renegotiation_index);
-    SSL_CTX_set_info_callback(context, see_alert);
+void pinproxy_ssl_ctx_count_messages(SSL_CTX *context) {
+    pthread_once(&later_once, make_later_indices);
+    SSL_CTX_set_info_callback(context, see_step);
+}
+
+void pinproxy_ssl_end_guard(SSL *ssl) {
+    SSL_set_msg_callback(ssl, NULL);
+    SSL_set_ex_data(ssl, message_index, (void *)1);
+}
+
+int pinproxy_ssl_is_flooded(const SSL *ssl) {
+    return message_index >= 0 && (uintptr_t)SSL_get_ex_data(ssl, message_index) > MOST_MESSAGES;
 }
 
 int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl) {

@@ -72,6 +72,7 @@ typedef int (*pinproxy_certificate_check)(const unsigned char *body, size_t coun
 void pinproxy_ssl_ctx_guard_certificates(SSL_CTX *context, size_t limit, pinproxy_certificate_check check);
 
 // Ends that for a connection whose handshake is complete: no further certificate is taken, and each record would call back.
+// From here on its messages of TLS itself are counted (pinproxy_ssl_ctx_count_messages).
 void pinproxy_ssl_end_guard(SSL *ssl);
 
 // The groups for key exchange, the same on both sides (SSL_CTX_set1_groups_list is a macro): X25519MLKEM768 where OpenSSL has
@@ -90,10 +91,14 @@ const char *pinproxy_ssl_group(SSL *ssl);
 // DSA. 1 on success.
 int pinproxy_ssl_ctx_set_signature_algorithms(SSL_CTX *context);
 
-// Has the connections of a client's context note that the server has asked for another handshake (HelloRequest of TLS 1.2),
-// which OpenSSL declines with the alert no_renegotiation (what the info callback gets are macros).
-void pinproxy_ssl_ctx_note_renegotiation(SSL_CTX *context);
-// Whether a connection has declined one.
+// Has the connections of a context count what comes behind the handshake and is no data: session tickets, changes of keys, and
+// requests for another handshake (HelloRequest and ClientHello of TLS 1.2), which OpenSSL declines with the alert no_renegotiation
+// (what the info callback gets are macros). SSL_read(3) takes all that have come before it returns, and answers some of them; behind
+// the 250th it fails, without an entry in the error queue.
+void pinproxy_ssl_ctx_count_messages(SSL_CTX *context);
+// Whether a connection has had so many.
+int pinproxy_ssl_is_flooded(const SSL *ssl);
+// Whether a connection has declined another handshake.
 int pinproxy_ssl_has_declined_renegotiation(const SSL *ssl);
 
 // Compares the numbers of two revocation lists (RFC 5280, section 5.2.3): less than 0 where the first is lower; 0 where one of them

@@ -138,7 +138,7 @@ class Relay: LoopStreamTaskDelegate {
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):
-                left -= count
+                left -= max(count, ClientTransport.leastReading)
                 var scratch = worker.borrowScratch()
                 didReceiveFromClient(scratch.bytes)
                 worker.returnScratch(&scratch)

@@ -44,6 +44,8 @@ final class ClientConnection: ExchangeStream {
     /// So much may wait however much others hold.
     private static let alwaysHeld = 16 << 10
     private static let lowWater = 64 << 10
+    /// At most this much is read in a turn of the loop: others wait.
+    private static let turnLimit = 256 << 10
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
     /// A client that transfers less than this in `timeouts.body` is disconnected.
@@ -81,10 +83,13 @@ final class ClientConnection: ExchangeStream {
     func pump() {
         worker.loop.noteWork(.request)
         if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
+        var left = Self.turnLimit
         while transport.isReadable, wantsInput, input.isEmpty {
+            guard left > 0 else { return transport.pumpLater() }
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
-            case .bytes:
+            case .bytes(let count):
+                left -= max(count, ClientTransport.leastReading)
                 var scratch = worker.borrowScratch()
                 feed(scratch.bytes)
                 worker.returnScratch(&scratch)

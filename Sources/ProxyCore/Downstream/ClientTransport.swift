@@ -444,6 +444,9 @@ final class ClientTransport: EventHandler {
 
     // MARK: Bytes
 
+    /// A few bytes count in a turn's part like so many: with TLS each record is read by itself, and costs as much.
+    static let leastReading = 512
+
     /// Reads as much as fits into the buffer of one turn, and updates `isReadable`.
     @inline(__always)
     func read(into buffer: inout ByteBuffer) -> TransferCount {

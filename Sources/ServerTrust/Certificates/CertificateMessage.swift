@@ -271,8 +271,9 @@ private struct DERReader: ~Escapable {
 }
 
 extension CertificateMessage {
-    /// Puts the reader before OpenSSL's decoder in the handshakes of a context.
+    /// Puts the reader before OpenSSL's decoder in the handshakes of a context, and has the messages behind them counted.
     static func guardHandshakes(of context: OpaquePointer) {
+        pinproxy_ssl_ctx_count_messages(context)
         pinproxy_ssl_ctx_guard_certificates(context, mostBytes) { body, count, version in
             guard let body else { return Fault.unreadable.rawValue }
             let bytes = UnsafeBufferPointer(start: body, count: count)

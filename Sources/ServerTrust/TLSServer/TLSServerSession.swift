@@ -120,7 +120,8 @@ package final class TLSServerSession {
         switch SSL_get_error(pointer, result) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
             return .needsInput
-        case SSL_ERROR_ZERO_RETURN:
+        // Behind too many messages of TLS itself OpenSSL reads nothing, as behind close_notify.
+        case SSL_ERROR_ZERO_RETURN where pinproxy_ssl_is_flooded(pointer) == 0:
             return .closed
         default:
             let error = OpenSSLError(draining: isEstablished ? "TLS" : "TLS handshake\(clientRefusal)")

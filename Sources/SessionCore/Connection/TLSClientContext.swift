@@ -47,7 +47,6 @@ final class TLSClientContext {
             throw SessionError(.internal, "The TLS settings could not be made: \(error).")
         }
         pinproxy_ssl_ctx_read_ahead(context, Self.readAhead)
-        pinproxy_ssl_ctx_note_renegotiation(context)
         return context
     }
 

@@ -186,6 +186,21 @@ final class VerifiedConnection: EventHandler {
         return result > 0 ? .bytes(result) : unread(result, code)
     }
 
+    /// Reads several TLS records to the end of `buffer`, since each comes by itself.
+    ///
+    /// - Parameter room: the largest number of bytes, at least one; it shrinks by what was read. A record of a few bytes counts like
+    ///   one of 512, since it costs as much.
+    func fill(_ buffer: inout ByteBuffer, _ room: inout Int) -> Reading {
+        while true {
+            let reading = read(into: &buffer, upTo: room)
+            guard case .bytes(let count) = reading else { return reading }
+            room -= max(count, Self.leastReading)
+            guard room > 0, hasBufferedBytes else { return reading }
+        }
+    }
+
+    static let leastReading = 512
+
     /// Whether application bytes or the end have come, without taking them. Session tickets are taken in passing.
     func hasSomethingToRead() -> Bool {
         guard !isClosed else { return true }
@@ -215,14 +230,22 @@ final class VerifiedConnection: EventHandler {
         case SSL_ERROR_WANT_WRITE:
             readingAwaitsRoom = true
             return .wouldBlock
-        case SSL_ERROR_ZERO_RETURN:
+        case SSL_ERROR_ZERO_RETURN where !isFlooded(ssl):
             return .end
         default:
             return .broken(words(ssl, code))
         }
     }
 
+    /// Whether the peer has sent more messages of TLS itself than one may. OpenSSL then reads nothing, as behind close_notify.
+    private func isFlooded(_ ssl: OpaquePointer) -> Bool {
+        pinproxy_ssl_is_flooded(ssl) == 1 || outer.map { pinproxy_ssl_is_flooded($0) == 1 } ?? false
+    }
+
     private func words(_ ssl: OpaquePointer, _ code: Int32) -> String {
+        if isFlooded(ssl) {
+            return "it sends messages of TLS without end: session tickets, changes of keys, or requests to renegotiate"
+        }
         let fault = TLSFault(draining: code)
         // The alert may also be one of a proxy, which this `SSL` has not received.
         if trust != nil, SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 {

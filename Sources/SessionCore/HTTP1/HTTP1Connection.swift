@@ -204,8 +204,9 @@ final class HTTP1Connection: PooledConnection {
         let isScratch = held.isEmpty
         if isScratch { swap(&buffer, &connections.loop.scratch) } else { swap(&buffer, &held) }
         let known = buffer.count
-        let reading = fill(&buffer)
-        left -= max(buffer.count - known, 1)
+        var room = Self.pieceSize
+        let reading = connection.fill(&buffer, &room)
+        left -= max(Self.pieceSize - room, 1)
         if buffer.count > known { hasBegunResponse = true }
         let consumed = buffer.count > known ? process(buffer.bytes, request) : 0
         if isCurrent(request), consumed < buffer.count {
@@ -221,17 +222,6 @@ final class HTTP1Connection: PooledConnection {
             swap(&buffer, &connections.loop.scratch)
         }
         return reading
-    }
-
-    /// Several TLS records, since each comes by itself.
-    private func fill(_ buffer: inout ByteBuffer) -> VerifiedConnection.Reading {
-        var room = Self.pieceSize
-        while true {
-            let reading = connection.read(into: &buffer, upTo: room)
-            guard case .bytes(let count) = reading else { return reading }
-            room -= count
-            guard room > 0, connection.hasBufferedBytes else { return reading }
-        }
     }
 
     /// Hands on what was held back.

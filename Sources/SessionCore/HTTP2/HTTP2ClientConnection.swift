@@ -51,6 +51,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// The budget for decoded fields.
     private var decoding: FrameRateLimiter
     private var isOverburdened = false
+    /// Why nothing can be written any more. What the server had sent before is still read.
+    private var writeFailure: String?
 
     /// At most this many requests are under way at once, whatever the server allows.
     static let streamLimit = 100
@@ -292,8 +294,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             guard left > 0, !session.isPaused else { return readLater() }
             var buffer = ByteBuffer()
             swap(&buffer, &connections.loop.scratch)
-            let reading = fill(&buffer)
-            left -= max(buffer.count, 1)
+            var room = Self.pieceSize
+            let reading = connection.fill(&buffer, &room)
+            left -= max(Self.pieceSize - room, 1)
             var isWell = true
             if !buffer.isEmpty {
                 lastBytes = loop.now
@@ -309,7 +312,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             if session.isPaused { continue }
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
-            case .bytes, .wouldBlock: return setInterest()
+            case .bytes, .wouldBlock:
+                if let writeFailure { return lose(writeFailure) }
+                return setInterest()
             case .end: return didEnd()
             case .broken(let why): return lose(why)
             }
@@ -324,17 +329,6 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             ? "its heads and trailers are larger than a connection may send in a second"
             : isOverburdened ? Self.overburdened : "it sent what is no HTTP/2, or a field of more than 64 KB"
         lose(why, isViolation: true)
-    }
-
-    /// Several TLS records, since each comes by itself.
-    private func fill(_ buffer: inout ByteBuffer) -> VerifiedConnection.Reading {
-        var room = Self.pieceSize
-        while true {
-            let reading = connection.read(into: &buffer, upTo: room)
-            guard case .bytes(let count) = reading else { return reading }
-            room -= count
-            guard room > 0, connection.hasBufferedBytes else { return reading }
-        }
     }
 
     private func readLater() {
@@ -358,11 +352,12 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     }
 
     private func flush() {
-        guard state != .closed, !isReceiving else { return }
+        guard state != .closed, !isReceiving, writeFailure == nil else { return }
         if let why = write() {
-            // Responses that the server sent before it went are still read.
-            receive()
-            return lose(why)
+            // Responses that the server sent before it went are still read, which may take more turns than this one.
+            writeFailure = why
+            retire()
+            return receive()
         }
         if session.isOver, output.isEmpty {
             // nghttp2 ends the session itself when the server breaks the rules, unless the server has announced the end.

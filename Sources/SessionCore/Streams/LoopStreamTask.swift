@@ -330,8 +330,9 @@ public final class LoopStreamTask {
         while let connection, !isReadPaused, left > 0 {
             guard !isReadClosed else { return tellOfEnd() }
             var piece = ByteBuffer()
-            let reading = fill(&piece, from: connection)
-            left -= max(piece.count, 1)
+            var room = Self.pieceSize
+            let reading = fill(&piece, &room, from: connection)
+            left -= max(Self.pieceSize - room, 1)
             if !piece.isEmpty { deliver(piece.bytes) }
             switch reading {
             case .bytes: break
@@ -354,12 +355,14 @@ public final class LoopStreamTask {
     }
 
     /// As much as one delivery carries: several records, since each comes by itself.
-    private func fill(_ piece: inout ByteBuffer, from connection: VerifiedConnection) -> VerifiedConnection.Reading {
-        var room = Self.pieceSize
+    private func fill(
+        _ piece: inout ByteBuffer,
+        _ room: inout Int,
+        from connection: VerifiedConnection
+    ) -> VerifiedConnection.Reading {
         while room > 0 {
-            let reading = connection.read(into: &piece, upTo: room)
-            guard case .bytes(let count) = reading else { return reading }
-            room -= count
+            let reading = connection.fill(&piece, &room)
+            guard case .bytes = reading else { return reading }
             if !connection.hasSecureEnd { break }
         }
         return .bytes(piece.count)

@@ -50,6 +50,42 @@ struct TLSServerTests {
         #expect(String(decoding: client.received(), as: UTF8.self) == "HTTP/1.1 200 OK\r\n\r\n")
     }
 
+    /// What a client may send behind the handshake, besides its data.
+    enum Message: CaseIterable {
+        /// KeyUpdate of TLS 1.3.
+        case keys
+        /// The same, to which the server answers with its own.
+        case askedKeys
+
+        func send(by client: MemoryTLSClient) {
+            SSL_key_update(client.pointer, self == .keys ? SSL_KEY_UPDATE_NOT_REQUESTED : SSL_KEY_UPDATE_REQUESTED)
+            SSL_do_handshake(client.pointer)
+            client.carryToServer()
+        }
+    }
+
+    @Test(
+        "a few messages of TLS itself are taken, and a client that sends them without end is given up",
+        arguments: Message.allCases
+    )
+    func messagesWithoutEnd(message: Message) throws {
+        let client = try MemoryTLSClient(try context())
+        client.shakeHands()
+        for _ in 0..<40 { message.send(by: client) }
+        client.send("data")
+        #expect(read(client.server) == ("data", .needsInput))
+        for _ in 0..<1000 { message.send(by: client) }
+        client.send("more")
+        let (text, progress) = read(client.server)
+        #expect(text == "")
+        if case .failed = progress {} else { Issue.record("\(progress)") }
+        // What it answers is bounded, too.
+        let answered = client.server.outgoing.count
+        #expect(answered < 20_000)
+        client.send("more")
+        #expect(read(client.server).0 == "")
+    }
+
     @Test("a handshake may come byte by byte")
     func takesSingleBytes() throws {
         let client = try MemoryTLSClient(try context())

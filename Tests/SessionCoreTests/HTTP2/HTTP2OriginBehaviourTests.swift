@@ -130,6 +130,41 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 1)
     }
 
+    @Test("responses that came before the server reset the connection are whole, though reading had paused for others")
+    func resetWhilePaused() throws {
+        let gate = Gate()
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            let streams = try (0..<6).compactMap { _ in try script.nextRequest()?.stream }
+            try gate.pass()
+            // Its acknowledgement is what the client cannot write any more.
+            try script.send(.ping, stream: 0, [UInt8](repeating: 7, count: 8))
+            for stream in streams {
+                try script.head(200, stream: stream)
+                try script.body("whole", stream: stream)
+            }
+            connection.close(.reset)
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        let delegates = (0..<6).map { _ in RecordingDelegate() }
+        for delegate in delegates {
+            // The turn of the loop is a long one.
+            delegate.onResponse = { _ in
+                usleep(5000)
+                return .allow
+            }
+            try session.start(delegate, endpoint)
+        }
+        try session.run(until: "requests") { origin.connections.first?.requestFrames == 6 }
+        session.settle()
+        gate.open()
+        _ = try origin.waitForClosed(1)
+        try session.run(until: "responses") { delegates.allSatisfy(\.isComplete) }
+        for delegate in delegates { #expect(delegate.error == nil && delegate.text == "whole", "\(delegate.calls)") }
+        #expect(origin.connections.count == 1)
+    }
+
     /// What a server says in place of the end of the stream.
     enum Goodbye: CaseIterable { case resetWithoutError, resetWithError, goAwayAndEnd }
 

@@ -91,6 +91,33 @@ struct TLSSettingsTests {
         }
     }
 
+    @Test("a reload while a wider profile is tried ends the trial, and the request is answered under the new policy")
+    func reloadDuringTrial() throws {
+        let origin = try ScriptedOrigin(nil) { connection in
+            _ = connection.read()
+            // The trial of the first policy is left without an answer.
+            if connection.number == 1 { return connection.readToEnd() }
+            try connection.write([21, 3, 3, 0, 2, 2, 40])
+            connection.finishWriting()
+            connection.readToEnd()
+        }
+        let proxy = try proxy(at: origin.port)
+        let client = try proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/"))
+        _ = try origin.wait(for: "the trial") { $0.count == 2 && $0[0].isClosed ? true : nil }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["workers"] = 1
+        settings.serve(Stage.host, Self.identity, at: origin.port)
+        settings.hosts[Stage.host]?["tlsProfile"] = "compatible"
+        try proxy.reload(settings)
+        let answer = try client.readResponse()
+        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
+        #expect(answer.text.contains("refuses what the wider profiles (tlsProfile) offer, too"), "\(answer.text)")
+        // One attempt and one trial under the new policy; no connection of the former one is left.
+        #expect(try origin.waitForClosed(4).count == 4)
+        #expect(try proxy.waitForTaskLines(1).count == 1)
+    }
+
     @Test("no trial is made for a host that is spoken to with TLS 1.3 alone")
     func noTrial() throws {
         let origin = try ScriptedOrigin(nil) { connection in
@@ -209,6 +236,36 @@ struct TLSSettingsTests {
         #expect(answer.problemCode == "certificate_host_mismatch", "\(answer.text)")
         // The pins are those of the URL's host.
         #expect(try proxy(other, Stage.host).get("http://\(alias)/").problemCode == "pin_mismatch")
+    }
+
+    @Test("a tlsServerName that is the name of the HTTPS proxy in between, too: each of both is held to its own pins")
+    func serverNameOfProxy() throws {
+        let (hop, server) = (try Stage.pki.server("localhost"), try Stage.pki.server("localhost"))
+        let origin = try ScriptedOrigin(server) { OriginAnswer.text($0["Host"] ?? "") }
+        let upstream = try HTTPSProxy(hop, to: origin.port)
+        func proxy(originPin: PublicKeyPin, hopPin: PublicKeyPin) throws -> ProxyUnderTest {
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.pin("alias.test", to: originPin)
+            settings.pin("localhost", to: hopPin, with: ["ports": [Int(upstream.port)]])
+            settings.members["access"] = ["denyAddresses": [String]()]
+            settings.members["workers"] = 1
+            settings.hosts["alias.test"] = [
+                "tlsServerName": "localhost", "upstreamProxy": "https://localhost:\(upstream.port)",
+            ]
+            return try ProxyUnderTest(settings)
+        }
+        let right = try proxy(originPin: server.pin, hopPin: hop.pin)
+        for _ in 0..<2 { #expect(try right.get("http://alias.test/").text == "alias.test") }
+        let lines = try right.waitForTaskLines(2)
+        #expect(lines.last?.transactions.first?["reusedConnection"] as? Bool == true)
+        #expect(lines.first?.object("pinning")?["matched"] as? String == "\(server.pin)")
+        // The one's key proves nothing of the other.
+        let asHop = try proxy(originPin: hop.pin, hopPin: hop.pin)
+        #expect(try asHop.get("http://alias.test/").problemCode == "pin_mismatch")
+        let asked = upstream.asked.with { $0.count }
+        let asOrigin = try proxy(originPin: server.pin, hopPin: server.pin)
+        #expect(try asOrigin.get("http://alias.test/").problemCode == "proxy_untrusted")
+        #expect(upstream.asked.with { $0.count } == asked)
     }
 
     @Test("the server gets the name in its hello, and an address gets none")

@@ -252,6 +252,20 @@ package final class OriginConnection {
         _ = SSL_do_handshake(tls)
     }
 
+    /// Sends a session ticket of TLS 1.3, which the client has no use for.
+    package func sendTicket() throws {
+        guard let tls else { return }
+        ERR_clear_error()
+        guard SSL_new_session_ticket(tls) == 1, SSL_do_handshake(tls) == 1 else { throw Gone() }
+    }
+
+    /// Goes on with other keys (KeyUpdate of TLS 1.3).
+    package func changeKeys() throws {
+        guard let tls else { return }
+        ERR_clear_error()
+        guard SSL_key_update(tls, SSL_KEY_UPDATE_NOT_REQUESTED) == 1, SSL_do_handshake(tls) == 1 else { throw Gone() }
+    }
+
     /// Ends the sending side with close_notify, or with a FIN without TLS. The client's data can still be read.
     package func finishWriting() {
         ERR_clear_error()

@@ -110,7 +110,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):
-                left -= count
+                left -= max(count, ClientTransport.leastReading)
                 var scratch = worker.borrowScratch()
                 didReceive(scratch.bytes)
                 worker.returnScratch(&scratch)
