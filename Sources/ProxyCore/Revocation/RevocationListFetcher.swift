@@ -56,8 +56,10 @@ package final class RevocationListFetcher: Sendable {
     package static func forCommand(_ snapshot: PolicySnapshot) -> RevocationListSource {
         var settings = Settings()
         settings.log = { _, _, _ in }
-        let snapshot = snapshot.changed { $0.configuration.revocationLists.folder = nil }
-        let fetcher = RevocationListFetcher(snapshot: snapshot, settings: settings)
+        var parts = snapshot.parts
+        parts.configuration.revocationLists.folder = nil
+        let inMemory = PolicySnapshot(parts, generation: snapshot.generation)
+        let fetcher = RevocationListFetcher(snapshot: inMemory, settings: settings)
         return RevocationListSource(store: fetcher.store) { fetcher.obtain($0, $1) }
     }
 

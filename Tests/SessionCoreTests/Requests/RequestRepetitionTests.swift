@@ -27,6 +27,11 @@ struct RequestRepetitionTests {
         return repetition
     }
 
+    /// The macro `#expect` copies what it looks into.
+    private func check(_ isAllowed: Bool, _ expected: Bool, location: SourceLocation = #_sourceLocation) {
+        #expect(isAllowed == expected, sourceLocation: location)
+    }
+
     private static let most = [UInt8](repeating: 7, count: RequestRepetition.bodyLimit)
 
     @Test("a request that was not processed is sent again, also with a body that was kept whole")
@@ -38,7 +43,7 @@ struct RequestRepetitionTests {
                     ([[1], Self.most], false),
                 ] {
                     let repetition = self.repetition(reused: reused, body: body)
-                    #expect(repetition.allows(ending(.notProcessed), isIdempotent: isIdempotent) == isAllowed)
+                    check(repetition.allows(ending(.notProcessed), isIdempotent: isIdempotent), isAllowed)
                 }
             }
         }
@@ -46,15 +51,15 @@ struct RequestRepetitionTests {
 
     @Test("a request that the origin wants over HTTP/1.1 is sent again unless its body has begun to go")
     func http11Required() {
-        #expect(repetition().allows(ending(.http11Required), isIdempotent: false))
-        #expect(!repetition(body: [[1]]).allows(ending(.http11Required), isIdempotent: true))
+        check(repetition().allows(ending(.http11Required), isIdempotent: false), true)
+        check(repetition(body: [[1]]).allows(ending(.http11Required), isIdempotent: true), false)
     }
 
     @Test("after a lost connection only an idempotent request without a body is, and only from a kept connection")
     func connectionLost() {
         for reused in [true, false] {
             for isIdempotent in [true, false] {
-                for body in [[], [[1]]] {
+                for body: [[UInt8]] in [[], [[1]]] {
                     let isAllowed = repetition(reused: reused, body: body)
                         .allows(ending(.connectionLost), isIdempotent: isIdempotent)
                     #expect(isAllowed == (reused && isIdempotent && body.isEmpty))
@@ -64,14 +69,14 @@ struct RequestRepetitionTests {
     }
 
     @Test("a request whose exchange the origin has reset is not")
-    func reset() { #expect(!repetition(reused: true).allows(ending(.reset), isIdempotent: true)) }
+    func reset() { check(repetition(reused: true).allows(ending(.reset), isIdempotent: true), false) }
 
     @Test(
         "no request is sent again once bytes of the response have come",
         arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost, .reset]
     )
     func begunResponse(cause: ExchangeEnding.Cause) {
-        #expect(!repetition(reused: true).allows(ending(cause, begun: true), isIdempotent: true))
+        check(repetition(reused: true).allows(ending(cause, begun: true), isIdempotent: true), false)
     }
 
     @Test(
@@ -79,19 +84,19 @@ struct RequestRepetitionTests {
         arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
     )
     func once(cause: ExchangeEnding.Cause) {
-        #expect(!repetition(reused: true, wasRepeated: true).allows(ending(cause), isIdempotent: true))
+        check(repetition(reused: true, wasRepeated: true).allows(ending(cause), isIdempotent: true), false)
         var first = repetition(reused: true)
-        #expect(first.allows(ending(cause), isIdempotent: true))
+        check(first.allows(ending(cause), isIdempotent: true), true)
         var body = ByteBuffer()
         first.repeatRequest(restoring: &body)
         first.beginExchange()
         first.isOnReusedConnection = true
-        #expect(!first.allows(ending(cause), isIdempotent: true))
+        check(first.allows(ending(cause), isIdempotent: true), false)
         // The next request of the same object.
         first.start(wasRepeated: false)
         first.beginExchange()
         first.isOnReusedConnection = true
-        #expect(first.allows(ending(cause), isIdempotent: true))
+        check(first.allows(ending(cause), isIdempotent: true), true)
     }
 
     @Test("the body comes back in order, in front of what was not taken")
@@ -111,9 +116,9 @@ struct RequestRepetitionTests {
     func newExchange() {
         var repetition = self.repetition(reused: true, body: [Self.most, [1]])
         repetition.beginExchange()
-        #expect(!repetition.isOnReusedConnection)
-        #expect(repetition.allows(ending(.notProcessed), isIdempotent: false))
-        #expect(repetition.allows(ending(.http11Required), isIdempotent: false))
-        #expect(!repetition.allows(ending(.connectionLost), isIdempotent: true))
+        check(repetition.isOnReusedConnection, false)
+        check(repetition.allows(ending(.notProcessed), isIdempotent: false), true)
+        check(repetition.allows(ending(.http11Required), isIdempotent: false), true)
+        check(repetition.allows(ending(.connectionLost), isIdempotent: true), false)
     }
 }
