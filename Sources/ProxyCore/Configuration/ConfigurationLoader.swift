@@ -139,7 +139,9 @@ package enum ConfigurationLoader {
             }
             // Its pins have to name whatever the entry is for, or those of the server's name would not count.
             let below = entry.value.includeSubdomains ? try? Host("any.\(host)") : nil
-            guard let free = [host, below].compactMap({ $0 }).first(where: { !pinnedDomains.names($0) }) else { continue }
+            guard let free = [host, below].compactMap({ $0 }).first(where: { !pinnedDomains.names($0) }) else {
+                continue
+            }
             let whose = free == host ? "\(host)" : "hosts below \(host)"
             entry.element.report(
                 "a pin file names \(name), and its pins would not count for \(whose)",
