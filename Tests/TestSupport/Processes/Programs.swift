@@ -23,7 +23,7 @@ package enum Programs {
     }
 
     /// The path of a program of this build, in the folder of the tests' executable. `PINPROXY_PROGRAM` names another build of
-    /// `pinproxy`: `.ci/run` has the tests run the one that ships.
+    /// `pinproxy`, as the one that ships.
     package static func built(_ name: String) throws -> String {
         if name == "pinproxy", let other = environment["PINPROXY_PROGRAM"] { return other }
         let folder = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
