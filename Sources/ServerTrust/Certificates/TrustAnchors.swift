@@ -18,7 +18,7 @@ public final class TrustAnchors: @unchecked Sendable {
     /// Certificates that servers leave out. They are no anchors.
     let intermediates: CertificatePool
     private let keys: Set<PublicKeyPin>
-    /// Of the anchors whose certificates have to satisfy the `CertificateProfile`.
+    /// The keys of the anchors whose certificates have to satisfy the `CertificateProfile`.
     let publicKeys: Set<PublicKeyPin>
 
     /// Anchors from certificates: roots, or other certificates that are trusted directly (`X509_V_FLAG_PARTIAL_CHAIN`).

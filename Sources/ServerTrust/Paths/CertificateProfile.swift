@@ -25,7 +25,7 @@ enum CertificateProfile {
         case wildcardOfSuffix(String)
         case keyKind(String)
 
-        /// What is wrong, as the predicate of a sentence about the certificate.
+        /// The fault, as the predicate of a sentence about the certificate.
         var text: String {
             switch self {
             case .unreadableExtension(let name): "has an extension that cannot be read (\(name))"
@@ -73,7 +73,7 @@ enum CertificateProfile {
         return unusualKey(of: certificate).map { .keyKind($0) }
     }
 
-    /// Of a CA below the root.
+    /// The breach of a CA below the root.
     static func breach(ofCA certificate: Certificate) -> Breach? {
         if let breach = breach(ofAny: certificate) { return breach }
         let pointer = certificate.pointer

@@ -52,7 +52,7 @@ extension SecurityPolicy {
         /// The certificates of the chain that the lists have to cover.
         public var revocationScope: RevocationLists.Scope = .leaf
         /// Whether the server has to staple an OCSP response that says its certificate is good (RFC 6066, section 8).
-        /// The handshake requests the staple; nothing is ever fetched.
+        /// The handshake requests the staple; no responder is ever asked.
         public var requiresStaple = false
 
         /// The depth that every chain is held to.
