@@ -106,6 +106,9 @@ package struct FieldChanges: Sendable, Equatable {
 }
 
 /// Names of fields that are removed. Most fields of a head need no comparison with them, however many there are.
+///
+/// A name with underscores is removed as its twin with hyphens is: servers behind CGI cannot tell them apart, and would see the
+/// client's field beside the one that is set.
 private struct RemovedNames: Sendable, Equatable {
     private(set) var all: [[UInt8]] = []
     private var known = FieldNameSet()
@@ -126,9 +129,23 @@ private struct RemovedNames: Sendable, Equatable {
         let id = fields.id(at: index)
         guard id == .other else { return known.contains(id) }
         let name = fields.name(at: index)
-        guard lengthsOfOthers & Self.bit(of: name.count) != 0 else { return false }
-        for other in others where name.equalsIgnoringCase(other.span) { return true }
+        if lengthsOfOthers & Self.bit(of: name.count) != 0 {
+            for other in others where Self.isSame(name, other) { return true }
+        }
+        // Its twin may be one of the names that have numbers.
+        guard name.firstIndex(of: UInt8(ascii: "_")) != nil else { return false }
+        for other in all where Self.isSame(name, other) { return true }
         return false
+    }
+
+    private static func isSame(_ name: borrowing Span<UInt8>, _ other: [UInt8]) -> Bool {
+        guard name.count == other.count else { return false }
+        for index in 0..<name.count where folded(name[index]) != folded(other[index]) { return false }
+        return true
+    }
+
+    private static func folded(_ byte: UInt8) -> UInt8 {
+        byte == UInt8(ascii: "_") ? UInt8(ascii: "-") : ASCII.lowercased(byte)
     }
 
     /// All lengths from 63 on share a bit.
