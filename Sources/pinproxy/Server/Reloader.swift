@@ -189,6 +189,14 @@ struct Reloader {
                 schedule.didConclude()
                 return fail([issue], .pins, trigger, code: DroppedPins.code)
             }
+            let opened = OpenedRequests(
+                from: proxy.snapshot.configuration.requests,
+                to: parts.configuration.requests
+            )
+            if !trigger.dropsPins, let issue = opened.refusal(file: path) {
+                schedule.didConclude()
+                return fail([issue], .configuration, trigger, code: OpenedRequests.code)
+            }
             let needs = try proxy.reload(parts, reopensLog: trigger == .signal)
             schedule.didConclude()
             files.inForce = files.onDisk

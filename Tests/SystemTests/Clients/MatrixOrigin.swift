@@ -16,6 +16,7 @@ struct MatrixOrigin {
         if withPackages {
             try Self.makeRepository(in: site, large)
             try Self.makePackages(in: site, large)
+            try Self.makeNodePackage(in: site)
         }
         let root = "\(site.path)/files"
         let large = large
@@ -137,6 +138,23 @@ struct MatrixOrigin {
         try run("git", "-C", "files/repository.git", "update-server-info", folder: site)
     }
 
+    /// A scoped package, whose name npm writes with an encoded slash.
+    private static func makeNodePackage(in site: TemporaryFolder) throws {
+        let document = #"{"name": "@pinned/package", "version": "1.0.0"}"#
+        try site.write(document, as: "node/package/package.json")
+        try site.write("", as: "files/npm/@pinned/package/index.html")
+        let tarball = "files/npm/@pinned/package-1.0.0.tgz"
+        try run("tar", "-czf", tarball, "-C", "node", "package", folder: site)
+        let digest = try Programs.run("sha1sum", ["\(site.path)/\(tarball)"]).output.prefix(40)
+        let location = "http://\(Stage.host)/\(tarball)"
+        let version =
+            #"{"name": "@pinned/package", "version": "1.0.0", "dist": {"tarball": "\#(location)", "shasum": "\#(digest)"}}"#
+        try site.write(
+            #"{"name": "@pinned/package", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": \#(version)}}"#,
+            as: "files/npm/@pinned/package/index.html"
+        )
+    }
+
     /// A Debian package and a wheel.
     private static func makePackages(in site: TemporaryFolder, _ large: [UInt8]) throws {
         try site.write(
@@ -149,20 +167,22 @@ struct MatrixOrigin {
         try run("dpkg-deb", "-Znone", "--root-owner-group", "-b", "package", package, folder: site)
         let bytes = try Data(contentsOf: URL(fileURLWithPath: "\(site.path)/\(package)"))
         let digest = try Programs.run("sha256sum", ["\(site.path)/\(package)"]).output.prefix(64)
-        try site.write(
+        func index(_ file: String) -> String {
             """
             Package: pinned-package
             Version: 1.0
             Architecture: all
             Maintainer: A <a@b.example>
-            Filename: ./pinned-package_1.0_all.deb
+            Filename: \(file)
             Size: \(bytes.count)
             SHA256: \(digest)
             Description: test
 
-            """,
-            as: "files/apt/Packages"
-        )
+            """
+        }
+        try site.write(index("./pinned-package_1.0_all.deb"), as: "files/apt/Packages")
+        // With a suite and a component, as most repositories are.
+        try site.write(index("apt/pinned-package_1.0_all.deb"), as: "files/dists/stable/main/binary-all/Packages")
         let wheel = "pinned_package-1.0-py3-none-any.whl"
         try site.write("", as: "wheel/pinned_package/__init__.py")
         try site.write(bytes: large, as: "wheel/pinned_package/large")

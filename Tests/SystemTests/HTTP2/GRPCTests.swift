@@ -63,6 +63,11 @@ struct GRPCTests {
             except grpc.RpcError as error:
                 return error
 
+        if sys.argv[2] == "unary":
+            print(unary(b"hello", timeout=20).decode())
+            error = refused(lambda: client_stream(iter([b"a"]), timeout=20))
+            print(error if isinstance(error, bytes) else error.code().name)
+            sys.exit()
         if sys.argv[2] == "refused":
             print(refused(lambda: unary(b"hello", timeout=20)).code().name)
             sys.exit()
@@ -183,6 +188,18 @@ struct GRPCTests {
         // A call that was cancelled may have had no connection yet.
         let completed = calls.filter { $0.string("error") == nil }
         #expect(completed.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" })
+    }
+
+    @Test("under a rule for one call the client makes that one, and another is refused")
+    func rules() throws {
+        let served = try serve()
+        let rule = ["id": "unary", "host": Stage.host, "method": "POST", "path": "/test.Echo/Unary", "then": "allow"]
+        let proxy = try proxy(served) { $0.members["requests"] = ["rules": [rule]] }
+        let finished = try call(proxy, served, "unary")
+        // A 403 without a gRPC status is PERMISSION_DENIED (gRPC's http-grpc-status-mapping).
+        #expect(finished.output == "re:hello\nPERMISSION_DENIED\n", "\(finished.errors)")
+        let lines = try proxy.waitForTaskLines(2)
+        #expect(lines.map { $0.string("rule") } == ["unary", nil] && lines[1].string("error") == "request_denied")
     }
 
     @Test("with a wrong pin the client sees an error, and the server no request")

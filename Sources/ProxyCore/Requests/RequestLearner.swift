@@ -1,0 +1,238 @@
+package import HTTPCore
+
+/// Proposes rules for requests that were seen: the smallest list that lets requests like them through. Places in paths at which
+/// ids or many different names were seen become stars.
+package struct RequestLearner: Sendable {
+    /// A request that a server has responded to.
+    package struct Sighting: Sendable {
+        package var host: Host
+        /// Nil: the port of the scheme.
+        package var port: UInt16?
+        /// In the words of a rule; nil for a tunnel.
+        package var method: String?
+        /// Path and query.
+        package var target: [UInt8]
+
+        package init(host: Host, port: UInt16?, method: String?, target: [UInt8]) {
+            self.host = host
+            self.port = port
+            self.method = method
+            self.target = target
+        }
+    }
+
+    package enum Outcome: Hashable, Sendable {
+        case learned
+        /// A rule with a path would not match such a request.
+        case ambiguous(RequestAmbiguity)
+        /// The path has a star itself, which would become a pattern.
+        case literalStar
+        /// There are more hosts or paths than are told apart.
+        case surplus
+    }
+
+    private struct Place: Hashable {
+        var host: Host
+        var port: UInt16?
+    }
+
+    private var paths: [Place: [String: Set<String>]] = [:]
+    private var counts: [Place: Int] = [:]
+    private var tunnels: Set<Place> = []
+    private var pathCount = 0
+
+    /// Names that clients invent do not fill the memory.
+    private static let hostBound = 10_000
+    private static let pathBound = 200_000
+    /// As many different names at one place of a path stand for themselves.
+    private static let namesAtOnePlace = 4
+    /// As many patterns stand in a rule; more become fewer and wider ones.
+    private static let patternsOfRule = 16
+
+    package init() {}
+
+    /// The number of hosts that were seen.
+    package var hostCount: Int { counts.count }
+
+    package mutating func add(_ sighting: Sighting) -> Outcome {
+        let place = Place(host: sighting.host, port: sighting.port)
+        guard counts.count < Self.hostBound || counts[place] != nil else { return .surplus }
+        guard let method = sighting.method else {
+            tunnels.insert(place)
+            counts[place, default: 0] += 1
+            return .learned
+        }
+        let reading = RequestReading(target: sighting.target.span, fields: HeaderFields())
+        if let ambiguity = reading.path ?? reading.method { return .ambiguous(ambiguity) }
+        // Each has a star on both sides in the widest pattern.
+        guard reading.encodedSlashes < RulePath.starLimit else { return .ambiguous(.encodedSlash) }
+        let end = RequestReading.endOfPath(sighting.target.span)
+        let written = Array(sighting.target[..<end])
+        let path = PathPattern.normal(written.span)
+        guard !path.contains(UInt8(ascii: "*")) else { return .literalStar }
+        let text = String(decoding: path, as: UTF8.self)
+        if paths[place]?[method]?.contains(text) != true {
+            guard pathCount < Self.pathBound else { return .surplus }
+            pathCount += 1
+            paths[place, default: [:]][method, default: []].insert(text)
+        }
+        counts[place, default: 0] += 1
+        return .learned
+    }
+
+    /// The proposed rules, ordered by host, each with the number of requests that were seen to its hosts.
+    package var proposal: [(rule: RequestRule, requests: Int)] {
+        var rules: [(rule: RequestRule, requests: Int)] = []
+        var known: [String: Int] = [:]
+        func add(_ place: Place, _ words: [String], _ patterns: [String]) {
+            // Hosts with the same methods and paths share a rule.
+            let key = "\(place.port ?? 0) \(words) \(patterns)"
+            if let index = known[key] {
+                rules[index].rule.hosts.append(.exactly(place.host))
+                rules[index].requests += counts[place] ?? 0
+                return
+            }
+            var rule = RequestRule(id: "", .allow)
+            rule.hosts = [.exactly(place.host)]
+            rule.ports = place.port.map { [$0] } ?? []
+            if !words.isEmpty {
+                var methods = RuleMethods()
+                methods.words = words
+                rule.methods = methods
+            }
+            rule.paths = patterns.compactMap { RulePath($0) }
+            known[key] = rules.count
+            rules.append((rule, counts[place] ?? 0))
+        }
+        let places = counts.keys.sorted { ($0.host.description, $0.port ?? 0) < ($1.host.description, $1.port ?? 0) }
+        for place in places {
+            let ofPlace = paths[place] ?? [:]
+            // A CONNECT whose requests were seen was intercepted.
+            if ofPlace.isEmpty, tunnels.contains(place) { add(place, [], []) }
+            var methods: [[String]: [String]] = [:]
+            for (method, paths) in ofPlace { methods[Self.patterns(for: paths), default: []].append(method) }
+            for (patterns, words) in methods.sorted(by: { $0.value.min()! < $1.value.min()! }) {
+                add(place, Self.words(words), patterns)
+            }
+        }
+        var ids: Set<String> = []
+        for index in rules.indices {
+            guard case .exactly(let host)? = rules[index].rule.hosts.first else { continue }
+            let name = String(host.description.map { $0 == ":" ? "-" : $0 }.prefix(56))
+            var id = name
+            var number = 2
+            while !ids.insert(id).inserted {
+                id = "\(name)-\(number)"
+                number += 1
+            }
+            rules[index].rule.id = id
+        }
+        return rules
+    }
+
+    private static func words(_ methods: [String]) -> [String] {
+        let read: Set = ["GET", "HEAD", "OPTIONS"]
+        let others = methods.filter { !read.contains($0) }.sorted()
+        let reading = methods.filter { read.contains($0) }.sorted()
+        return (reading.count > 1 ? ["read"] : reading) + others
+    }
+
+    // MARK: Paths
+
+    /// The patterns that cover a set of paths, sorted.
+    static func patterns(for paths: Set<String>) -> [String] {
+        for limit in [namesAtOnePlace, 2, 1] {
+            let tree = PathTree(paths, namesAtOnePlace: limit)
+            let patterns = uncovered(tree.patterns.map { cut($0) })
+            if patterns.count <= patternsOfRule { return patterns.sorted() }
+        }
+        // Too many different beginnings: what is left apart are the numbers of encoded slashes.
+        return uncovered(paths.map(widest)).sorted()
+    }
+
+    /// A pattern with no more stars than a rule may have: a wider one, in which encoded slashes stay spelled.
+    private static func cut(_ pattern: String) -> String {
+        let stars = pattern.utf8.count { $0 == UInt8(ascii: "*") }
+        return stars <= RulePath.starLimit ? pattern : widest(pattern)
+    }
+
+    private static func widest(_ path: String) -> String { "/" + wild(String(path.dropFirst())) }
+
+    /// The patterns that no other one covers.
+    private static func uncovered(_ patterns: [String]) -> [String] {
+        let distinct = Array(Set(patterns))
+        return distinct.filter { pattern in
+            let example = pattern.map { $0 == "*" ? "~" : $0 }
+            return !distinct.contains { other in
+                other != pattern && RulePath(other).map { $0.covers(String(example)) } ?? false
+            }
+        }
+    }
+
+    /// A name of a path, or a part with encoded slashes, with stars for what may differ.
+    static func wild(_ name: String) -> String {
+        name.split(separator: "%2F", omittingEmptySubsequences: false).map {
+            $0.hasPrefix("@") ? "@*" : $0.isEmpty ? "" : "*"
+        }
+        .joined(separator: "%2F")
+    }
+
+    /// Whether a name looks like one of many: a number, a digest, a UUID, a token.
+    static func isID(_ name: String) -> Bool {
+        let bytes = Array(name.utf8)
+        let digits = bytes.count(where: ASCII.isDigit)
+        if digits == bytes.count { return !bytes.isEmpty }
+        let hexadecimal = bytes.count { ASCII.hexadecimalValue($0) != nil || $0 == UInt8(ascii: "-") }
+        if hexadecimal == bytes.count, bytes.count >= 8, digits > 0 { return true }
+        return bytes.count >= 16 && digits >= 3
+            && bytes.allSatisfy {
+                ASCII.isDigit($0) || ASCII.isLetter($0) || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-")
+            }
+    }
+}
+
+/// Paths by their segments. A class, because branches are merged.
+private final class PathTree {
+    private var branches: [String: PathTree] = [:]
+    private var isEnd = false
+
+    private init() {}
+
+    init(_ paths: Set<String>, namesAtOnePlace limit: Int) {
+        for path in paths {
+            var tree = self
+            for segment in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+                let name = RequestLearner.isID(String(segment)) ? "*" : String(segment)
+                tree = tree.branch(name)
+            }
+            tree.isEnd = true
+        }
+        merge(limit)
+    }
+
+    private func branch(_ name: String) -> PathTree {
+        if let known = branches[name] { return known }
+        let new = PathTree()
+        branches[name] = new
+        return new
+    }
+
+    /// Makes stars of the names of branches, where there are more than `limit`.
+    private func merge(_ limit: Int) {
+        if branches.count > limit {
+            let former = branches
+            branches = [:]
+            for (name, tree) in former { branch(RequestLearner.wild(name)).take(tree) }
+        }
+        for tree in branches.values { tree.merge(limit) }
+    }
+
+    private func take(_ other: PathTree) {
+        isEnd = isEnd || other.isEnd
+        for (name, tree) in other.branches { branch(name).take(tree) }
+    }
+
+    var patterns: [String] {
+        (isEnd ? [""] : []) + branches.flatMap { name, tree in tree.patterns.map { "/\(name)\($0)" } }
+    }
+}

@@ -1,0 +1,82 @@
+import HTTPCore
+import ServerTrust
+import StrictJSON
+
+/// One request of a task log: what `requests learn` and `check request --log` need of its line.
+struct LoggedRequest {
+    enum Line {
+        /// The client's request, and those of the redirects that were followed.
+        case requests([LoggedRequest])
+        case irrelevant
+        case foreign
+        case notJSON
+    }
+
+    var method: String
+    /// Absolute; host and port of a CONNECT.
+    var url: String
+    var user: String?
+    /// Of the origin's response; nil without one.
+    var originStatus: Int?
+    /// The status that the client got.
+    var status: Int?
+    var error: String?
+    var isConnect: Bool { method == "CONNECT" }
+
+    static func read(_ line: [UInt8]) -> Line {
+        let document = JSONDocument(bytes: line, file: "")
+        guard document.issues.isEmpty, let root = document.root else { return .notJSON }
+        guard let members = root.members, let event = members["event"]?.string else { return .foreign }
+        guard event == "task", members["client"]?.string != "cache" else { return .irrelevant }
+        guard let method = members["method"]?.string, let url = members["url"]?.string else { return .irrelevant }
+        var first = LoggedRequest(method: method, url: url)
+        first.user = members["user"]?.string
+        first.status = members["status"]?.integer
+        first.error = members["error"]?.string
+        guard case .array(let transactions)? = members["transactions"]?.content, !transactions.isEmpty else {
+            return .requests([first])
+        }
+        var requests: [LoggedRequest] = []
+        var current = first
+        for transaction in transactions {
+            guard let members = transaction.members, let url = members["url"]?.string else { return .foreign }
+            current.url = current.isConnect ? first.url : url
+            current.originStatus = members["status"]?.integer
+            requests.append(current)
+            // RFC 9110, section 15.4: which redirects change the method.
+            switch current.originStatus {
+            case 303? where current.method != "HEAD": current.method = "GET"
+            case 301? where current.method == "POST", 302? where current.method == "POST": current.method = "GET"
+            default: break
+            }
+        }
+        return .requests(requests)
+    }
+
+    /// What a rule is learned from; nil for a request that no server has responded to, and one whose URL is none.
+    func sighting() -> (host: Host, port: UInt16?, method: String?, target: [UInt8])? {
+        if isConnect {
+            guard error == nil, status == 200, let address = try? ServerAddress(url) else { return nil }
+            return (address.host, address.port == 443 ? nil : address.port, nil, [])
+        }
+        guard let originStatus, let parsed = AbsoluteURL(url) else { return nil }
+        let origin = parsed.origin
+        let port = origin.port == origin.scheme.defaultPort ? nil : origin.port
+        return (origin.host, port, originStatus == 101 ? "UPGRADE" : method, parsed.target)
+    }
+}
+
+extension JSONValue {
+    fileprivate var string: String? {
+        if case .string(let text) = content { text } else { nil }
+    }
+
+    fileprivate var integer: Int? {
+        if case .number(let text) = content { Int(text) } else { nil }
+    }
+
+    fileprivate var members: [String: JSONValue]? {
+        guard case .object(let members) = content else { return nil }
+        return Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
+    }
+}

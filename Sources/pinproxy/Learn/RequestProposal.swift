@@ -1,0 +1,62 @@
+import HTTPCore
+import ProxyCore
+import StrictJSON
+
+/// The text of proposed rules.
+struct RequestProposal {
+    var rules: [(rule: RequestRule, requests: Int)]
+
+    /// A configuration with nothing else in it: what is in its braces belongs into another.
+    var text: String {
+        let texts = rules.map { rule, requests in
+            var members = [
+                "\"id\": \(JSONString.quoted(rule.id))", "\"host\": \(Self.values(rule.hosts.map(\.description)))",
+            ]
+            if !rule.ports.isEmpty { members.append("\"port\": \(Self.numbers(rule.ports))") }
+            if let methods = rule.methods { members.append("\"method\": \(Self.values(methods.words))") }
+            if !rule.paths.isEmpty { members.append("\"path\": \(Self.values(rule.paths.map(\.text)))") }
+            members.append("\"then\": \"allow\"")
+            return "      { \(members.joined(separator: ", ")) }"
+        }
+        return """
+            {
+              "requests": {
+                "policy": "deny",
+                "rules": [
+            \(texts.joined(separator: ",\n"))
+                ]
+              }
+            }
+
+            """
+    }
+
+    var json: JSONLine {
+        var line = JSONLine()
+        line.add("policy", "deny")
+        line.add(
+            "rules",
+            array: rules.map { rule, requests in
+                var line = JSONLine()
+                line.add("id", rule.id)
+                line.add("host", array: rule.hosts.map { JSONString.quoted($0.description) })
+                if !rule.ports.isEmpty { line.add("port", array: rule.ports.map(String.init)) }
+                if let methods = rule.methods { line.add("method", array: methods.words.map(JSONString.quoted)) }
+                if !rule.paths.isEmpty { line.add("path", array: rule.paths.map { JSONString.quoted($0.text) }) }
+                line.add("then", rule.action.rawValue)
+                line.add("requests", requests)
+                return line.object
+            }
+        )
+        return line
+    }
+
+    private static func values(_ values: [String]) -> String {
+        let texts = values.map(JSONString.quoted)
+        return texts.count == 1 ? texts[0] : "[\(texts.joined(separator: ", "))]"
+    }
+
+    private static func numbers(_ numbers: [UInt16]) -> String {
+        numbers.count == 1 ? "\(numbers[0])" : "[\(numbers.map(String.init).joined(separator: ", "))]"
+    }
+}

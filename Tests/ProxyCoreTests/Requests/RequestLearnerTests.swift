@@ -1,0 +1,163 @@
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("rules that are proposed for requests that were seen")
+struct RequestLearnerTests {
+    private func proposal(_ requests: [(method: String, host: String, target: String)]) throws -> [String] {
+        var learner = RequestLearner()
+        for request in requests {
+            let sighting = RequestLearner.Sighting(
+                host: try Host(request.host),
+                port: nil,
+                method: request.method.isEmpty ? nil : request.method,
+                target: Array(request.target.utf8)
+            )
+            #expect(learner.add(sighting) == .learned)
+        }
+        return learner.proposal.map { rule, requests in
+            let hosts = rule.hosts.map(\.description).joined(separator: ",")
+            return "\(rule.id): \(hosts) \(rule.methods?.words ?? []) \(rule.paths.map(\.text)) \(requests)"
+        }
+    }
+
+    @Test("a few names stand for themselves, and methods with the same paths share a rule")
+    func names() throws {
+        let seen = [
+            ("GET", "a.example", "/v1/models?x=1"), ("GET", "a.example", "/v1/me"),
+            ("POST", "a.example", "/v1/messages"),
+        ]
+        #expect(
+            try proposal(seen) == [
+                #"a.example: a.example ["GET"] ["/v1/me", "/v1/models"] 3"#,
+                #"a.example-2: a.example ["POST"] ["/v1/messages"] 3"#,
+            ]
+        )
+        #expect(
+            try proposal([("GET", "a.example", "/x"), ("HEAD", "a.example", "/x")]) == [
+                #"a.example: a.example ["read"] ["/x"] 2"#
+            ]
+        )
+    }
+
+    @Test("hosts with the same methods and paths share a rule")
+    func hosts() throws {
+        #expect(
+            try proposal([("GET", "b.example", "/x"), ("GET", "a.example", "/x")]) == [
+                #"a.example: a.example,b.example ["GET"] ["/x"] 2"#
+            ]
+        )
+    }
+
+    @Test(
+        "ids become stars",
+        arguments: [
+            "42", "3f2a9c01", "550e8400-e29b-41d4-a716-446655440000", "usr_9aF31xkQ02LmZz77",
+            "7c4a8d09ca3762af61e59520943dc26494f8941b",
+        ]
+    )
+    func ids(_ id: String) throws {
+        #expect(
+            try proposal([("GET", "a.example", "/users/\(id)/posts")]) == [
+                #"a.example: a.example ["GET"] ["/users/*/posts"] 1"#
+            ]
+        )
+    }
+
+    @Test(
+        "words, versions and names with a number are no ids",
+        arguments: [
+            "v1", "users", "python3", "deadbeef", "info", "facade", "git-upload-pack", "requests-2.32.0.tar.gz",
+        ]
+    )
+    func noIDs(_ name: String) { #expect(!RequestLearner.isID(name)) }
+
+    @Test("many names at one place become a star, with what is behind them")
+    func manyNames() throws {
+        let packages = ["requests", "idna", "urllib3", "certifi", "charset-normalizer"]
+        #expect(
+            try proposal(packages.map { ("GET", "pypi.example", "/simple/\($0)/") }) == [
+                #"pypi.example: pypi.example ["GET"] ["/simple/*/"] 5"#
+            ]
+        )
+    }
+
+    @Test("encoded slashes stay spelled")
+    func encodedSlashes() throws {
+        let names = ["core", "types", "parser", "traverse", "generator"].map {
+            ("GET", "npm.example", "/@babel%2f\($0)")
+        }
+        #expect(try proposal(names) == [#"npm.example: npm.example ["GET"] ["/@*%2F*"] 5"#])
+        #expect(
+            try proposal([("GET", "npm.example", "/@babel%2fcore")]) == [
+                #"npm.example: npm.example ["GET"] ["/@babel%2Fcore"] 1"#
+            ]
+        )
+    }
+
+    @Test("a tunnel gets a rule for its host; an intercepted CONNECT does not")
+    func tunnels() throws {
+        #expect(try proposal([("", "a.example", "")]) == ["a.example: a.example [] [] 1"])
+        #expect(
+            try proposal([("", "a.example", ""), ("GET", "a.example", "/x")]) == [
+                #"a.example: a.example ["GET"] ["/x"] 2"#
+            ]
+        )
+    }
+
+    @Test("ambiguous requests and literal stars are not learned")
+    func notLearned() throws {
+        var learner = RequestLearner()
+        func add(_ target: String) throws -> RequestLearner.Outcome {
+            learner.add(.init(host: try Host("a.example"), port: nil, method: "GET", target: Array(target.utf8)))
+        }
+        #expect(try add("/v1/*") == .literalStar)
+        #expect(try add("/v1/%2A") == .learned)
+        #expect(try add("//v1") == .ambiguous(.emptySegment))
+        #expect(try add("/v1?_method=DELETE") == .ambiguous(.methodOverride))
+        #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/%2A"]])
+    }
+
+    @Test("whatever was learned is let through by the proposal", arguments: 0..<20)
+    func coversAll(_ seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        func pick<T>(_ list: [T]) -> T { list[Int(random.next() % UInt64(list.count))] }
+        let names = [
+            "a", "b", "c", "dd", "ee", "f", "42", "3f2a9c01", "@s%2Fx", "@t%2Fy", "", "x.y", "%20", "g", "h", "i", "j",
+            "k",
+        ]
+        var learner = RequestLearner()
+        var seen: [(String, String)] = []
+        for _ in 0..<120 {
+            let target = "/" + (0..<(1 + Int(random.next() % 12))).map { _ in pick(names) }.joined(separator: "/")
+            let method = pick(["GET", "POST", "HEAD"])
+            let outcome = learner.add(
+                .init(host: try Host("a.example"), port: nil, method: method, target: Array(target.utf8))
+            )
+            if outcome == .learned { seen.append((method, target)) }
+        }
+        var requests = RequestsConfiguration()
+        requests.rules = learner.proposal.map(\.rule)
+        for index in requests.rules.indices {
+            #expect(
+                requests.rules[index].paths.allSatisfy { $0.starCount <= RulePath.starLimit && $0.ambiguity == nil }
+            )
+            let words = requests.rules[index].methods?.words ?? []
+            requests.rules[index].methods?.methods = Set(
+                words.flatMap { $0 == "read" ? RuleMethods.read : [HTTPMethod($0)!] }
+            )
+        }
+        let rules = RequestRules(requests).rules(for: try Host("a.example"), port: 443, defaultPort: 443)
+        for (method, target) in seen {
+            let verdict = rules.judge(
+                HTTPMethod(method)!,
+                target: Array(target.utf8).span,
+                fields: HeaderFields(),
+                user: nil
+            )
+            #expect(verdict.decision == .allowed, "\(method) \(target)")
+        }
+    }
+}
