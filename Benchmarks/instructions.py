@@ -62,6 +62,12 @@ def kept(path: str, host: str = KEPT_HOST) -> Callable[[Peer, int], None]:
 INSTRUCTION_PEERS = {name: peer for name, peer in PEERS.items() if name != "squid"}
 ROWS = {row.name: row for row in (
     Row("1k", "1 KB, miss", Setup(), kept("/1k"), 1000),
+    Row("1k-rules", "1 KB, miss, under 1,000 rules of as many hosts", Setup(settings={"requests": {"rules": [
+        {"id": f"r{number}", "host": KEPT_HOST if number == 500 else f"h{number}.example", "method": "read", "path": "/*",
+         "then": "allow"} for number in range(1000)]}}), kept("/1k"), 1000),
+    Row("1k-rules-host", "1 KB, miss, under 1,000 rules of its host", Setup(settings={"requests": {"rules": [
+        {"id": f"r{number}", "host": KEPT_HOST, "path": "/*a*b*c*d*e*f*" + str(number), "then": "deny"}
+        for number in range(999)] + [{"id": "last", "host": KEPT_HOST, "then": "allow"}]}}), kept("/1k"), 1000),
     Row("1k-hit", "1 KB, cache hit", Setup(caches=True), kept("/1k"), 1500),
     Row("100k", "100 KB, miss", Setup(), kept("/100k"), 150),
     Row("100k-hit", "100 KB, cache hit", Setup(caches=True), kept("/100k"), 500),

@@ -90,7 +90,7 @@ public struct PathPattern: Hashable, Sendable {
     // MARK: - Normal form
 
     /// Decodes percent-encoded unreserved characters, and changes other triplets to upper case.
-    private static func normal(_ text: borrowing Span<UInt8>) -> [UInt8] {
+    package static func normal(_ text: borrowing Span<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(text.count)
         var position = 0

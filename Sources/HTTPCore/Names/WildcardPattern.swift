@@ -19,10 +19,13 @@ package struct WildcardPattern: Hashable, Sendable {
     /// - Parameters:
     ///   - text: the pattern as written.
     ///   - bytes: the form in which it is compared.
-    init(_ text: String, _ bytes: [UInt8]) {
+    package init(_ text: String, _ bytes: [UInt8]) {
         self.text = text
         pieces = bytes.split(separator: ASCII.asterisk, omittingEmptySubsequences: false).map { Array($0) }
     }
+
+    /// The number of stars.
+    package var starCount: Int { pieces.count - 1 }
 
     /// The piece before the only star, if that is at the end.
     var prefix: [UInt8]? { pieces.count == 2 && pieces[1].isEmpty ? pieces[0] : nil }

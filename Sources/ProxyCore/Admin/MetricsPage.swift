@@ -39,6 +39,7 @@ struct MetricsPage {
         writeRevocationLists(&page)
         if let cache { write(cache, &page) }
         writePolicy(&page)
+        if let rules = status.snapshot.requests { write(rules, &page) }
         writeProcess(&page)
         return page.text
     }
@@ -55,6 +56,15 @@ struct MetricsPage {
         page.histogram(bounds: TurnRecord.bounds, counts: turns.counts, sum: turns.processorTime)
         page.begin("pinproxy_draining", .gauge, "1 when it is about to end, and takes nothing new.")
         page.sample(status.isDraining)
+    }
+
+    private func write(_ rules: RequestRules, _ page: inout ExpositionText) {
+        page.begin(
+            "pinproxy_rule_matches_total",
+            .counter,
+            "Requests and hops by the rule of requests that decided, and what it says; without a rule by the policy."
+        )
+        for tally in rules.tallies { page.sample(tally.count, ("rule", tally.id), ("then", tally.then)) }
     }
 
     private func writeClients(_ page: inout ExpositionText) {

@@ -15,11 +15,32 @@ enum PolicyDocuments {
         line.add("loaded", Timestamp.text(unixSeconds: status.reloads.lastLoad))
         if let files = status.files { line.add("files", files.json) }
         line.add("unpinnedHosts", snapshot.configuration.unpinnedHosts.rawValue)
+        if let rules = snapshot.requests { line.add("requests", requests(rules)) }
         line.add(
             "domains",
             array: snapshot.pinnedDomains.domains.map { domain($0, seen[$0.host], at: now).object }
         )
         return line.text
+    }
+
+    /// The rules about requests, with how often each has decided.
+    private static func requests(_ rules: RequestRules) -> JSONLine {
+        var line = JSONLine()
+        line.add("policy", rules.configuration.policy.rawValue)
+        let tallies = rules.tallies
+        line.add(
+            "rules",
+            array: zip(rules.configuration.rules, tallies).map { rule, tally in
+                var line = JSONLine()
+                line.add("rule", rule.id)
+                line.add("then", rule.action.rawValue)
+                line.add("text", rule.conditions)
+                line.add("matches", tally.count)
+                return line.object
+            }
+        )
+        line.add("unmatched", tallies.last?.count ?? 0)
+        return line
     }
 
     private static func domain(

@@ -16,6 +16,8 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     private let headers: FieldChanges
     /// The request follows a redirect, whose rule may have added fields too.
     private let isHop: Bool
+    private let user: [UInt8]?
+    private(set) var ruling: RequestRuling
     private var request: SessionRequest
     /// The generation that the request's endpoint was found in.
     private var generation: Generation
@@ -35,6 +37,8 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         let listener: WorkerListener
         let generation: Generation
         let route: Route
+        /// The user whose request has found the stale response.
+        let user: [UInt8]?
         /// The request follows a redirect.
         let isHop: Bool
     }
@@ -45,9 +49,12 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         request.method = .get
         request.timeouts = nil
         request.isRepetition = false
+        // The request is a GET, whatever the client has sent.
+        var ruling = RequestRuling()
+        guard isAllowed(request, by: setting.route.rules, setting.user, &ruling) else { return }
         let refreshing = served.refresh { request.fields = $0 }
         guard let refreshing else { return }
-        let refresh = CacheRefresh(refreshing, request, setting)
+        let refresh = CacheRefresh(refreshing, request, setting, ruling)
         let stage = CacheStage(
             refreshing,
             request,
@@ -61,14 +68,17 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     private init(
         _ transaction: CacheTransaction,
         _ request: SessionRequest,
-        _ setting: Setting
+        _ setting: Setting,
+        _ ruling: RequestRuling
     ) {
+        self.ruling = ruling
         self.transaction = transaction
         self.request = request
         generation = setting.generation
         worker = setting.worker
         listener = setting.listener
         isHop = setting.isHop
+        user = setting.user
         logPrefix = setting.route.logPrefix
         headers = setting.route.requestHeaders
         startedWall = worker.loop.wallClock
@@ -87,9 +97,21 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         guard worker.cache === transaction.cache, case .origin(let endpoint) = route.destination,
             endpoint.origin == request.endpoint.origin,
             route.cache?.digest(at: worker.loop.wallClock / 1_000_000) == transaction.digest,
-            route.requestHeaders == headers
+            route.requestHeaders == headers, Self.isAllowed(request, by: route.rules, user, &ruling)
         else { return nil }
         return endpoint
+    }
+
+    /// Whether the rules let the user send the request of the refresh.
+    private static func isAllowed(
+        _ request: SessionRequest,
+        by rules: HostRules?,
+        _ user: [UInt8]?,
+        _ ruling: inout RequestRuling
+    ) -> Bool {
+        guard let rules else { return true }
+        let verdict = rules.judge(.get, target: request.target.span, fields: request.fields, user: user)
+        return ruling.note(verdict, by: rules) == nil
     }
 
     func stage(

@@ -8,6 +8,7 @@ extension TaskLogLine {
     mutating func write(_ refresh: CacheRefresh, _ task: LoopTask, to line: inout ByteBuffer) {
         let client: StaticString = "cache"
         writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
+        refresh.ruling.write(to: &line)
         line.append(",\"method\":\"GET\",\"url\":\"")
         let start = line.count
         line.append(refresh.logPrefix)

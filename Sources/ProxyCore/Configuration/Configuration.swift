@@ -25,6 +25,8 @@ package struct Configuration: Sendable {
     package var reports = ReportsConfiguration()
     package var revocationLists = RevocationListsConfiguration()
     package var access = AccessConfiguration()
+    /// Which requests may be sent; nil when `access` alone decides.
+    package var requests: RequestsConfiguration?
     package var limits = LimitsConfiguration()
     /// Nil: nothing is cached.
     package var cache: CacheConfiguration?

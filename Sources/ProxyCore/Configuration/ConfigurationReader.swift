@@ -49,6 +49,8 @@ struct ConfigurationReader {
     var tunnels: [Placed<HostConfiguration>] = []
 
     var upstreamProxies: [Placed<UpstreamProxyConfiguration>] = []
+    /// The rules of `requests`.
+    var requestRules: [Placed<RequestRule>] = []
 
     init(_ reader: DocumentReader) {
         self.reader = reader
@@ -83,6 +85,7 @@ struct ConfigurationReader {
         if let object = root.object("reports") { readReports(object) }
         if let object = root.object("crls") { readRevocationLists(object) }
         if let object = root.object("access") { readAccess(object) }
+        if let object = root.object("requests") { readRequests(object) }
         if let object = root.object("limits") { readLimits(object) }
         if let element = root["upstreamProxy"], case .proxy(let proxy) = readUpstreamProxy(element) {
             configuration.defaults.upstreamProxy = proxy
@@ -224,6 +227,7 @@ struct ConfigurationReader {
     /// Checks values that only show a mistake together.
     private func checkTogether() {
         checkClients()
+        checkRequests()
         let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)
         for resolve in resolves
         where rules.evaluate(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {

@@ -24,6 +24,8 @@ final class Exchange {
     private(set) var startedWall: Int64 = 0
     /// The authenticated user; nil when the listener does not authenticate clients.
     private(set) var user: [UInt8]?
+    /// What `requests` says of the request, where its route has rules.
+    private(set) var ruling = RequestRuling()
     /// The credentials that this request was authenticated with; nil when its connection was.
     private var credentials: ClientCredentials?
     /// Counts requests and restarts, so that a late result is not used for another request.
@@ -190,6 +192,7 @@ final class Exchange {
         case .own: respondToOptions()
         case .route(let route):
             self.route = route
+            if route.rules != nil { ruling = RequestRuling() }
             if head.fields.mayContain(anyOf: [.via, .other]),
                 OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym)
             {
@@ -206,14 +209,27 @@ final class Exchange {
             case .refused(let problem): refuse(problem, keepAlive: canPersist)
             case .origin where head.method == .options && head.maxForwards == 0: respondToOptions()
             case .origin(let endpoint):
-                if stream.canHandOver, let offer = UpgradeOffer(head) {
-                    startUpgrade(offer, endpoint, generation)
-                } else {
-                    start(endpoint)
+                let offer = stream.canHandOver ? UpgradeOffer(head) : nil
+                if let rules = route.rules {
+                    let verdict = rules.judge(
+                        head.method,
+                        isUpgrade: offer != nil,
+                        target: head.target,
+                        fields: head.fields,
+                        user: user
+                    )
+                    if isRefused(verdict, by: rules) { return }
                 }
-            case .tunnel(let endpoint): startTunnel(endpoint, generation)
-            case .intercept(let endpoint): startInterception(endpoint, generation)
-            case .requests(let authority): serveRequests(for: authority)
+                if let offer { startUpgrade(offer, endpoint, generation) } else { start(endpoint) }
+            case .tunnel(let endpoint):
+                if let rules = route.rules, isRefused(rules.judgeTunnel(user: user), by: rules) { return }
+                startTunnel(endpoint, generation)
+            case .intercept(let endpoint):
+                if let rules = route.rules, isRefused(rules.judgeInterception(user: user), by: rules) { return }
+                startInterception(endpoint, generation)
+            case .requests(let authority):
+                if let rules = route.rules, isRefused(rules.judgeInterception(user: user), by: rules) { return }
+                serveRequests(for: authority)
             }
         }
     }
@@ -228,6 +244,19 @@ final class Exchange {
             self.route = route
             hooks.followAgain(under: route.hooks)
         }
+    }
+
+    /// Refuses the client's request when the rules deny it.
+    private func isRefused(_ verdict: RequestVerdict, by rules: HostRules) -> Bool {
+        guard let refusal = ruling.note(verdict, by: rules) else { return false }
+        refuse(refusal, keepAlive: canPersist)
+        return true
+    }
+
+    /// The refusal of a redirected request. It has fields of the client, and the client's user.
+    func refusal(ofHop hop: RedirectMachine.Hop, by rules: HostRules) -> Problem? {
+        let target = hop.url.target
+        return ruling.note(rules.judge(hop.method, target: target.span, fields: head.fields, user: user), by: rules)
     }
 
     /// Refuses a request of which nothing was sent. A request that follows a redirect fails.
@@ -411,10 +440,18 @@ final class Exchange {
         if body.isComplete { finishSending(trailers: trailers) } else { inputEnded() }
     }
 
-    private func finishSending(trailers: HeaderFields? = nil) {
+    private func finishSending(trailers received: HeaderFields? = nil) {
+        var trailers = received
+        if received != nil, let route = hooks?.route ?? route { Self.prune(&trailers!, on: route) }
         self.trailers = trailers ?? HeaderFields()
         if let hooks, !hooks.canEndBody() { return }
         origin.finishSending(trailers: trailers)
+    }
+
+    /// Removes what would undo the decisions about the head: some servers add trailers to its fields.
+    private static func prune(_ trailers: inout HeaderFields, on route: Route) {
+        route.hooks?.headers.request.removeNames(from: &trailers)
+        if route.rules != nil, !RequestReading.override(trailers).isEmpty { trailers = HeaderFields() }
     }
 
     private func sendBody(_ bytes: borrowing Span<UInt8>) {
@@ -589,6 +626,7 @@ final class Exchange {
                 listener: stream.listener,
                 generation: generation,
                 route: route,
+                user: user,
                 isHop: hooks?.isFollowing ?? false
             )
         )

@@ -22,6 +22,7 @@ extension TaskLogLine {
             line.append(jsonEscaping: user.span)
             line.append("\"")
         }
+        if exchange.route?.rules != nil { exchange.ruling.write(to: &line) }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
         if exchange.writer.hasBegun {
             line.append(",\"status\":")

@@ -256,17 +256,25 @@ final class HookStage: ResponseStage {
     private func follow(_ plan: RedirectHook.Plan) {
         guard let route = exchange.route(toHop: plan.hop.url.origin) else { return }
         switch route.destination {
-        case .refused(let problem):
-            exchange.fail(
-                Problem(
-                    problem.code,
-                    status: problem.status,
-                    "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(plan.hop.url.origin). \(problem.details)"
-                )
-            )
+        case .refused(let problem): fail(problem, at: plan.hop)
         case .tunnel, .intercept, .requests: exchange.fail(Problem(.internal, "A redirect leads to a tunnel."))
-        case .origin(let endpoint): follow(plan, to: endpoint, on: route)
+        case .origin(let endpoint):
+            if let rules = route.rules, let problem = exchange.refusal(ofHop: plan.hop, by: rules) {
+                return fail(problem, at: plan.hop)
+            }
+            follow(plan, to: endpoint, on: route)
         }
+    }
+
+    /// The redirect may not be followed: says where it leads, too.
+    private func fail(_ problem: Problem, at hop: RedirectMachine.Hop) {
+        exchange.fail(
+            Problem(
+                problem.code,
+                status: problem.status,
+                "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
+            )
+        )
     }
 
     private func follow(_ plan: RedirectHook.Plan, to endpoint: Endpoint, on route: Route) {

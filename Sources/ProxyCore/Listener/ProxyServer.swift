@@ -302,7 +302,8 @@ package final class ProxyServer {
         RestartNeed.keep(snapshot.parts, in: &parts)
         let replacement = PolicySnapshot(
             Self.placed(parts, at: sockets + [adminSocket].compactMap { $0 }),
-            generation: snapshot.generation + 1
+            generation: snapshot.generation + 1,
+            following: snapshot
         )
         let settings = replacement.configuration.log
         let isOther = settings.tasks != current.log.tasks || settings.format != current.log.format

@@ -29,7 +29,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The listeners, the settings of the process, the settings for all hosts, then one section for each host, sorted by name.
+    /// The listeners, the settings of the process, the settings for all hosts, the rules about requests, then one section for each host, sorted by name.
     package let sections: [Section]
 
     package init(_ snapshot: PolicySnapshot) {
@@ -38,6 +38,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         let sorted = hosts.sorted { $0.description < $1.description }
         sections =
             [Self.listeners(snapshot), Self.process(snapshot.configuration), Self.others(snapshot)]
+            + (snapshot.configuration.requests.map { [Self.requests($0)] } ?? [])
             + sorted.map { Self.host($0, snapshot) }
     }
 
@@ -75,6 +76,20 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             rows.append(Row(label: "admin", text: "\(admin.endpoint)\(reach)\(token)"))
         }
         return Section(title: "listeners", rows: rows)
+    }
+
+    private static func requests(_ requests: RequestsConfiguration) -> Section {
+        let rest =
+            switch requests.policy {
+            case .deny: "denied"
+            case .report: "sent, and logged as one that would be denied"
+            case .allow: "sent"
+            }
+        return Section(
+            title: "requests",
+            rows: requests.rules.map { Row(label: $0.id, text: "\($0.action.rawValue): \($0.conditions)") }
+                + [Row(label: "all others", text: rest)]
+        )
     }
 
     private static func ways(_ open: AuthenticationConfiguration) -> [String] {

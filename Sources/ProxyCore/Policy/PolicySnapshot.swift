@@ -27,6 +27,8 @@ package final class PolicySnapshot: Sendable {
     package let access: AccessRules
     /// The settings of hosts without an entry.
     package let defaults: HostPolicy
+    /// nil when `access` alone decides which requests may be sent.
+    package let requests: RequestRules?
     private let hosts: HostTable<HostPolicy>
     /// The requirements of each listener for its clients, in the order of the configuration.
     let security: [ListenerSecurity]
@@ -35,11 +37,13 @@ package final class PolicySnapshot: Sendable {
     package var pinnedDomains: PinnedDomains { parts.pinnedDomains }
     package var trustAnchors: TrustAnchors { parts.trustAnchors }
 
-    package init(_ parts: PolicyParts, generation: Int) {
+    /// - Parameter former: the policy before a reload.
+    package init(_ parts: PolicyParts, generation: Int, following former: PolicySnapshot? = nil) {
         self.generation = generation
         self.parts = parts
         access = AccessRules(parts.configuration.access, ownListeners: parts.ownListeners)
         defaults = HostPolicy(parts.configuration.defaults)
+        requests = parts.configuration.requests.map { RequestRules($0, following: former?.requests) }
         security = parts.configuration.listeners.map { ListenerSecurity($0, parts) }
         var hosts = HostTable<HostPolicy>()
         for entry in parts.configuration.hosts {

@@ -32,6 +32,7 @@ package struct Problem: Error, Sendable {
         case hostDenied = "host_denied"
         case unpinnedDenied = "unpinned_denied"
         case connectDenied = "connect_denied"
+        case requestDenied = "request_denied"
         case addressDenied = "address_denied"
         case redirectDenied = "redirect_denied"
         case responseDenied = "response_denied"
@@ -159,7 +160,7 @@ extension Problem.Code {
     var status: Int {
         switch self {
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .notStored: 504
-        case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied, .redirectDenied: 403
+        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .addressDenied, .redirectDenied: 403
         case .loopDetected: 508
         case .limitReached, .sessionInvalidated: 503
         case .requestInvalid: 400
@@ -189,7 +190,7 @@ extension Problem.Code {
         case .responseInvalid: "http_protocol_error"
         case .responseTruncated: "http_response_incomplete"
         case .responseTooLarge: "http_response_body_size"
-        case .hostDenied, .unpinnedDenied, .connectDenied, .redirectDenied, .responseDenied:
+        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .redirectDenied, .responseDenied:
             "http_request_denied"
         case .addressDenied: "destination_ip_prohibited"
         case .notStored: "destination_unavailable"
@@ -231,6 +232,7 @@ extension Problem.Code {
         case .hostDenied: "This host may not be reached through this proxy"
         case .unpinnedDenied: "Only pinned hosts may be reached through this proxy"
         case .connectDenied: "CONNECT is not allowed"
+        case .requestDenied: "This request is not allowed"
         case .addressDenied: "The host's address may not be dialled"
         case .redirectDenied: "The redirect may not be followed"
         case .responseDenied: "The server's response is refused"

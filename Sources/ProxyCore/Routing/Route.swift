@@ -29,6 +29,8 @@ final class Route {
     let hooks: HostHooks?
     /// The terms of the cache; nil without a cache.
     let cache: CacheTerms?
+    /// The rules about requests; nil when there are none at all.
+    let rules: HostRules?
 
     init(
         destination: Destination,
@@ -37,8 +39,10 @@ final class Route {
         addsVia: Bool = true,
         logPrefix: [UInt8],
         hooks: HostHooks? = nil,
-        cache: CacheTerms? = nil
+        cache: CacheTerms? = nil,
+        rules: HostRules? = nil
     ) {
+        self.rules = rules
         self.hooks = hooks
         self.cache = cache
         self.destination = destination

@@ -47,7 +47,8 @@ extension Router {
                 destination: .requests(InterceptedAuthority(scheme: .http, host: host, port: port)),
                 isUpgraded: false,
                 rewritesUpgraded: false,
-                logPrefix: place
+                logPrefix: place,
+                rules: inside.rules
             )
         }
         guard snapshot.configuration.access.connectPorts.contains(port) else {
@@ -68,7 +69,8 @@ extension Router {
                 destination: .intercept(endpoint),
                 isUpgraded: false,
                 rewritesUpgraded: false,
-                logPrefix: place
+                logPrefix: place,
+                rules: inside.rules
             )
         }
         if let refusal = unpinnedRefusal(host, port)
@@ -91,7 +93,13 @@ extension Router {
             proxyTLS: proxyTLS(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
-        return Route(destination: .tunnel(endpoint), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
+        return Route(
+            destination: .tunnel(endpoint),
+            isUpgraded: false,
+            rewritesUpgraded: false,
+            logPrefix: place,
+            rules: rules(for: host, port: port, .https)
+        )
     }
 
     /// Describes the alternatives to a CONNECT.

@@ -121,7 +121,8 @@ package struct Router: Sendable {
             addsVia: settings.via == .on,
             logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
             hooks: snapshot.policy(for: host).hooks,
-            cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot)
+            cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot),
+            rules: rules(for: host, port: port, secure ? .https : .http)
         )
     }
 
@@ -153,6 +154,11 @@ package struct Router: Sendable {
             proxyTLS: proxyTLS(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
+    }
+
+    /// The rules about requests to an origin, or to what is behind a tunnel.
+    func rules(for host: Host, port: UInt16, _ scheme: RequestHead.Scheme) -> HostRules? {
+        snapshot.requests?.rules(for: host, port: port, defaultPort: scheme.defaultPort)
     }
 
     /// The refusal of a host that no pin file names, or that one names for other ports only.

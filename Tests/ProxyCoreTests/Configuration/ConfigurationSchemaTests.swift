@@ -82,6 +82,12 @@ struct ConfigurationSchemaTests {
             "redirects", document(#""defaults": { "redirects": { "policy": "return", "\#(unknown)": 0 } }"#),
             "/defaults/redirects"
         ),
+        ("requests", document(#""requests": { "\#(unknown)": 0 }"#), "/requests"),
+        (
+            "requestRule",
+            document(#""requests": { "rules": [{ "id": "a", "then": "deny", "\#(unknown)": 0 }] }"#),
+            "/requests/rules/0"
+        ),
         (
             "redirectRule",
             document(
@@ -148,6 +154,8 @@ struct ConfigurationSchemaTests {
             ("host", "tlsProfile", TLSProfile.allCases.map(\.rawValue)),
             ("defaults", "tlsProfile", TLSProfile.allCases.map(\.rawValue)),
             ("redirects", "policy", RedirectRules.Policy.allCases.map(\.rawValue)),
+            ("requests", "policy", RequestsConfiguration.Policy.allCases.map(\.rawValue)),
+            ("requestRule", "then", RequestRule.Action.allCases.map(\.rawValue)),
             ("redirectRule", "then", ConfigurationReader.RedirectWord.allCases.map(\.rawValue)),
             ("responseRule", "then", ConfigurationReader.ResponseWord.allCases.map(\.rawValue)),
             ("cacheRule", "then", ConfigurationReader.CacheWord.allCases.map(\.rawValue)),

@@ -1,0 +1,206 @@
+import HTTPCore
+
+/// What the rules say of a request.
+package struct RequestVerdict: Sendable {
+    package enum Decision: Sendable {
+        case allowed
+        /// It is sent, and would be denied if this were in force.
+        case reported
+        case denied
+    }
+
+    package var decision: Decision
+    /// The rule that decided; nil when none matched.
+    package var rule: CompiledRule?
+    /// What of the request can be read in two ways, as far as it made a difference.
+    package var ambiguity: RequestAmbiguity?
+}
+
+/// The rules for the requests to one origin, in their order. It belongs to one thread, as the routes do.
+final class HostRules {
+    private let rules: [CompiledRule]
+    private let policy: RequestsConfiguration.Policy
+    private let unmatched: RuleTally
+    /// Whether some rule has a condition on path or method.
+    private let isConditional: Bool
+    /// The latest verdicts; nil for a list that costs less than a look here.
+    private var known: KnownVerdicts?
+
+    init(_ rules: [CompiledRule], _ policy: RequestsConfiguration.Policy, _ unmatched: RuleTally) {
+        self.rules = rules
+        self.policy = policy
+        self.unmatched = unmatched
+        isConditional = rules.contains { !$0.isUnconditional }
+        if isConditional, rules.count > KnownVerdicts.worthwhile { known = KnownVerdicts() }
+    }
+
+    /// Judges a request as it goes out, without counting it.
+    ///
+    /// - Parameters:
+    ///   - isUpgrade: it offers another protocol.
+    ///   - target: path and query in origin form.
+    ///   - fields: the fields of the request.
+    ///   - user: the user's name in the log; nil when no user is known.
+    func judge(
+        _ method: HTTPMethod,
+        isUpgrade: Bool = false,
+        target: borrowing Span<UInt8>,
+        fields: borrowing HeaderFields,
+        user: [UInt8]?
+    ) -> RequestVerdict {
+        guard isConditional else { return judge(.get, .unseen, PathForms(), isUpgrade: false, user) }
+        let place = known?.place(of: method, isUpgrade, target, fields, user) ?? -1
+        if place >= 0, let verdict = known?.verdict(at: place, method, isUpgrade, target, user) { return verdict }
+        let verdict = judge(method, isUpgrade, target, fields, user)
+        if place >= 0 { known?.keep(verdict, at: place, method, isUpgrade, target, user) }
+        return verdict
+    }
+
+    private func judge(
+        _ method: HTTPMethod,
+        _ isUpgrade: Bool,
+        _ target: borrowing Span<UInt8>,
+        _ fields: borrowing HeaderFields,
+        _ user: [UInt8]?
+    ) -> RequestVerdict {
+        return judge(
+            method,
+            RequestReading(target: target, fields: fields),
+            PathForms(target),
+            isUpgrade: isUpgrade,
+            user
+        )
+    }
+
+    /// Judges a CONNECT whose bytes are relayed: neither the path nor the method of what is in it are seen.
+    func judgeTunnel(user: [UInt8]?) -> RequestVerdict {
+        judge(.connect, .unseen, PathForms(), isUpgrade: false, user)
+    }
+
+    /// Judges a CONNECT whose requests will be judged one by one: it passes where one of them could.
+    func judgeInterception(user: [UInt8]?) -> RequestVerdict {
+        for rule in rules where rule.covers(user: user) && (rule.rule.action.isSent || rule.isUnconditional) {
+            // A request in it decides whether it is only reported.
+            return RequestVerdict(decision: rule.rule.action.isSent ? .allowed : .denied, rule: rule)
+        }
+        return RequestVerdict(decision: policy == .deny ? .denied : .allowed)
+    }
+
+    private func judge(
+        _ method: HTTPMethod,
+        _ reading: RequestReading,
+        _ forms: PathForms,
+        isUpgrade: Bool,
+        _ user: [UInt8]?
+    ) -> RequestVerdict {
+        var forms = forms
+        var ambiguity: RequestAmbiguity?
+        for rule in rules where rule.covers(user: user) {
+            switch rule.matches(method, reading, &forms, isUpgrade: isUpgrade) {
+            case .no: continue
+            // An allow that would have matched otherwise explains why nothing did.
+            case .unclear(let cause) where rule.rule.action.isSent:
+                ambiguity = ambiguity ?? cause
+                continue
+            case .unclear(let cause): return RequestVerdict(decision: .denied, rule: rule, ambiguity: cause)
+            case .yes: return RequestVerdict(decision: rule.decision, rule: rule)
+            }
+        }
+        switch policy {
+        case .deny: return RequestVerdict(decision: .denied, ambiguity: ambiguity)
+        case .report: return RequestVerdict(decision: .reported, ambiguity: ambiguity)
+        case .allow: return RequestVerdict(decision: .allowed)
+        }
+    }
+
+    /// Counts a request that was judged.
+    func count(_ verdict: RequestVerdict) { (verdict.rule?.tally ?? unmatched).add() }
+
+    // MARK: Explaining
+
+    /// For each rule about the origin, up to the one that decides, the first condition that does not hold, in words.
+    func explain(
+        _ head: borrowing RequestHead,
+        isUpgrade: Bool,
+        user: [UInt8]?
+    ) -> [(rule: CompiledRule, cause: String)] {
+        let reading = RequestReading(target: head.target, fields: head.fields)
+        var forms = PathForms(head.target)
+        var causes: [(CompiledRule, String)] = []
+        for rule in rules {
+            guard rule.covers(user: user) else {
+                causes.append((rule, user == nil ? "no user is known" : "it is for other users"))
+                continue
+            }
+            switch rule.matches(head.method, reading, &forms, isUpgrade: isUpgrade) {
+            case .yes: return causes + [(rule, "it matches")]
+            case .unclear(let cause) where rule.rule.action.isSent:
+                causes.append((rule, "the request can be read in two ways: \(cause.explanation)"))
+            case .unclear(let cause):
+                return causes + [(rule, "it denies what can be read in two ways: \(cause.explanation)")]
+            case .no:
+                let isOtherMethod =
+                    rule.rule.methods?.contains(head.method, isUpgrade: isUpgrade, isDeny: rule.rule.action == .deny)
+                    == false
+                causes.append((rule, isOtherMethod ? "its methods are others" : "its paths are others"))
+            }
+        }
+        return causes
+    }
+}
+
+extension CompiledRule {
+    enum Match {
+        case yes
+        case no
+        /// What the rule has a condition on can be read in two ways, and its other conditions hold.
+        case unclear(RequestAmbiguity)
+    }
+
+    var decision: RequestVerdict.Decision {
+        switch rule.action {
+        case .allow: .allowed
+        case .report: .reported
+        case .deny: .denied
+        }
+    }
+
+    /// - Parameter forms: the path, where its reading is clear.
+    func matches(
+        _ method: HTTPMethod,
+        _ reading: RequestReading,
+        _ forms: inout PathForms,
+        isUpgrade: Bool
+    ) -> Match {
+        var unclear: RequestAmbiguity?
+        if let methods = rule.methods {
+            if let cause = reading.method {
+                unclear = cause
+            } else if !methods.contains(method, isUpgrade: isUpgrade, isDeny: rule.action == .deny) {
+                return .no
+            }
+        }
+        if !rule.paths.isEmpty {
+            if let cause = reading.path {
+                unclear = unclear ?? cause
+            } else {
+                switch matchPath(reading.encodedSlashes, &forms) {
+                case .no: return .no
+                case .yes: break
+                case .unclear(let cause): unclear = unclear ?? cause
+                }
+            }
+        }
+        if let unclear { return .unclear(unclear) }
+        return .yes
+    }
+
+    private func matchPath(_ encodedSlashes: Int, _ forms: inout PathForms) -> Match {
+        if rule.action == .deny {
+            for path in rule.paths where path.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
+            return rule.paths.contains { encodedSlashes > $0.encodedSlashes } ? .unclear(.encodedSlash) : .no
+        }
+        if rule.paths.contains(where: { $0.matches(forms, encodedSlashes: encodedSlashes) }) { return .yes }
+        return encodedSlashes == 0 ? .no : .unclear(.encodedSlash)
+    }
+}

@@ -1,0 +1,42 @@
+import HTTPCore
+import IOCore
+
+/// What the rules have said of one request and of the hops that it followed, for its error response and its log line.
+struct RequestRuling {
+    /// The latest verdict.
+    private var verdict: RequestVerdict?
+    /// Whether a rule, or the policy, has let a part of it through that would be denied if that were in force.
+    private var wouldDeny = false
+
+    /// Takes a verdict down, and counts it.
+    ///
+    /// - Returns: the refusal; nil when the request may be sent.
+    mutating func note(_ verdict: RequestVerdict, by rules: HostRules) -> Problem? {
+        rules.count(verdict)
+        self.verdict = verdict
+        if verdict.decision == .reported { wouldDeny = true }
+        return verdict.decision == .denied ? Problem(verdict) : nil
+    }
+
+    /// Writes the members of the log line.
+    func write(to line: inout ByteBuffer) {
+        guard let verdict else { return }
+        if let rule = verdict.rule { line.append(rule.logText) }
+        if wouldDeny { line.append(",\"wouldDeny\":true") }
+        if let ambiguity = verdict.ambiguity {
+            line.append(",\"ambiguity\":")
+            line.append(jsonString: ambiguity.rawValue)
+        }
+    }
+}
+
+extension Problem {
+    /// The refusal of a request. It names the rule or the cause, and no other rule: a program is not to learn what it may send.
+    init(_ verdict: RequestVerdict) {
+        let cause = verdict.ambiguity.map { " The request can be read in two ways: \($0.explanation)." } ?? ""
+        let ruled =
+            verdict.rule.map { "The rule \"\($0.rule.id)\" of requests denies it." }
+            ?? "No rule of requests lets it be sent."
+        self.init(.requestDenied, "\(ruled)\(cause) (pinproxy check request METHOD URL shows the operator why.)")
+    }
+}

@@ -1,0 +1,110 @@
+import HTTPCore
+
+/// A pattern of a rule for the path of a request. It is written like those of the hooks (`PathPattern`), and is stricter about an
+/// encoded slash (`%2F`), which is a slash to some servers and none to others: a star takes in none.
+package struct RulePath: Hashable, Sendable {
+    /// Compared with the normal form of a path.
+    private let pattern: WildcardPattern
+    /// Compared with the folded form of a path.
+    private let folded: WildcardPattern
+    /// The number of `%2F`.
+    let encodedSlashes: Int
+
+    /// The pattern as written.
+    package var text: String { pattern.text }
+    package var starCount: Int { pattern.starCount }
+
+    /// More stars would make the worst path cost too much.
+    package static let starLimit = 8
+
+    /// - Returns: nil for a text that is no `PathPattern`.
+    package init?(_ text: String) {
+        guard PathPattern(text) != nil else { return nil }
+        let written = Array(text.utf8)
+        let bytes = PathPattern.normal(written.span)
+        pattern = WildcardPattern(text, bytes)
+        folded = WildcardPattern(text, Self.folded(bytes))
+        encodedSlashes = Self.encodedSlashes(in: bytes)
+    }
+
+    /// Why no path that is read in one way has this form; nil when some have.
+    package var ambiguity: RequestAmbiguity? {
+        let path = text.utf8.map { $0 == UInt8(ascii: "*") ? UInt8(ascii: "x") : $0 }
+        return RequestReading(path: path.span).path
+    }
+
+    /// Whether a path matches that is read in one way apart from its encoded slashes. When both have as many of these, no star
+    /// has taken one in.
+    func matches(_ forms: borrowing PathForms, encodedSlashes count: Int) -> Bool {
+        count == encodedSlashes && forms.match(pattern)
+    }
+
+    /// Whether every path of another pattern is one of this, as far as that is plain to see: this one has its only star at the end,
+    /// and the other begins likewise and spells no encoded slash behind.
+    func isPrefix(of other: RulePath) -> Bool {
+        guard text.hasSuffix("*"), starCount == 1 else { return false }
+        return other.text.hasPrefix(text.dropLast()) && other.encodedSlashes == encodedSlashes
+    }
+
+    /// Whether a path matches.
+    func covers(_ path: String) -> Bool {
+        let bytes = Array(path.utf8)
+        let reading = RequestReading(path: bytes.span)
+        return reading.path == nil && matches(PathForms(bytes.span), encodedSlashes: reading.encodedSlashes)
+    }
+
+    /// Whether a path has this form to a rule that denies: in any case, with encoded slashes as slashes. A path with more of these
+    /// than the pattern spells can be read in two ways.
+    func meets(_ forms: inout PathForms, encodedSlashes count: Int) -> Bool {
+        count <= encodedSlashes && forms.matchFolded(folded)
+    }
+
+    static func folded(_ path: [UInt8]) -> [UInt8] {
+        var folded: [UInt8] = []
+        folded.reserveCapacity(path.count)
+        var position = 0
+        while position < path.count {
+            if isEncodedSlash(path, at: position) {
+                folded.append(UInt8(ascii: "/"))
+                position += 3
+            } else {
+                folded.append(ASCII.lowercased(path[position]))
+                position += 1
+            }
+        }
+        return folded
+    }
+
+    private static func encodedSlashes(in path: [UInt8]) -> Int {
+        path.indices.reduce(0) { isEncodedSlash(path, at: $1) ? $0 + 1 : $0 }
+    }
+
+    private static func isEncodedSlash(_ path: [UInt8], at position: Int) -> Bool {
+        path[position] == UInt8(ascii: "%") && position + 2 < path.count && path[position + 1] == UInt8(ascii: "2")
+            && path[position + 2] | 0x20 == UInt8(ascii: "f")
+    }
+}
+
+/// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it.
+struct PathForms {
+    /// The normal form (`PathPattern.normal`).
+    private var path: [UInt8] = []
+    private var folded: [UInt8]?
+
+    /// A path that is not seen.
+    init() {}
+
+    /// - Parameter target: path and query in origin form.
+    init(_ target: borrowing Span<UInt8>) {
+        let path = target.extracting(0..<RequestReading.endOfPath(target))
+        self.path = path.firstIndex(of: UInt8(ascii: "%")) == nil ? Array(copying: path) : PathPattern.normal(path)
+    }
+
+    func match(_ pattern: WildcardPattern) -> Bool { pattern.matches(path.span) }
+
+    mutating func matchFolded(_ pattern: WildcardPattern) -> Bool {
+        let folded = folded ?? RulePath.folded(path)
+        self.folded = folded
+        return pattern.matches(folded.span)
+    }
+}

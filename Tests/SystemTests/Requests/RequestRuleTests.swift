@@ -1,0 +1,148 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Rules about requests")
+struct RequestRuleTests {
+    private func stage(
+        _ rules: [[String: Any]],
+        policy: String = "deny",
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        answering answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("here") }
+    ) throws -> Stage {
+        try Stage(
+            {
+                $0.members["requests"] = ["policy": policy, "rules": rules]
+                change(&$0)
+            },
+            answering: answer
+        )
+    }
+
+    private static var readV1: [String: Any] {
+        [
+            "id": "v1", "host": Stage.host, "method": "read", "path": "/v1/*", "then": "allow",
+        ]
+    }
+
+    @Test("a request that a rule allows goes out, and its log line names the rule")
+    func allowed() throws {
+        let stage = try stage([Self.readV1])
+        #expect(try stage.get("/v1/x").text == "here")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("rule") == "v1" && line["wouldDeny"] == nil && line["ambiguity"] == nil)
+    }
+
+    @Test("a request that no rule allows is refused with 403, reaches nobody, and is not told the list")
+    func denied() throws {
+        let stage = try stage([Self.readV1])
+        let answer = try stage.get("/v2/x")
+        #expect(answer.status == 403 && answer.problemCode == "request_denied")
+        #expect(answer.text.contains("No rule of requests lets it be sent") && !answer.text.contains("v1"))
+        #expect(
+            try stage.get("/v1/x", fields: ["X-HTTP-Method-Override: DELETE"]).text.contains("may replace its method")
+        )
+        #expect(try stage.get("//v1/x").problemCode == "request_denied")
+        #expect(try stage.get("/v1/a%2Fb").text.contains("encoded slash"))
+        #expect(stage.origin.requests.isEmpty && stage.origin.connections.isEmpty)
+        let lines = try stage.proxy.waitForTaskLines(4)
+        #expect(lines.map { $0.string("ambiguity") } == [nil, "methodOverride", "emptySegment", "encodedSlash"])
+        #expect(lines.allSatisfy { $0.string("error") == "request_denied" && $0.string("rule") == nil })
+    }
+
+    @Test("a rule that denies is named in the refusal and the log")
+    func deniedByRule() throws {
+        let stage = try stage([
+            ["id": "no-delete", "method": "DELETE", "then": "deny"],
+            ["id": "all", "host": Stage.host, "then": "allow"],
+        ])
+        let answer = try stage.proxy.exchange(ProxyUnderTest.request("DELETE", stage.url("/x")), method: "DELETE")
+        #expect(answer.status == 403 && answer.text.contains("\\\"no-delete\\\""))
+        #expect(try stage.get("/x").status == 200)
+        #expect(try stage.proxy.waitForTaskLines(2).map { $0.string("rule") } == ["no-delete", "all"])
+    }
+
+    @Test("what is only reported goes out, and its line says that it would be denied")
+    func reported() throws {
+        let stage = try stage([["id": "try", "host": Stage.host, "method": "GET", "then": "report"]], policy: "report")
+        #expect(try stage.get("/x").status == 200)
+        #expect(try stage.proxy.exchange(ProxyUnderTest.request("POST", stage.url("/x")), method: "POST").status == 200)
+        let lines = try stage.proxy.waitForTaskLines(2)
+        #expect(
+            lines.map { $0.string("rule") } == ["try", nil] && lines.allSatisfy { $0["wouldDeny"] as? Bool == true }
+        )
+    }
+
+    @Test("a hop of a redirect is judged by its own method and path")
+    func hops() throws {
+        let stage = try stage(
+            [
+                ["id": "start", "host": Stage.host, "path": "/start*", "then": "allow"],
+                ["id": "open", "host": Stage.host, "path": "/open", "method": "GET", "then": "report"],
+            ],
+            { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] },
+            answering: { request in
+                switch request.startLine.split(separator: " ")[1] {
+                case "/start": OriginAnswer.text("", status: "302 Found", fields: ["Location: /secret"])
+                case "/start/open": OriginAnswer.text("", status: "302 Found", fields: ["Location: /open"])
+                default: OriginAnswer.text("end")
+                }
+            }
+        )
+        let refused = try stage.get("/start")
+        #expect(refused.status == 403 && refused.problemCode == "request_denied")
+        #expect(stage.origin.requests.count == 1)
+        #expect(try stage.get("/start/open").text == "end")
+        let lines = try stage.proxy.waitForTaskLines(2)
+        #expect(lines[0].string("rule") == nil && lines[0].string("error") == "request_denied")
+        #expect(lines[1].string("rule") == "open" && lines[1]["wouldDeny"] as? Bool == true)
+    }
+
+    @Test("a stored response is not used for a request that the rules deny")
+    func storedResponses() throws {
+        let stage = try stage(
+            [["id": "v1", "host": Stage.host, "method": "GET", "path": "/v1", "then": "allow"]],
+            { $0.members["cache"] = [String: Any]() },
+            answering: { _ in OriginAnswer.text("stored", fields: ["Cache-Control: max-age=100"]) }
+        )
+        #expect(try stage.get("/v1").status == 200)
+        #expect(try stage.get("/v1").status == 200)
+        #expect(stage.origin.requests.count == 1)
+        try stage.reload {
+            $0.members["cache"] = [String: Any]()
+            $0.members["requests"] = ["rules": [["id": "v2", "host": Stage.host, "path": "/v2", "then": "allow"]]]
+        }
+        #expect(try stage.get("/v1").problemCode == "request_denied")
+    }
+
+    @Test("a reload that changed files set off neither drops requests nor opens the policy; SIGHUP does")
+    func reloads() throws {
+        let stage = try stage([Self.readV1])
+        var settings = stage.settings
+        settings.members["requests"] = ["policy": "report", "rules": [Self.readV1]]
+        try stage.proxy.rewrite(settings)
+        let opened = try stage.proxy.waitForEvent("reloadFailed")
+        #expect(
+            opened.string("code") == "requests_opened"
+                && opened.string("message")?.contains("becomes \"report\"") == true
+        )
+        settings.members["requests"] = nil
+        try stage.proxy.rewrite(settings)
+        try stage.proxy.waitForEvent("reloadFailed") { $0.string("message")?.contains("is gone") == true }
+        #expect(try stage.get("/v2").problemCode == "request_denied")
+        try stage.proxy.reload(settings)
+        #expect(try stage.get("/v2").status == 200)
+    }
+
+    @Test("metrics count the decisions of each rule")
+    func metrics() throws {
+        let stage = try stage([Self.readV1], { $0.members["admin"] = ["address": "127.0.0.1:0"] })
+        _ = try stage.get("/v1/a")
+        _ = try stage.get("/v1/b")
+        _ = try stage.get("/v2")
+        let page = try stage.proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1).text
+        #expect(page.contains(#"pinproxy_rule_matches_total{rule="v1",then="allow"} 2"#))
+        #expect(page.contains(#"pinproxy_rule_matches_total{rule="",then="deny"} 1"#))
+    }
+}
