@@ -1,21 +1,5 @@
 import HTTPCore
 
-/// What the rules say of a request.
-package struct RequestVerdict: Sendable {
-    package enum Decision: Sendable {
-        case allowed
-        /// It is sent, and would be denied if this were in force.
-        case reported
-        case denied
-    }
-
-    package var decision: Decision
-    /// The rule that decided; nil when none matched.
-    package var rule: CompiledRule?
-    /// What of the request can be read in two ways, as far as it made a difference.
-    package var ambiguity: RequestAmbiguity?
-}
-
 /// The rules for the requests to one origin, in their order. It belongs to one thread, as the routes do.
 final class HostRules {
     private let rules: [CompiledRule]
@@ -103,7 +87,7 @@ final class HostRules {
                 ambiguity = ambiguity ?? cause
                 continue
             case .unclear(let cause): return RequestVerdict(decision: .denied, rule: rule, ambiguity: cause)
-            case .yes: return RequestVerdict(decision: rule.decision, rule: rule)
+            case .yes: return RequestVerdict(decision: RequestVerdict.Decision(rule.rule.action), rule: rule)
             }
         }
         switch policy {
@@ -146,61 +130,5 @@ final class HostRules {
             }
         }
         return causes
-    }
-}
-
-extension CompiledRule {
-    enum Match {
-        case yes
-        case no
-        /// What the rule has a condition on can be read in two ways, and its other conditions hold.
-        case unclear(RequestAmbiguity)
-    }
-
-    var decision: RequestVerdict.Decision {
-        switch rule.action {
-        case .allow: .allowed
-        case .report: .reported
-        case .deny: .denied
-        }
-    }
-
-    /// - Parameter forms: the path, where its reading is clear.
-    func matches(
-        _ method: HTTPMethod,
-        _ reading: RequestReading,
-        _ forms: inout PathForms,
-        isUpgrade: Bool
-    ) -> Match {
-        var unclear: RequestAmbiguity?
-        if let methods = rule.methods {
-            if let cause = reading.method {
-                unclear = cause
-            } else if !methods.contains(method, isUpgrade: isUpgrade, isDeny: rule.action == .deny) {
-                return .no
-            }
-        }
-        if !rule.paths.isEmpty {
-            if let cause = reading.path {
-                unclear = unclear ?? cause
-            } else {
-                switch matchPath(reading.encodedSlashes, &forms) {
-                case .no: return .no
-                case .yes: break
-                case .unclear(let cause): unclear = unclear ?? cause
-                }
-            }
-        }
-        if let unclear { return .unclear(unclear) }
-        return .yes
-    }
-
-    private func matchPath(_ encodedSlashes: Int, _ forms: inout PathForms) -> Match {
-        if rule.action == .deny {
-            for path in rule.paths where path.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
-            return rule.paths.contains { encodedSlashes > $0.encodedSlashes } ? .unclear(.encodedSlash) : .no
-        }
-        if rule.paths.contains(where: { $0.matches(forms, encodedSlashes: encodedSlashes) }) { return .yes }
-        return encodedSlashes == 0 ? .no : .unclear(.encodedSlash)
     }
 }

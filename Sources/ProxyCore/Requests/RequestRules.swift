@@ -1,6 +1,5 @@
 import HTTPCore
 import IOCore
-import Synchronization
 
 /// The compiled `requests` of a policy, shared by all threads.
 package final class RequestRules: Sendable {
@@ -60,53 +59,4 @@ package final class RequestRules: Sendable {
         let found = indices.sorted().map { rules[$0] }.filter { $0.covers(port: port, defaultPort: defaultPort) }
         return HostRules(found, configuration.policy, unmatched)
     }
-}
-
-/// A rule in its form for the request path.
-package final class CompiledRule: Sendable {
-    package let rule: RequestRule
-    let tally: RuleTally
-    /// The member of a log line.
-    let logText: [UInt8]
-
-    init(_ rule: RequestRule, _ tally: RuleTally) {
-        self.rule = rule
-        self.tally = tally
-        logText = Array(",\"rule\":\"\(rule.id)\"".utf8)
-    }
-
-    /// Whether any method and path is meant.
-    var isUnconditional: Bool { rule.methods == nil && rule.paths.isEmpty }
-
-    /// A rule that denies and names no port is about every port.
-    func covers(port: UInt16, defaultPort: UInt16) -> Bool {
-        if rule.ports.isEmpty { return rule.action == .deny || port == defaultPort }
-        return rule.ports.contains(port)
-    }
-
-    /// - Parameter user: nil when no user is known, who could be any to a rule that denies.
-    func covers(user: [UInt8]?) -> Bool {
-        if rule.users.isEmpty { return true }
-        guard let user else { return rule.action == .deny }
-        return rule.users.contains { $0.matches(user) }
-    }
-}
-
-/// How often a rule has decided. Every thread may count and read.
-package final class RuleTally: Sendable {
-    /// Empty for requests that no rule matches.
-    package let id: String
-    package let then: String
-    private let counted = Atomic<Int>(0)
-
-    init(_ id: String, _ then: String) {
-        self.id = id
-        self.then = then
-    }
-
-    var key: String { "\(id) \(then)" }
-
-    func add() { counted.wrappingAdd(1, ordering: .relaxed) }
-
-    package var count: Int { counted.load(ordering: .relaxed) }
 }

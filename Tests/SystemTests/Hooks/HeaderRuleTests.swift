@@ -45,12 +45,14 @@ struct HeaderRuleTests {
     @Test("neither a twin with underscores nor a trailer of the name reaches the origin beside a field that is set")
     func twins() throws {
         let stage = try Stage({
-            $0.hosts[Stage.host]?["headers"] = ["request": ["set": ["X-Api-Key": "ours", "User-Agent": "ours"], "remove": ["X-Gone"]]]
+            $0.hosts[Stage.host]?["headers"] = [
+                "request": ["set": ["X-Api-Key": "ours", "User-Agent": "ours"], "remove": ["X-Gone"]]
+            ]
         }) { _ in OriginAnswer.text("") }
         let request = [
-            "POST \(stage.url()) HTTP/1.1", "Host: \(Stage.host)", "X_Api_Key: theirs", "x-api_key: theirs", "User_Agent: theirs",
-            "X_Gone: 1", "X_Kept: 1", "Transfer-Encoding: chunked", "", "1", "a", "0", "X-Api-Key: theirs", "X_API_KEY: theirs",
-            "Kept: 1", "", "",
+            "POST \(stage.url()) HTTP/1.1", "Host: \(Stage.host)", "X_Api_Key: theirs", "x-api_key: theirs",
+            "User_Agent: theirs", "X_Gone: 1", "X_Kept: 1", "Transfer-Encoding: chunked", "", "1", "a", "0",
+            "X-Api-Key: theirs", "X_API_KEY: theirs", "Kept: 1", "", "",
         ]
         #expect(try stage.proxy.exchange(request.joined(separator: "\r\n"), method: "POST").status == 200)
         let received = try #require(stage.origin.requests.first)
