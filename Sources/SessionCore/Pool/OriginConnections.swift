@@ -5,13 +5,9 @@ import ServerTrust
 /// The connections of one session, with the requests on them. `HostPool` decides; this class carries out. Belongs to the loop.
 ///
 /// Its owner calls `close` before it lets go: requests and connections refer to it, and it to them.
-final class OriginConnections: EndOfTurnHandler {
-    let loop: EventLoop
-    let headLimits: HeadLimits
+final class OriginConnections: PooledConnectionOwner {
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
-    /// The account of what origins make this process hold; nil where nothing is counted.
-    var held: HeldBytes?
     /// What carries all requests instead of connections; nil but in a program's tests.
     let stub: StubTransport?
     /// A task without an owner has authenticated a connection, which belongs to the session since.
@@ -33,7 +29,7 @@ final class OriginConnections: EndOfTurnHandler {
     private var toBegin = TurnQueue<OriginRequest>()
     private var toContinue = TurnQueue<OriginRequest>()
     private var toServe = TurnQueue<HostEntry>()
-    private var toFlush = TurnQueue<HTTP2ClientConnection>()
+    private var toFlush = TurnQueue<PooledConnection>()
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
     /// No connection is kept behind the requests that it carries.
@@ -55,11 +51,6 @@ final class OriginConnections: EndOfTurnHandler {
         configuration: SessionConfiguration,
         stub: StubTransport?
     ) throws(SessionError) {
-        self.loop = loop
-        headLimits = HeadLimits(
-            headBytes: configuration.responseHeadBytes,
-            fieldCount: configuration.responseHeadFields
-        )
         self.stub = stub
         connectionLifetime = configuration.connectionLifetimeLimit
         connectionsPerHost = configuration.connectionsPerHost
@@ -67,15 +58,20 @@ final class OriginConnections: EndOfTurnHandler {
         dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
         makeNote = configuration.connectionNote
         context = try TLSClientContext(threads: configuration.handshakes, lists: configuration.revocationLists)
-        super.init()
+        super.init(
+            loop: loop,
+            headLimits: HeadLimits(
+                headBytes: configuration.responseHeadBytes,
+                fieldCount: configuration.responseHeadFields
+            )
+        )
         idleTimer.whenDue { [unowned self] in closeAged() }
         retirementTimer.whenDue { [unowned self] in closeSomeIdle() }
     }
 
     // MARK: Requests
 
-    /// Whether a response may hold so many bytes, beside those of the other requests.
-    func mayHold(_ bytes: Int) -> Bool { held?.budget.mayHoldMore(bytes, of: active.count) ?? true }
+    override func mayHold(_ bytes: Int) -> Bool { held?.budget.mayHoldMore(bytes, of: active.count) ?? true }
 
     /// Sends a task's request, or has it wait for a connection.
     ///
@@ -113,12 +109,10 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// Gives a request the connection that its client owns, or makes it; one that finds another request there waits.
-    func enter(_ request: OriginRequest, _ lane: OwnedLane) {
+    func enter(_ request: OriginRequest, _ lane: OwnedLane, _ entry: HostEntry) {
         guard lane.enter(request) else { return request.didQueue() }
-        guard let connection = lane.connection, lane.entry.pool.claim(connection) else {
-            return enter(request, lane.entry)
-        }
-        use(connection, for: request, lane.entry)
+        guard let connection = lane.connection, entry.pool.claim(connection) else { return enter(request, entry) }
+        use(connection, for: request, entry)
     }
 
     private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: HostEntry)
@@ -217,16 +211,13 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// An HTTP/2 connection is closed.
-    ///
-    /// - Parameter isReplaced: its place in the host's pool already belongs to the connection that replaces it.
-    func forget(_ connection: HTTP2ClientConnection, isReplaced: Bool) {
+    func forget(_ connection: HTTP2ClientConnection) {
         idle.remove(connection)
         let last = shared.removeLast()
         if last !== connection {
             shared[connection.slot] = last
             last.slot = connection.slot
         }
-        if !isReplaced { leave(connection.entry, keeping: nil) }
     }
 
     /// - Parameters:
@@ -252,7 +243,7 @@ final class OriginConnections: EndOfTurnHandler {
 
     /// A new connection has ended before anything came on it. Over TLS the server has sent its certificate by then; without,
     /// the address counts as failed.
-    func didEndUnanswered(_ connection: VerifiedConnection) {
+    override func didEndUnanswered(_ connection: VerifiedConnection) {
         guard connection.trust == nil, connection.endpoint.proxy == nil else { return }
         dialler.failedAddresses.note(connection.info.remoteAddress, at: loop.now)
     }
@@ -276,7 +267,7 @@ final class OriginConnections: EndOfTurnHandler {
         planWork()
     }
 
-    func flushLater(_ connection: HTTP2ClientConnection) {
+    override func flushLater(_ connection: PooledConnection) {
         toFlush.append(connection)
         planWork()
     }
@@ -304,29 +295,26 @@ final class OriginConnections: EndOfTurnHandler {
             toContinue.giveBack(continuing)
         }
         if let connection = toFlush.takeOnly() {
-            connection.flushNow()
+            connection.flush()
         } else if !toFlush.isEmpty {
             let flushing = toFlush.take()
-            for connection in flushing { connection.flushNow() }
+            for connection in flushing { connection.flush() }
             toFlush.giveBack(flushing)
         }
     }
 
     // MARK: Idle connections
 
-    /// A connection carries nothing from now on.
-    func didBecomeIdle(_ connection: PooledConnection) {
+    override func didBecomeIdle(_ connection: PooledConnection) {
         idle.append(connection, at: loop.now)
         if !idleTimer.isArmed { loop.arm(idleTimer, after: Self.idleLimit) }
         connection.rest()
         if idle.count > poolSize { _ = discardOldest() }
     }
 
-    /// An idle connection is going to carry a request, or has ended.
-    func didEndIdleness(_ connection: PooledConnection) { idle.remove(connection) }
+    override func didEndIdleness(_ connection: PooledConnection) { idle.remove(connection) }
 
-    /// Closes an idle connection.
-    func discard(_ connection: PooledConnection) {
+    override func discard(_ connection: PooledConnection) {
         idle.remove(connection)
         connection.discard()
     }

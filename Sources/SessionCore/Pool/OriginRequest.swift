@@ -4,7 +4,7 @@ import ServerTrust
 
 /// One task's request on its way to the origin: it waits for a connection, goes out over HTTP/1.1 or HTTP/2, brings the response,
 /// and is repeated once where that is safe (rule 57).
-final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
+final class OriginRequest: ExchangeReceiver, PoolRequest {
     private enum Phase {
         /// No task.
         case idle
@@ -38,18 +38,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The client's own way to the host; nil for most requests.
     private var lane: OwnedLane?
     private let connections: OriginConnections
-    private let loop: EventLoop
     private var phase = Phase.idle
-    private let timer = LoopTimer()
-    /// When the task was resumed, in nanoseconds of the loop's clock.
-    private var taskStart: UInt64 = 0
-    private var clock = TransferClock()
     private var isContinuePlanned = false
     /// A handler of an origin in memory makes the response.
     private var isStubWorking = false
 
-    // The exchange, for repetition and metrics.
-    private var repetition = RequestRepetition()
     private var hasMadeRoom = false
     /// The origin wants this request over HTTP/1.1.
     private var isHTTP1Required = false
@@ -62,19 +55,13 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
     /// the loop's clock.
     private var notBefore: UInt64 = 0
-    private var timings = ExchangeTimings()
     private var informational: InformationalBudget
 
     init(_ connections: OriginConnections) {
         self.connections = connections
-        loop = connections.loop
         informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
-        super.init()
-        timer.whenDue { [unowned self] in timerDidFire() }
+        super.init(loop: connections.loop)
     }
-
-    /// Lets go of the timer; the request is not used again.
-    func invalidate() { loop.remove(timer) }
 
     // MARK: Start
 
@@ -100,7 +87,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         self.entry = entry
         if let lane = ownLane(of: task, entry) {
             self.lane = lane
-            return connections.enter(self, lane)
+            return connections.enter(self, lane, entry)
         }
         connections.enter(self, entry)
     }
@@ -137,21 +124,18 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
                 SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
             )
         }
-        let exchange = StubExchange(self, task, loop: loop, limits: connections.headLimits)
+        let exchange = StubExchange(task.request, self, limits: connections.headLimits)
         phase = .stubbed(exchange)
         stub.begin(exchange)
     }
 
-    /// The origin in memory takes the request.
-    ///
-    /// - Parameter writeHead: writes the head, and returns its size.
-    func stubDidAccept(_ exchange: StubExchange, writeHead: (LoopTask) -> Int) {
-        guard let task else { return }
+    override func stubDidAccept() -> Bool {
+        guard let task, case .stubbed = phase else { return false }
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
-        guard case .stubbed(let current) = phase, current === exchange else { return }
+        guard case .stubbed = phase else { return false }
         timings.requestStart = elapsed
-        didWriteHead(byteCount: writeHead(task))
+        return true
     }
 
     private func reset() {
@@ -162,11 +146,10 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     var endpoint: Endpoint? { task?.request.endpoint }
 
-    /// Microseconds since the task was resumed.
-    private var elapsed: Int64 { Int64((loop.freshNow &- taskStart) / 1000) }
+    override var method: HTTPMethod { task?.request.method ?? .get }
 
-    /// Whether the task takes bytes of the response now; false without a task.
-    var takesResponse: Bool { task.map { !$0.isReceivePaused } ?? false }
+    /// False without a task.
+    override var takesResponse: Bool { task.map { !$0.isReceivePaused } ?? false }
 
     /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
     private var isHTTP1Presumed: Bool {
@@ -299,7 +282,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard case .exchanging = phase else { return }
         timings.requestStart = elapsed
-        connection.begin(self, task)
+        connection.begin(task.request, self)
     }
 
     private func begin(on connection: HTTP2ClientConnection) {
@@ -314,7 +297,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard case .sharing = phase else { return connection.exchangeDidEnd() }
         timings.requestStart = elapsed
-        guard !stream.begin(self, task) else { return }
+        guard !stream.begin(task.request, self) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
         reset()
@@ -343,9 +326,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.finish(.sessionInvalidated)
     }
 
-    /// The server allows fewer streams than before, and nothing of the request has gone out: it waits in the pool.
-    func returnToPool(from stream: HTTP2OriginStream) {
-        guard let task, takeBack(from: stream, task) else { return }
+    override func returnToPool() {
+        guard let task, case .sharing(let stream) = phase, takeBack(from: stream, task) else { return }
         stream.detach()
         reset()
         enter(.connecting)
@@ -376,7 +358,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             let error = SessionError.earlyBytes(of: connection.endpoint)
             return attemptDidFail(attempt, ConnectionFailure(error: error, info: timings.info, times: connection.times))
         }
-        let made = HTTP1Connection(connection, entry: entry, connections: connections)
+        let made = HTTP1Connection(connection, entry, owner: connections)
         lane?.adopt(made)
         use(made)
         // libcurl and OpenSSL are not on the stack any more, so that the request can begin at once.
@@ -446,8 +428,22 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
+    override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
+
+    override var isBodyComplete: Bool { task?.uploadEnded ?? true }
+
+    override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
+
+    override func takeBody(into piece: inout ByteBuffer) {
+        if let task { swap(&piece, &task.upload) }
+    }
+
+    override func needsBodyData() {
+        if let task { task.delegate.taskNeedsBodyData(task) }
+    }
+
     /// The task has bytes of the body, or takes bytes of the response again.
-    func continueLater() {
+    override func continueLater() {
         guard !isContinuePlanned else { return }
         isContinuePlanned = true
         connections.continueLater(self)
@@ -465,40 +461,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    func didWriteHead(byteCount: Int) { timings.requestHeadBytes = byteCount }
-
-    /// - Parameters:
-    ///   - contentBytes: bytes that the task has given.
-    ///   - wireBytes: the same with the sizes of chunks, and trailers.
-    func didTakeBody(contentBytes: Int, wireBytes: Int) {
-        repetition.didTakeBody()
-        timings.requestContentBytes += contentBytes
-        timings.requestBodyBytes += wireBytes
-    }
-
-    /// Keeps a piece of the body for a request that the server has not processed.
-    func keepForRepetition(_ bytes: borrowing Span<UInt8>) { repetition.keep(bytes) }
-
-    @inline(__always)
-    func didMoveBytes() { clock.active(at: loop.now) }
-
-    /// The last byte of the request has gone to the system.
-    func didSendRequest() {
-        guard timings.requestEnd == TransactionMetrics.absent else { return }
-        timings.requestEnd = elapsed
-        if clock.phase == .sending { enter(.waiting) }
-    }
-
     // MARK: Response
 
-    private func noteResponseStart() {
-        if timings.responseStart == TransactionMetrics.absent { timings.responseStart = elapsed }
-    }
-
-    func didReceiveInformational(_ head: borrowing ResponseHead) {
+    override func didReceiveInformational(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteResponseStart()
-        timings.responseHeadBytes += head.byteCount
+        noteHead(byteCount: head.byteCount)
         clock.originIsAlive(at: loop.now)
         switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
         case .relay: task.delegate.task(task, didReceiveInformational: head)
@@ -507,35 +474,29 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    func didReceiveHead(_ head: borrowing ResponseHead) {
+    override func didReceiveHead(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteResponseStart()
-        timings.responseHeadBytes += head.byteCount
+        noteHead(byteCount: head.byteCount)
         timings.status = head.status
         timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
         enter(.receiving)
         if task.received(head) == .cancel, self.task === task { task.cancel() }
     }
 
-    func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
+    override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
         guard let task else { return }
         timings.responseBodyBytes += bytes.count
         if task.delegate.task(task, didReceive: bytes) == .pause { task.pausedByDelegate = true }
     }
 
-    /// The last byte has come; the task may not have taken it yet.
-    func didReceiveLastByte() { timings.responseEnd = elapsed }
-
-    /// The response is complete. A request that is still going out ends here: the origin does not read the rest of its body.
-    func didReceiveEnd(trailers: borrowing HeaderFields) {
+    override func didReceiveEnd(trailers: borrowing HeaderFields) {
         guard let task else { return }
         if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }
         if self.task === task { task.finish(nil) }
     }
 
-    /// The same without trailers.
-    func didReceiveEnd() {
+    override func didReceiveEnd() {
         guard let task else { return }
         if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         task.finish(nil)
@@ -543,13 +504,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     // MARK: The end
 
-    func fail(_ error: SessionError) {
+    override func fail(_ error: SessionError) {
         if error.code == .responseInvalid, isHTTP1Presumed, case .exchanging = phase { entry?.didFailOverHTTP1() }
         task?.finish(error)
     }
 
-    /// The exchange has ended before the response was complete: the request is sent again, or its task fails.
-    func exchangeDidEnd(_ ending: ExchangeEnding) {
+    override func exchangeDidEnd(_ ending: ExchangeEnding) {
         guard let task else { return }
         guard mayBeSentAgain(task, ending) else { return task.finish(ending.error) }
         task.wasRepeated = true
@@ -585,9 +545,6 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         return !isAuthenticated && repetition.allows(ending, isIdempotent: task.request.method.isIdempotent)
     }
 
-    /// Whether the connection has carried a request before this one.
-    var isOnReusedConnection: Bool { repetition.isOnReusedConnection }
-
     /// Closes the connection and keeps the place in the host's pool.
     private func closeConnection() {
         switch phase {
@@ -605,7 +562,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         var ended = Phase.idle
         swap(&ended, &phase)
         task = nil
-        loop.disarm(timer)
+        disarmTimer()
         if case .stubbed(let exchange) = ended { return exchange.detach() }
         guard let entry = entry.take() else { return }
         let lane = lane.take()
@@ -632,15 +589,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
         timings.endExchange()
         repetition.release()
-        if let lane, let next = lane.leave(self) { connections.enter(next, lane) }
+        lane?.leave(self)
+    }
+
+    override func laneIsFree() {
+        if let lane, let entry { connections.enter(self, lane, entry) }
     }
 
     // MARK: Time
-
-    private func enter(_ phase: TransferClock.Phase) {
-        clock.enter(phase, at: loop.now)
-        armTimer()
-    }
 
     /// The task is suspended, or resumed.
     func holdClock(_ isHeld: Bool) {
@@ -650,23 +606,16 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// A handler of an origin in memory begins or ends its work. It is a part of a test, and shares its threads with other tests:
     /// only the limit of the whole runs meanwhile.
-    func stubIsWorking(_ isWorking: Bool) {
+    override func stubIsWorking(_ isWorking: Bool) {
         guard let task, isWorking != isStubWorking else { return }
         isStubWorking = isWorking
         if !task.isHeldBack { holdClock(isWorking) }
     }
 
-    /// The timer is armed for the shortest wait, and looks, when it fires, how much time is left: entering a phase costs two
-    /// stores.
-    private func armTimer() {
-        let next = clock.nextJudgement
-        if !timer.isArmed || timer.deadline > next { loop.arm(timer, at: next) }
-    }
-
-    private func timerDidFire() {
+    override func timerDidFire() {
         guard let task else { return }
         switch clock.judge(at: loop.now) {
-        case .wait(let next): loop.arm(timer, at: next)
+        case .wait: armTimer()
         case .look:
             lookAtConnection(task)
             if self.task != nil { armTimer() }
