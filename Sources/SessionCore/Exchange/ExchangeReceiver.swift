@@ -3,7 +3,7 @@ import IOCore
 
 /// The request of an exchange, as its connection sees it (an HTTP/1.1 connection, a stream of HTTP/2, or an origin in memory). It
 /// gives the body, takes the response, and keeps the times and sizes of the exchange. A class to inherit from.
-class ExchangeReceiver: ConnectionAttemptOwner {
+class ExchangeReceiver: TaskCarrier {
     final let loop: EventLoop
     /// When the task was resumed, in nanoseconds of the loop's clock.
     final var taskStart: UInt64 = 0
@@ -56,6 +56,8 @@ class ExchangeReceiver: ConnectionAttemptOwner {
     @inline(__always)
     final func didMoveBytes() { clock.active(at: loop.now) }
 
+    final override func takerDidMoveBytes() { didMoveBytes() }
+
     /// The last byte of the request has gone to the system.
     final func didSendRequest() {
         guard timings.requestEnd == TransactionMetrics.absent else { return }
@@ -67,9 +69,6 @@ class ExchangeReceiver: ConnectionAttemptOwner {
     final var isOnReusedConnection: Bool { repetition.isOnReusedConnection }
 
     // MARK: Response
-
-    /// Whether bytes of the response are taken now.
-    var takesResponse: Bool { false }
 
     func didReceiveInformational(_ head: borrowing ResponseHead) {}
 
@@ -112,9 +111,6 @@ class ExchangeReceiver: ConnectionAttemptOwner {
     ///
     /// - Returns: whether its head goes out now; false when the task has ended.
     func stubDidAccept() -> Bool { false }
-
-    /// Has the exchange go on at the end of the turn.
-    func continueLater() {}
 
     /// A handler of the origin begins or ends its work.
     func stubIsWorking(_ isWorking: Bool) {}

@@ -8,7 +8,7 @@ import ServerTrust
 /// allowed last time, or 100 (RFC 9113, section 6.5.2, recommends no less), and no request that a server has refused already.
 final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
     let endpoint: Endpoint
-    private let entry: HostEntry
+    private let entry: OriginConnections.Entry
     private let connections: OriginConnections
     private let loop: EventLoop
     private var requests: [OriginRequest] = []
@@ -21,7 +21,7 @@ final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
     /// The connection, as long as its server's settings have not come.
     private(set) var connection: HTTP2ClientConnection?
 
-    init(_ endpoint: Endpoint, entry: HostEntry, connections: OriginConnections) {
+    init(_ endpoint: Endpoint, entry: OriginConnections.Entry, connections: OriginConnections) {
         self.endpoint = endpoint
         self.entry = entry
         self.connections = connections
@@ -146,11 +146,11 @@ final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
     // MARK: Handshake
 
     override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
-        requests.first?.attemptNeedsClientIdentity(attempt) ?? .none
+        requests.first?.needsClientIdentity() ?? .none
     }
 
     override func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? {
-        guard let asked = requests.first, let refusal = asked.attempt(attempt, mayTrust: trust) else { return nil }
+        guard let asked = requests.first, let refusal = asked.mayTrust(trust) else { return nil }
         refusing = asked
         return refusal
     }

@@ -2,8 +2,8 @@ import HTTPCore
 import IOCore
 
 /// The pool of one host and port, in the table of a session.
-final class HostEntry: ConnectionHost, HashTableElement {
-    var pool: HostPool<OriginRequest>
+final class HostEntry<Request: PoolRequest>: ConnectionHost, HashTableElement {
+    var pool: HostPool<Request>
     /// Requests that wait are being served.
     var isServing = false
     let host: Host
@@ -25,13 +25,13 @@ final class HostEntry: ConnectionHost, HashTableElement {
 
 /// The pools of a session, found by host and port without an allocation. Clients choose the hosts: pools without
 /// connections and requests are forgotten when there are many.
-struct HostEntries {
-    private var table = HashTable<HostEntry>()
+struct HostEntries<Request: PoolRequest> {
+    private var table = HashTable<HostEntry<Request>>()
 
     /// - Parameters:
     ///   - limit: the number of connections that the endpoint asked for last allows.
     ///   - now: in nanoseconds of the loop's clock.
-    mutating func entry(for endpoint: Endpoint, limit: Int, at now: UInt64) -> HostEntry {
+    mutating func entry(for endpoint: Endpoint, limit: Int, at now: UInt64) -> HostEntry<Request> {
         if let entry = table.first(
             endpoint.hostHash,
             where: { $0.port == endpoint.port && $0.host == endpoint.host }
@@ -39,7 +39,7 @@ struct HostEntries {
             entry.pool.limit = limit
             return entry
         }
-        let entry = HostEntry(endpoint, limit: limit)
+        let entry = HostEntry<Request>(endpoint, limit: limit)
         if table.isFull {
             table.rebuild { !$0.isForgettable(at: now) }
         }
@@ -48,5 +48,5 @@ struct HostEntries {
     }
 
     /// The requests that wait, over all hosts.
-    var waiters: [OriginRequest] { table.all.flatMap(\.pool.waiters) }
+    var waiters: [Request] { table.all.flatMap(\.pool.waiters) }
 }

@@ -6,6 +6,8 @@ import ServerTrust
 ///
 /// Its owner calls `close` before it lets go: requests and connections refer to it, and it to them.
 final class OriginConnections: PooledConnectionOwner {
+    typealias Entry = HostEntry<OriginRequest>
+
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
     /// What carries all requests instead of connections; nil but in a program's tests.
@@ -21,14 +23,14 @@ final class OriginConnections: PooledConnectionOwner {
     private let connectionLifetime: UInt64
     private let connectionsPerHost: Int
     private let poolSize: Int
-    private var entries = HostEntries()
+    private var entries = HostEntries<OriginRequest>()
     /// The requests that have a task, at `OriginRequest.slot`.
     private var active: [OriginRequest] = []
     /// `OriginRequest` objects without a task, for reuse.
     private var unused: [OriginRequest] = []
     private var toBegin = TurnQueue<OriginRequest>()
     private var toContinue = TurnQueue<OriginRequest>()
-    private var toServe = TurnQueue<HostEntry>()
+    private var toServe = TurnQueue<Entry>()
     private var toFlush = TurnQueue<PooledConnection>()
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
@@ -73,20 +75,17 @@ final class OriginConnections: PooledConnectionOwner {
 
     override func mayHold(_ bytes: Int) -> Bool { held?.budget.mayHoldMore(bytes, of: active.count) ?? true }
 
-    /// Sends a task's request, or has it wait for a connection.
-    ///
-    /// - Parameter keep: gets the request before it starts: what comes first may be its end.
-    func start(_ task: LoopTask, keep: (OriginRequest) -> Void) {
+    /// Makes the request of a task.
+    func makeRequest(for task: LoopTask) -> OriginRequest {
         let request = unused.popLast() ?? OriginRequest(self)
         request.slot = active.count
         active.append(request)
-        keep(request)
-        request.start(task)
+        request.carry(task)
+        return request
     }
 
-    /// The task is done with a request.
+    /// A request has ended.
     func finish(_ request: OriginRequest) {
-        request.end()
         let last = active.removeLast()
         if last !== request {
             active[request.slot] = last
@@ -96,27 +95,26 @@ final class OriginConnections: PooledConnectionOwner {
     }
 
     /// The pool of the endpoint's host and port.
-    func entry(for endpoint: Endpoint) -> HostEntry {
+    func entry(for endpoint: Endpoint) -> Entry {
         let limit = endpoint.connectionLimit ?? connectionsPerHost
         return entries.entry(for: endpoint, limit: limit > 0 ? limit : .max, at: loop.now)
     }
 
     /// Gives a request a connection, or a place in a queue.
-    func enter(_ request: OriginRequest, _ entry: HostEntry) {
+    func enter(_ request: OriginRequest, _ entry: Entry) {
         let decision = entry.pool.enter(request)
         carryOut(decision, for: request, entry)
         if case .wait = decision { serve(entry) }
     }
 
     /// Gives a request the connection that its client owns, or makes it; one that finds another request there waits.
-    func enter(_ request: OriginRequest, _ lane: OwnedLane, _ entry: HostEntry) {
+    func enter(_ request: OriginRequest, _ lane: OwnedLane, _ entry: Entry) {
         guard lane.enter(request) else { return request.didQueue() }
         guard let connection = lane.connection, entry.pool.claim(connection) else { return enter(request, entry) }
         use(connection, for: request, entry)
     }
 
-    private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: HostEntry)
-    {
+    private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: Entry) {
         switch decision {
         case .use(let connection): use(connection, for: request, entry)
         case .share(let connection): share(connection, with: request)
@@ -135,7 +133,7 @@ final class OriginConnections: PooledConnectionOwner {
     }
 
     /// - Parameter connection: an idle one, which may have ended since: `OriginRequest` looks before it writes.
-    private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: HostEntry) {
+    private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: Entry) {
         idle.remove(connection)
         if request.mayUse(connection, lifetime: connectionLifetime) { return request.use(connection) }
         connection.close()
@@ -149,7 +147,7 @@ final class OriginConnections: PooledConnectionOwner {
 
     /// The idle connection that was chosen for a request has ended, or has brought bytes for which there was no request: the
     /// request gets another one, or makes one.
-    func replace(for request: OriginRequest, _ entry: HostEntry) {
+    func replace(for request: OriginRequest, _ entry: Entry) {
         guard let connection = entry.pool.reuse(request) else { return request.connect() }
         use(connection, for: request, entry)
     }
@@ -162,7 +160,7 @@ final class OriginConnections: PooledConnectionOwner {
         request.share(connection)
     }
 
-    private func make(for request: OriginRequest, _ entry: HostEntry) {
+    private func make(for request: OriginRequest, _ entry: Entry) {
         guard request.isShareable, let endpoint = request.endpoint else { return request.connect() }
         let dial = HTTP2Dial(endpoint, entry: entry, connections: self)
         entry.pool.add(dial)
@@ -171,7 +169,7 @@ final class OriginConnections: PooledConnectionOwner {
     }
 
     /// Serves the requests that wait for a connection to a host, as far as there are places and streams.
-    private func serve(_ entry: HostEntry) {
+    private func serve(_ entry: Entry) {
         // A request that is served here may fail, and give its place to the next one.
         guard entry.pool.isAwaited, !entry.isServing else { return }
         entry.isServing = true
@@ -182,7 +180,7 @@ final class OriginConnections: PooledConnectionOwner {
     /// A request has given its place up.
     ///
     /// - Parameter connection: its connection, if that can carry a further request.
-    func leave(_ entry: HostEntry, keeping connection: HTTP1Connection?) {
+    func leave(_ entry: Entry, keeping connection: HTTP1Connection?) {
         if let connection, !isRetired, connection.connection.isYoung(lifetime: connectionLifetime) {
             entry.pool.leave(keeping: connection)
             didBecomeIdle(connection)
@@ -202,7 +200,7 @@ final class OriginConnections: PooledConnectionOwner {
     }
 
     /// A dial has failed, was given up, or has led to a connection of HTTP/1.1.
-    func dialDidEnd(_ dial: HTTP2Dial, _ entry: HostEntry, keeping connection: HTTP1Connection?) {
+    func dialDidEnd(_ dial: HTTP2Dial, _ entry: Entry, keeping connection: HTTP1Connection?) {
         entry.pool.remove(dial, for: nil)
         if connection != nil {
             for request in entry.pool.removeSharers() { request.enterAgain() }
@@ -261,7 +259,7 @@ final class OriginConnections: PooledConnectionOwner {
     }
 
     /// There may be room for requests that wait; nghttp2 may be on the stack now.
-    func serveLater(_ entry: HostEntry) {
+    func serveLater(_ entry: Entry) {
         guard entry.pool.isAwaited else { return }
         toServe.append(entry)
         planWork()
@@ -321,7 +319,7 @@ final class OriginConnections: PooledConnectionOwner {
 
     /// A kept connection to the host has turned out to be dead, or may be: those on which nothing has come since then are as old,
     /// and nobody waits for them, too.
-    func letGoOfKept(_ entry: HostEntry, silentSince then: UInt64) {
+    func letGoOfKept(_ entry: Entry, silentSince then: UInt64) {
         let (idle, shared) = entry.pool.available
         // Those that would be used next, a turn's share. One that a client has authenticated is that client's; nobody else waits
         // on it.

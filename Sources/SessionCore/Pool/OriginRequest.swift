@@ -16,7 +16,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         case awaiting(HTTP2Dial)
         /// The request has a place in the host's pool, and no connection at the moment.
         case placed
-        case connecting(ConnectionAttempt)
+        case connecting(RequestDial)
         /// A connection is there; the request goes out at the end of the turn.
         case ready(HTTP1Connection)
         case exchanging(HTTP1Connection)
@@ -24,7 +24,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         /// to the request.
         case promised(HTTP2ClientConnection)
         case sharing(HTTP2OriginStream)
-        /// The connection is a stream's own.
+        /// The task's taker has the connection.
         case streaming
         /// An origin in memory answers, in a session that has one.
         case stubbed(StubExchange)
@@ -34,7 +34,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     /// The place among the session's active requests.
     var slot = 0
     /// The host's pool in which the request has a place, or waits for one.
-    private(set) var entry: HostEntry?
+    private(set) var entry: OriginConnections.Entry?
     /// The client's own way to the host; nil for most requests.
     private var lane: OwnedLane?
     private let connections: OriginConnections
@@ -43,7 +43,6 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     /// A handler of an origin in memory makes the response.
     private var isStubWorking = false
 
-    private var hasMadeRoom = false
     /// The origin wants this request over HTTP/1.1.
     private var isHTTP1Required = false
     /// A handshake has failed that offered HTTP/1.1 alone.
@@ -65,12 +64,18 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
 
     // MARK: Start
 
-    func start(_ task: LoopTask) {
+    /// The request is the task's from now on.
+    func carry(_ task: LoopTask) {
         self.task = task
+        isPausedByDelegate = false
+        isHeldBack = false
+    }
+
+    override func start() {
+        guard let task else { return }
         taskStart = task.startedAt
         repetition.start(wasRepeated: task.wasRepeated)
         reset()
-        hasMadeRoom = false
         isHTTP1Required = false
         hasFailedOverHTTP1 = false
         wasRefused = false
@@ -80,7 +85,6 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         let endpoint = task.request.endpoint
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
         isStubWorking = false
-        if task.isHeldBack { clock.suspend() }
         armTimer()
         if let stub = connections.stub { return begin(with: stub, task) }
         let entry = connections.entry(for: endpoint)
@@ -93,9 +97,9 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     }
 
     /// The connection that the task's client has authenticated, or is about to.
-    private func ownLane(of task: LoopTask, _ entry: HostEntry) -> OwnedLane? {
+    private func ownLane(of task: LoopTask, _ entry: OriginConnections.Entry) -> OwnedLane? {
         // A stream has a connection of its own in any case.
-        guard task.owner != nil || task.request.fields.contains(.authorization), task.stream == nil else {
+        guard task.owner != nil || task.request.fields.contains(.authorization), task.taker == nil else {
             return nil
         }
         let lane = task.owner?.lane(entry, to: task.request.endpoint)
@@ -106,12 +110,11 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         return lane ?? task.owner?.openLane(entry, to: task.request.endpoint)
     }
 
-    /// The response has begun an authentication of the connection: from now on it is the client's own.
-    func giveConnection(to owner: ConnectionOwner) {
-        guard lane == nil, let entry, let endpoint, case .exchanging(let connection) = phase,
-            owner.lane(entry, to: endpoint) == nil
+    override func giveConnectionToOwner() {
+        guard lane == nil, let entry, let task, let owner = task.owner, case .exchanging(let connection) = phase,
+            owner.lane(entry, to: task.request.endpoint) == nil
         else { return }
-        let lane = owner.openLane(entry, to: endpoint)
+        let lane = owner.openLane(entry, to: task.request.endpoint)
         _ = lane.enter(self)
         lane.adopt(connection)
         self.lane = lane
@@ -119,7 +122,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
 
     /// Gives the request to an origin in memory.
     private func begin(with stub: StubTransport, _ task: LoopTask) {
-        guard task.stream == nil else {
+        guard task.taker == nil else {
             return task.finish(
                 SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
             )
@@ -148,9 +151,6 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
 
     override var method: HTTPMethod { task?.request.method ?? .get }
 
-    /// False without a task.
-    override var takesResponse: Bool { task.map { !$0.isReceivePaused } ?? false }
-
     /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
     private var isHTTP1Presumed: Bool {
         guard let endpoint, endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
@@ -158,7 +158,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     }
 
     /// The request wants a connection of its own, for a stream.
-    private var isExclusive: Bool { task?.stream != nil }
+    private var isExclusive: Bool { task?.taker != nil }
 
     // MARK: Pool
 
@@ -166,7 +166,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         guard let entry, let task else { return false }
         let endpoint = task.request.endpoint
         guard endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
-        return task.stream == nil && !isHTTP1Required && entry.maySpeakHTTP2(at: loop.now)
+        return task.taker == nil && !isHTTP1Required && entry.maySpeakHTTP2(at: loop.now)
     }
 
     func canUse(_ connection: HTTP1Connection) -> Bool {
@@ -227,16 +227,15 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         guard let task else { return }
         if case .queued = phase { timings.fetchStart = elapsed }
         phase = .placed
-        let attempt = connections.makeAttempt(
-            to: task.request.endpoint,
-            offering: task.stream?.applicationProtocols ?? [.http1],
-            isTunnelled: task.stream != nil,
-            owner: self
-        )
-        timings.attemptStart = elapsed
-        phase = .connecting(attempt)
+        let dial = RequestDial(task.request.endpoint, for: self, task.taker, connections)
+        dialDidBegin(dial)
+        dial.start()
+    }
+
+    /// An attempt of the dial begins.
+    func dialDidBegin(_ dial: RequestDial) {
+        phase = .connecting(dial)
         enter(.connecting)
-        attempt.start()
     }
 
     /// Goes out on a connection at the end of the turn.
@@ -249,7 +248,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     /// The same over HTTP/2, beside other requests.
     func share(_ connection: HTTP2ClientConnection) {
         if case .queued = phase { timings.fetchStart = elapsed }
-        if case .awaiting(let dial) = phase { noteTimes(of: dial) }
+        if case .awaiting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
         phase = .promised(connection)
         connection.promise()
         connections.beginLater(self)
@@ -344,20 +343,18 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         return true
     }
 
-    override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
-        guard let entry, let task else { return connection.close(isWhole: true) }
-        timings.connection = connection.times
+    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection, for taker: ConnectionTaker) {
+        noteTimes(connection.times, from: dial.startedAt)
         timings.info = connection.info
-        if let stream = task.stream {
-            phase = .streaming
-            enter(.receiving)
-            return stream.didConnect(connection)
-        }
-        guard !connection.hasEarlyBytes else {
-            connection.close(isWhole: false)
-            let error = SessionError.earlyBytes(of: connection.endpoint)
-            return attemptDidFail(attempt, ConnectionFailure(error: error, info: timings.info, times: connection.times))
-        }
+        phase = .streaming
+        enter(.receiving)
+        taker.didConnect(connection)
+    }
+
+    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection) {
+        guard let entry else { return connection.close(isWhole: true) }
+        noteTimes(connection.times, from: dial.startedAt)
+        timings.info = connection.info
         let made = HTTP1Connection(connection, entry, owner: connections)
         lane?.adopt(made)
         use(made)
@@ -365,62 +362,50 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         begin()
     }
 
-    override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {
+    func dialDidFail(_ dial: RequestDial, _ failure: ConnectionFailure) {
+        noteTimes(failure.times, from: dial.startedAt)
         timings.info = failure.info
-        timings.connection = failure.times
-        guard let task else { return }
         phase = .placed
-        guard failure.isDescriptorMissing else {
-            guard failure.error.code == .tlsHandshakeFailed, isHTTP1Presumed, !hasFailedOverHTTP1, let entry else {
-                return task.finish(failure.error)
-            }
-            // The server may speak HTTP/2 alone now, which was not offered.
-            hasFailedOverHTTP1 = true
-            entry.didFailOverHTTP1()
-            // The place is given back only once, whatever happens to the request while others are served.
-            phase = .entering
-            connections.leave(entry, keeping: nil)
-            return enterAgain()
+        guard failure.error.code == .tlsHandshakeFailed, isHTTP1Presumed, !hasFailedOverHTTP1, let entry else {
+            task?.finish(failure.error)
+            return
         }
-        guard !hasMadeRoom, connections.makeRoom() else {
-            return task.finish(.noDescriptor(for: task.request.endpoint.host))
-        }
-        hasMadeRoom = true
-        connect()
+        // The server may speak HTTP/2 alone now, which was not offered.
+        hasFailedOverHTTP1 = true
+        entry.didFailOverHTTP1()
+        // The place is given back only once, whatever happens to the request while others are served.
+        phase = .entering
+        connections.leave(entry, keeping: nil)
+        enterAgain()
     }
 
     /// The dial that the request has waited for has failed.
     func dialDidFail(_ dial: HTTP2Dial, _ failure: ConnectionFailure) {
-        noteTimes(of: dial)
+        noteTimes(dial.times, from: dial.startedAt)
         timings.info = failure.info
         phase = .entering
         fail(failure.error)
     }
 
     /// The dial may have begun before the task.
-    private func noteTimes(of dial: HTTP2Dial) {
-        guard task != nil else { return }
-        timings.connection = dial.times
-        timings.attemptStart = Int64(dial.startedAt / 1000) - Int64(taskStart / 1000)
+    private func noteTimes(_ times: ConnectionTimes, from start: UInt64) {
+        timings.connection = times
+        timings.attemptStart = Int64(start / 1000) - Int64(taskStart / 1000)
     }
 
-    override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
+    func needsClientIdentity() -> ClientIdentityDecision {
         task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
     }
 
-    override func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? {
+    func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
         task.flatMap { $0.delegate.task($0, mayTrust: trust) }
-    }
-
-    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {
-        connections.didEvaluateTrust?(trust, endpoint)
     }
 
     // MARK: Request
 
     /// The number of bytes of the body that wait for the socket, or for flow-control credit; over HTTP/1.1 chunk sizes and a head
     /// that waits count as well.
-    var pendingBytes: Int {
+    override var pendingBytes: Int {
         switch phase {
         case .exchanging(let connection): min(connection.pendingBytes, timings.requestContentBytes)
         case .sharing(let stream): stream.pendingBytes
@@ -442,7 +427,6 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         if let task { task.delegate.taskNeedsBodyData(task) }
     }
 
-    /// The task has bytes of the body, or takes bytes of the response again.
     override func continueLater() {
         guard !isContinuePlanned else { return }
         isContinuePlanned = true
@@ -486,7 +470,8 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
         guard let task else { return }
         timings.responseBodyBytes += bytes.count
-        if task.delegate.task(task, didReceive: bytes) == .pause { task.pausedByDelegate = true }
+        // The task may have ended within the call, and this carry another one by now.
+        if task.delegate.task(task, didReceive: bytes) == .pause, self.task === task { isPausedByDelegate = true }
     }
 
     override func didReceiveEnd(trailers: borrowing HeaderFields) {
@@ -557,8 +542,8 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         phase = .placed
     }
 
-    /// The task is done with it.
-    func end() {
+    override func end() {
+        defer { connections.finish(self) }
         var ended = Phase.idle
         swap(&ended, &phase)
         task = nil
@@ -576,8 +561,8 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         case .sharing(let stream): stream.detach()
         case .placed, .streaming:
             connections.leave(entry, keeping: nil)
-        case .connecting(let attempt):
-            attempt.cancel()
+        case .connecting(let dial):
+            dial.cancel()
             connections.leave(entry, keeping: nil)
         case .ready(let connection), .exchanging(let connection):
             if connection.detach(), lane?.isOver != true {
@@ -598,18 +583,17 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
 
     // MARK: Time
 
-    /// The task is suspended, or resumed.
-    func holdClock(_ isHeld: Bool) {
-        if isHeld { clock.suspend() } else if !isStubWorking { clock.resume(at: loop.now) }
+    override func holdDidChange() {
+        if isHeldBack || isStubWorking { clock.suspend() } else { clock.resume(at: loop.now) }
         armTimer()
     }
 
     /// A handler of an origin in memory begins or ends its work. It is a part of a test, and shares its threads with other tests:
     /// only the limit of the whole runs meanwhile.
     override func stubIsWorking(_ isWorking: Bool) {
-        guard let task, isWorking != isStubWorking else { return }
+        guard task != nil, isWorking != isStubWorking else { return }
         isStubWorking = isWorking
-        if !task.isHeldBack { holdClock(isWorking) }
+        if !isHeldBack { holdDidChange() }
     }
 
     override func timerDidFire() {
@@ -622,9 +606,9 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         case .expired(let expiry):
             var stage = ConnectionStage.connection
             switch phase {
-            case .connecting(let attempt):
-                if !expiry.isTotal, let error = attempt.pendingError { return task.finish(error) }
-                stage = attempt.stage
+            case .connecting(let dial):
+                if !expiry.isTotal, let error = dial.pendingError { return task.finish(error) }
+                stage = dial.stage
             case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
             case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()
@@ -692,20 +676,19 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
 
     // MARK: Metrics
 
-    /// The evaluation of the server, also of one that was refused.
-    var evaluation: TrustEvaluation? {
+    override var evaluation: TrustEvaluation? {
         switch phase {
-        case .connecting(let attempt): attempt.evaluation ?? timings.info?.evaluation
+        case .connecting(let dial): dial.evaluation ?? timings.info?.evaluation
         case .awaiting(let dial): dial.evaluation ?? timings.info?.evaluation
         default: timings.info?.evaluation
         }
     }
 
-    func collectMetrics(into metrics: inout TaskMetrics) {
+    override func collectMetrics(into metrics: inout TaskMetrics) {
         metrics.transaction = TransactionMetrics()
         if case .queued = phase { return }
-        if case .awaiting(let dial) = phase { noteTimes(of: dial) }
-        if case .connecting(let attempt) = phase { timings.connection = attempt.times }
+        if case .awaiting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
+        if case .connecting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
         timings.write(
             into: &metrics.transaction,
             isOnReusedConnection: isOnReusedConnection,
