@@ -111,6 +111,24 @@ struct TaskLifeTests {
         if moment == .connect { #expect(origin.requests.count == 1) }
     }
 
+    @Test("a task that starts within the last call of another is not paused by it")
+    func startFromWithin() throws {
+        let origin = try Self.talkative()
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let delegate = RecordingDelegate()
+        let next = RecordingDelegate()
+        delegate.onData = { task in
+            task.cancel()
+            try? session.start(next, endpoint)
+            return .pause
+        }
+        try session.start(delegate, endpoint)
+        try session.finish(delegate, next)
+        #expect(delegate.error?.code == .cancelled && next.error == nil)
+        #expect(next.text == "hello")
+    }
+
     @Test("a task may be cancelled before it is resumed, while it connects, and after its end")
     func cancelFromOutside() throws {
         let origin = try Self.talkative()

@@ -748,9 +748,14 @@ extension BodyFraming {
 /// The owner of a `CacheStage`: it makes the requests to the origin, and takes the one response, whether it is a
 /// stored one or the origin's.
 ///
-/// The methods of `LoopTaskDelegate` that come before a response are called with the task that asks the origin; its
-/// response comes by the methods here.
-package protocol CacheStageDelegate: LoopTaskDelegate {
+/// Those that a `LoopTaskDelegate` has, too, are called with the task that asks the origin.
+package protocol CacheStageDelegate: AnyObject {
+    func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision
+    func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError?
+    func taskDidConnect(_ task: LoopTask)
+    func taskNeedsBodyData(_ task: LoopTask)
+    func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead)
+
     /// Whether the request may go on. False when it has begun anew, under another policy, or is given up: the stage
     /// does nothing more then.
     func stageMayContinue(_ stage: CacheStage) -> Bool

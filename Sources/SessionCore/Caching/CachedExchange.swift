@@ -5,10 +5,10 @@ import ServerTrust
 
 /// Carries out a task that the session's cache takes part in. The response comes from the cache, or from a second task
 /// to the origin, whose response the cache may store. Belongs to the loop.
-final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
+final class CachedExchange: TaskCarrier, CacheStageDelegate {
     /// Both retain each other until the end of the task.
     let task: LoopTask
-    private let session: LoopSession
+    private let tasks: CachedTasks
     private let transaction: CacheTransaction
     /// Fields of a background refresh, which has no client and only updates the stored response; nil for other
     /// requests.
@@ -22,27 +22,24 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
 
     /// nil when the cache takes no part: for methods other than GET and HEAD, for requests with a body, and when the
     /// policy accepts no stored response of this server.
-    init?(_ task: LoopTask, _ cache: SessionCache, _ session: LoopSession) {
+    init?(_ task: LoopTask, in tasks: CachedTasks) {
         let request = task.request
         let endpoint = request.endpoint
         guard let policy = request.cachePolicy, request.method == .get || request.method == .head,
-            request.bodyLength == .none, !request.isFullDuplex, task.stream == nil,
-            let digest = session.cacheDigest(of: endpoint)
+            request.bodyLength == .none, !request.isFullDuplex, task.taker == nil,
+            let digest = tasks.digest(of: endpoint)
         else { return nil }
         self.task = task
-        self.session = session
+        self.tasks = tasks
         refreshFields = nil
         var cached = CacheRequest(method: request.method, fields: request.fields, policy: policy.requestPolicy)
-        // What comes over a connection that is authenticated is for this session alone.
-        cached.bypasses =
-            cache.responses.options.isShared
-            && (request.fields.authenticatesConnection || session.connections.hasAuthenticated)
+        cached.bypasses = tasks.bypasses(request)
         transaction = CacheTransaction(
-            cache.responses,
+            tasks.cache.responses,
             url: request.url,
             cached,
             digest: digest,
-            loop: session.loop
+            loop: tasks.session.loop
         )
         super.init()
         prepare()
@@ -53,10 +50,10 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
         _ task: LoopTask,
         refreshing transaction: CacheTransaction,
         asking fields: HeaderFields,
-        _ session: LoopSession
+        in tasks: CachedTasks
     ) {
         self.task = task
-        self.session = session
+        self.tasks = tasks
         self.transaction = transaction
         refreshFields = fields
         super.init()
@@ -69,7 +66,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
             task.request,
             isBackground: refreshFields != nil,
             delegate: self,
-            loop: session.loop
+            loop: loop
         )
         // Only called while the stage has a receiver, which holds the task.
         transaction.willStore = { [unowned task] status, fields in
@@ -87,45 +84,43 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
 
     // MARK: What the task asks for
 
-    func start() {
+    private var loop: EventLoop { tasks.session.loop }
+
+    override func start() {
         // The delegate is not called while the task is being resumed.
-        session.loop.atEndOfTurn { [self] in
+        loop.atEndOfTurn { [self] in
             guard !isOver else { return }
             if let refreshFields { stage?.refresh(asking: refreshFields) } else { stage?.begin() }
         }
     }
 
-    func cancel() { task.cancel() }
+    override func holdDidChange() { stage?.hold(isHeldBack) }
 
-    func hold(_ isHeld: Bool) { stage?.hold(isHeld) }
+    override func continueLater() { loop.atEndOfTurn { [self] in stage?.resumeReceiving() } }
 
-    /// The task can receive more of the response.
-    func continueLater() { session.loop.atEndOfTurn { [self] in stage?.resumeReceiving() } }
-
-    /// The task has ended for any reason.
-    func detach() {
-        guard !isOver else { return }
+    override func end() {
         isOver = true
-        session.forget(self)
-        if var delivery {
-            delivery.responseEnd = task.elapsed
-            transactions.append(delivery)
-        }
-        if let originTask = stage?.originTask {
-            originTask.noteMetrics()
-            note(originTask)
-        }
+        tasks.forget(task)
         stage?.leave()
         stage = nil
     }
 
-    func collectMetrics(into metrics: inout TaskMetrics) {
-        metrics.earlierTransactions = transactions.dropLast()
-        metrics.transaction = transactions.last ?? TransactionMetrics()
+    override func collectMetrics(into metrics: inout TaskMetrics) {
+        var all = transactions
+        if var delivery {
+            delivery.responseEnd = task.elapsed
+            all.append(delivery)
+        }
+        if let originTask = stage?.originTask {
+            originTask.noteMetrics()
+            all.append(originTask.metrics.transaction(from: metrics.fetchStart))
+        }
+        metrics.earlierTransactions = all.dropLast()
+        metrics.transaction = all.last ?? TransactionMetrics()
     }
 
     /// The evaluation of the connection to the origin.
-    var evaluation: TrustEvaluation? {
+    override var evaluation: TrustEvaluation? {
         stage?.originTask?.evaluation ?? transactions.last?.connection?.evaluation
     }
 
@@ -139,9 +134,9 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
         var request = request
         request.cachePolicy = nil
         request.timeouts = timeouts
-        let originTask = session.makeTask(with: request, delegate: delegate)
+        let originTask = tasks.session.makeTask(with: request, delegate: delegate)
         originTask.resume()
-        if task.isHeldBack { originTask.suspend() }
+        if isHeldBack { originTask.suspend() }
         return originTask
     }
 
@@ -149,23 +144,26 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     private var timeouts: TaskTimeouts {
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         if let total = timeouts.total {
-            let spent = session.loop.now - min(task.startedAt, session.loop.now)
+            let spent = loop.now - min(task.startedAt, loop.now)
             timeouts.total = TimeSpan(nanoseconds: max(1_000_000, total.nanoseconds - min(spent, total.nanoseconds)))
         }
         return timeouts
     }
 
-    override func taskNeedsClientIdentity(_ originTask: LoopTask) -> ClientIdentityDecision {
+    func taskNeedsClientIdentity(_ originTask: LoopTask) -> ClientIdentityDecision {
         task.delegate.taskNeedsClientIdentity(task)
     }
 
-    override func task(_ originTask: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
+    func task(_ originTask: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
         task.delegate.task(task, mayTrust: trust)
     }
 
-    override func taskDidConnect(_ originTask: LoopTask) { task.delegate.taskDidConnect(task) }
+    func taskDidConnect(_ originTask: LoopTask) { task.delegate.taskDidConnect(task) }
 
-    override func task(_ originTask: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
+    /// None has a body.
+    func taskNeedsBodyData(_ originTask: LoopTask) {}
+
+    func task(_ originTask: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
         task.delegate.task(task, didReceiveInformational: head)
     }
 
@@ -184,9 +182,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     }
 
     private func note(_ originTask: LoopTask) {
-        transactions.append(
-            originTask.metrics.transaction.later(by: originTask.metrics.fetchStart - task.metrics.fetchStart)
-        )
+        transactions.append(originTask.metrics.transaction(from: task.metrics.fetchStart))
     }
 
     // MARK: The response
@@ -198,7 +194,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
     func stageNeedsRefresh(_ stage: CacheStage) {
         var fields = HeaderFields()
         guard let refreshing = transaction.refresh({ fields = $0 }) else { return }
-        session.refresh(task, by: refreshing, asking: fields)
+        tasks.refresh(task, by: refreshing, asking: fields)
     }
 
     func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
@@ -229,7 +225,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
 
     func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver, task.delegate.task(task, didReceive: data) == .pause, !isOver else { return .proceed }
-        task.pausedByDelegate = true
+        isPausedByDelegate = true
         return .pause
     }
 

@@ -7,12 +7,11 @@ import IOCore
 final class HTTP1Connection: PooledConnection {
 
     /// The request under way. It ends the exchange with `detach`.
-    private unowned(unsafe) var request: OriginRequest?
+    private unowned(unsafe) var receiver: ExchangeReceiver?
     /// Its identity, which is compared without a retain.
     private var requestIdentity: ObjectIdentifier?
     /// The client that the connection belongs to; nil for most.
     var lane: OwnedLane?
-    private let connections: OriginConnections
     private let loop: EventLoop
     private var writer = HTTP1RequestWriter()
     /// Its head and trailers are lent to the request while a delegate runs: it changes only with events of the socket, timers and
@@ -41,15 +40,14 @@ final class HTTP1Connection: PooledConnection {
     private static let turnLimit = 256 << 10
     private static let pieceSize = 64 << 10
 
-    init(_ connection: VerifiedConnection, entry: HostEntry, connections: OriginConnections) {
-        self.connections = connections
-        loop = connections.loop
-        reader = HTTP1ResponseReader(limits: connections.headLimits)
-        super.init(connection, entry)
+    override init(_ connection: VerifiedConnection, _ host: ConnectionHost, owner: PooledConnectionOwner) {
+        loop = owner.loop
+        reader = HTTP1ResponseReader(limits: owner.headLimits)
+        super.init(connection, host, owner: owner)
     }
 
     @inline(__always)
-    private func isCurrent(_ request: OriginRequest) -> Bool { requestIdentity == ObjectIdentifier(request) }
+    private func isCurrent(_ receiver: ExchangeReceiver) -> Bool { requestIdentity == ObjectIdentifier(receiver) }
 
     // MARK: Exchange
 
@@ -62,67 +60,66 @@ final class HTTP1Connection: PooledConnection {
     /// Whether the final head has come.
     var hasHead: Bool { reader.hasHead }
 
-    /// Sends a request. Its response goes to `request`, until the exchange ends with `detach`.
-    func begin(_ request: OriginRequest, _ task: LoopTask) {
-        self.request = request
-        requestIdentity = ObjectIdentifier(request)
+    /// Sends a request. Its response goes to `receiver`, until the exchange ends with `detach`.
+    func begin(_ request: borrowing SessionRequest, _ receiver: ExchangeReceiver) {
+        self.receiver = receiver
+        requestIdentity = ObjectIdentifier(receiver)
         connection.isUsed = true
         hasBegunResponse = false
         hasExcess = false
         isParked = false
-        reader.reset(answering: task.request.method)
-        writer.begin(task.request, into: &output)
-        request.didWriteHead(byteCount: output.count)
-        proceed(request, task)
+        reader.reset(answering: request.method)
+        writer.begin(request, into: &output)
+        receiver.didWriteHead(byteCount: output.count)
+        proceed(receiver)
     }
 
     /// The task has bytes of the body, or takes bytes of the response again.
     func proceed() {
-        guard let request, let task = request.task else { return }
-        proceed(request, task)
+        if let receiver { proceed(receiver) }
     }
 
-    private func proceed(_ request: OriginRequest, _ task: LoopTask) {
-        guard send(request, task) else { return }
-        if !held.isEmpty || isParked || connection.hasBufferedBytes, request.takesResponse { return receive(request) }
-        setInterest(request)
+    private func proceed(_ receiver: ExchangeReceiver) {
+        guard send(receiver) else { return }
+        if !held.isEmpty || isParked || connection.hasBufferedBytes, receiver.takesResponse { return receive(receiver) }
+        setInterest(receiver)
     }
 
     /// Sends what there is of the request.
     ///
     /// - Returns: whether the exchange goes on.
-    private func send(_ request: OriginRequest, _ task: LoopTask) -> Bool {
-        guard moveBody(request, task) else { return false }
-        flush(request)
-        if output.isEmpty, writer.isComplete, writeFailure == nil { request.didSendRequest() }
-        if output.count < Self.lowWater, !writer.isComplete, !task.uploadEnded, writeFailure == nil {
-            task.delegate.taskNeedsBodyData(task)
+    private func send(_ receiver: ExchangeReceiver) -> Bool {
+        guard moveBody(receiver) else { return false }
+        flush(receiver)
+        if output.isEmpty, writer.isComplete, writeFailure == nil { receiver.didSendRequest() }
+        if output.count < Self.lowWater, !writer.isComplete, writeFailure == nil, !receiver.isBodyComplete {
+            receiver.needsBodyData()
         }
-        return isCurrent(request)
+        return isCurrent(receiver)
     }
 
     /// Moves bytes of the body from the task to the output.
     ///
     /// - Returns: false when the request has failed.
-    private func moveBody(_ request: OriginRequest, _ task: LoopTask) -> Bool {
+    private func moveBody(_ receiver: ExchangeReceiver) -> Bool {
         // Most requests have none.
-        guard !writer.isComplete || !task.upload.isEmpty else { return true }
+        guard !writer.isComplete || receiver.hasBody else { return true }
         do {
-            if !task.upload.isEmpty {
+            if receiver.hasBody {
                 var piece = ByteBuffer()
-                swap(&piece, &task.upload)
+                receiver.takeBody(into: &piece)
                 let before = output.count
                 try writer.append(piece.bytes, into: &output)
-                request.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)
+                receiver.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)
             }
-            if task.uploadEnded, !writer.isComplete {
+            if !writer.isComplete, receiver.isBodyComplete {
                 let before = output.count
-                try writer.end(trailers: task.uploadTrailers, into: &output)
-                request.didTakeBody(contentBytes: 0, wireBytes: output.count - before)
+                try writer.end(trailers: receiver.bodyTrailers, into: &output)
+                receiver.didTakeBody(contentBytes: 0, wireBytes: output.count - before)
             }
             return true
         } catch {
-            request.fail(
+            receiver.fail(
                 SessionError(
                     .requestInvalid,
                     error == .bodyTooLong
@@ -134,7 +131,7 @@ final class HTTP1Connection: PooledConnection {
         }
     }
 
-    private func flush(_ request: OriginRequest) {
+    private func flush(_ receiver: ExchangeReceiver) {
         var hasMoved = false
         loop: while !output.isEmpty, writeFailure == nil {
             switch connection.write(output.bytes) {
@@ -149,24 +146,24 @@ final class HTTP1Connection: PooledConnection {
             }
         }
         if output.isEmpty { output.removeAll() }
-        if hasMoved { request.didMoveBytes() }
+        if hasMoved { receiver.didMoveBytes() }
     }
 
-    private func setInterest(_ request: OriginRequest) {
+    private func setInterest(_ receiver: ExchangeReceiver) {
         connection.want(
-            reading: request.takesResponse,
+            reading: receiver.takesResponse,
             writing: !output.isEmpty && writeFailure == nil
         )
     }
 
     override func connectionIsReady(isOver: Bool) {
-        guard let request else { return becameReadyWhileIdle() }
+        guard let receiver else { return becameReadyWhileIdle() }
         isParked = isOver
         if !output.isEmpty {
-            guard let task = request.task, send(request, task) else { return }
+            guard send(receiver) else { return }
         }
-        receive(request)
-        if isParked, isCurrent(request), !request.takesResponse {
+        receive(receiver)
+        if isParked, isCurrent(receiver), !receiver.takesResponse {
             // epoll would report the end again and again; reading begins anew with `proceed`.
             connection.want(reading: false, writing: false)
         }
@@ -175,41 +172,41 @@ final class HTTP1Connection: PooledConnection {
     // MARK: Response
 
     /// Reads what has come, up to a turn's share.
-    private func receive(_ request: OriginRequest) {
+    private func receive(_ receiver: ExchangeReceiver) {
         loop.noteWork(.response)
         var left = Self.turnLimit
-        while isCurrent(request), request.takesResponse {
+        while isCurrent(receiver), receiver.takesResponse {
             guard left > 0 else { return readLater() }
-            if !held.isEmpty, process(held: request) { return }
-            guard isCurrent(request), request.takesResponse else { break }
-            let reading = read(request, &left)
-            guard isCurrent(request) else { return }
+            if !held.isEmpty, process(held: receiver) { return }
+            guard isCurrent(receiver), receiver.takesResponse else { break }
+            let reading = read(receiver, &left)
+            guard isCurrent(receiver) else { return }
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
-            case .bytes, .wouldBlock: return setInterest(request)
-            case .end: return connectionDidEnd(request, isClean: true, "it closed the connection")
-            case .broken(let why): return connectionDidEnd(request, isClean: false, why)
+            case .bytes, .wouldBlock: return setInterest(receiver)
+            case .end: return connectionDidEnd(receiver, isClean: true, "it closed the connection")
+            case .broken(let why): return connectionDidEnd(receiver, isClean: false, why)
             }
         }
-        if isCurrent(request) { setInterest(request) }
+        if isCurrent(receiver) { setInterest(receiver) }
     }
 
     private func receiveLater() {
-        if let request { receive(request) }
+        if let receiver { receive(receiver) }
     }
 
     /// Reads bytes and hands them on.
-    private func read(_ request: OriginRequest, _ left: inout Int) -> VerifiedConnection.Reading {
+    private func read(_ receiver: ExchangeReceiver, _ left: inout Int) -> VerifiedConnection.Reading {
         var buffer = ByteBuffer()
         let isScratch = held.isEmpty
-        if isScratch { swap(&buffer, &connections.loop.scratch) } else { swap(&buffer, &held) }
+        if isScratch { swap(&buffer, &loop.scratch) } else { swap(&buffer, &held) }
         let known = buffer.count
         var room = Self.pieceSize
         let reading = connection.fill(&buffer, &room)
         left -= max(Self.pieceSize - room, 1)
         if buffer.count > known { hasBegunResponse = true }
-        let consumed = buffer.count > known ? process(buffer.bytes, request) : 0
-        if isCurrent(request), consumed < buffer.count {
+        let consumed = buffer.count > known ? process(buffer.bytes, receiver) : 0
+        if isCurrent(receiver), consumed < buffer.count {
             if isScratch {
                 held.append(buffer.bytes.extracting(consumed..<buffer.count))
             } else {
@@ -219,7 +216,7 @@ final class HTTP1Connection: PooledConnection {
         }
         if isScratch {
             buffer.removeAll()
-            swap(&buffer, &connections.loop.scratch)
+            swap(&buffer, &loop.scratch)
         }
         return reading
     }
@@ -227,17 +224,17 @@ final class HTTP1Connection: PooledConnection {
     /// Hands on what was held back.
     ///
     /// - Returns: whether the exchange is over or paused again.
-    private func process(held request: OriginRequest) -> Bool {
+    private func process(held receiver: ExchangeReceiver) -> Bool {
         var buffer = ByteBuffer()
         swap(&buffer, &held)
-        let consumed = process(buffer.bytes, request)
-        guard isCurrent(request) else { return true }
+        let consumed = process(buffer.bytes, receiver)
+        guard isCurrent(receiver) else { return true }
         if consumed < buffer.count {
             buffer.consume(consumed)
             swap(&held, &buffer)
         }
-        guard request.takesResponse else {
-            setInterest(request)
+        guard receiver.takesResponse else {
+            setInterest(receiver)
             return true
         }
         return false
@@ -246,9 +243,9 @@ final class HTTP1Connection: PooledConnection {
     /// Hands bytes on, as far as they are understood and the task takes them.
     ///
     /// - Returns: how many bytes are done with.
-    private func process(_ bytes: borrowing Span<UInt8>, _ request: OriginRequest) -> Int {
+    private func process(_ bytes: borrowing Span<UInt8>, _ receiver: ExchangeReceiver) -> Int {
         // Heads are no bytes of a body: however long an origin sends informational ones, an upload may have stalled.
-        if reader.hasHead { request.didMoveBytes() }
+        if reader.hasHead { receiver.didMoveBytes() }
         var position = 0
         while true {
             let rest = bytes.extracting(position..<bytes.count)
@@ -257,66 +254,66 @@ final class HTTP1Connection: PooledConnection {
                 return position + consumed
             case .informational(let consumed):
                 position += consumed
-                request.didReceiveInformational(reader.head)
+                receiver.didReceiveInformational(reader.head)
             case .head(let consumed):
                 position += consumed
-                request.didReceiveHead(reader.head)
+                receiver.didReceiveHead(reader.head)
             case .data(let range, let consumed):
                 position += consumed
-                request.didReceiveBody(rest.extracting(range))
+                receiver.didReceiveBody(rest.extracting(range))
             case .end(let consumed):
                 position += consumed
                 hasExcess = position < bytes.count
-                endResponse(request)
+                endResponse(receiver)
                 return bytes.count
             case .failed(let why):
-                request.fail(SessionError(.responseInvalid, why))
+                receiver.fail(SessionError(.responseInvalid, why))
                 return bytes.count
             }
             // The end of a response without a body, or behind its last byte, needs no further byte.
-            guard isCurrent(request) else { return bytes.count }
-            if !reader.isComplete, !request.takesResponse { return position }
+            guard isCurrent(receiver) else { return bytes.count }
+            if !reader.isComplete, !receiver.takesResponse { return position }
         }
     }
 
     /// Trailers, which are rare, are copied for the delegate.
-    private func endResponse(_ request: OriginRequest) {
-        if reader.trailers.isEmpty { request.didReceiveEnd() } else { request.didReceiveEnd(trailers: reader.trailers) }
+    private func endResponse(_ receiver: ExchangeReceiver) {
+        guard reader.trailers.isEmpty else { return receiver.didReceiveEnd(trailers: reader.trailers) }
+        receiver.didReceiveEnd()
     }
 
-    private func connectionDidEnd(_ request: OriginRequest, isClean: Bool, _ why: String) {
+    private func connectionDidEnd(_ receiver: ExchangeReceiver, isClean: Bool, _ why: String) {
         switch reader.end(isClean: isClean) {
-        case .complete: endResponse(request)
+        case .complete: endResponse(receiver)
         case .truncated(let reason):
-            guard let endpoint = request.endpoint else { return }
-            if !hasBegunResponse, !request.isOnReusedConnection { connections.didEndUnanswered(connection) }
-            let error = truncation(request, endpoint, why: writeFailure ?? why, reason: reason)
-            request.exchangeDidEnd(
+            if !hasBegunResponse, !receiver.isOnReusedConnection { owner.didEndUnanswered(connection) }
+            let error = truncation(receiver, why: writeFailure ?? why, reason: reason)
+            receiver.exchangeDidEnd(
                 ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)
             )
         }
     }
 
     private func truncation(
-        _ request: OriginRequest,
-        _ endpoint: Endpoint,
+        _ receiver: ExchangeReceiver,
         why: String,
         reason: String
     ) -> SessionError {
+        let endpoint = connection.endpoint
         let place = endpoint.authorityText
         if !hasBegunResponse, connection.hasDeclinedRenegotiation {
             return HandshakeFailure.declinedRenegotiation(by: endpoint)
         }
-        if !hasBegunResponse, !request.isOnReusedConnection, let refusal = connection.certificateRefusal {
+        if !hasBegunResponse, !receiver.isOnReusedConnection, let refusal = connection.certificateRefusal {
             return refusal.error(of: place)
         }
         if hasBegunResponse { return SessionError(.responseTruncated, "\(reason) (\(place): \(why))") }
-        guard request.isOnReusedConnection, let method = request.task?.request.method else {
+        guard receiver.isOnReusedConnection else {
             return SessionError(.responseTruncated, "\(place) closed the connection without a response: \(why).")
         }
         return SessionError(
             .responseTruncated,
-            "\(endpoint.host) closed the kept connection while the \(method) request went out. "
+            "\(endpoint.host) closed the kept connection while the \(receiver.method) request went out. "
                 + "It is not sent again, because the origin may have acted on it; send it again if that is safe."
         )
     }
@@ -333,7 +330,7 @@ final class HTTP1Connection: PooledConnection {
     ///
     /// - Returns: whether the connection can carry another request.
     func detach() -> Bool {
-        request = nil
+        receiver = nil
         requestIdentity = nil
         if let laterTimer { loop.disarm(laterTimer) }
         let isReusable =
@@ -355,14 +352,14 @@ final class HTTP1Connection: PooledConnection {
 
     private func becameReadyWhileIdle() {
         // A session ticket of TLS 1.3 is no application data.
-        if !isSilent { connections.discard(self) }
+        if !isSilent { owner.discard(self) }
     }
 
     /// Its owner is gone.
-    func discardIdle() { connections.discard(self) }
+    func discardIdle() { owner.discard(self) }
 
     override func discard() {
-        if entry.pool.remove(self) { close() }
+        if host.remove(self) { close() }
     }
 
     /// Closes the connection.

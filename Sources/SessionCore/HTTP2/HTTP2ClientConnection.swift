@@ -3,6 +3,20 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
+/// What makes an HTTP/2 connection, and keeps its place in the pool of the host afterwards. A class to inherit from.
+class HTTP2ConnectionOwner: ConnectionAttemptOwner {
+    /// The server's settings have come: it is known how many streams it allows.
+    func connectionDidReceiveSettings(_ connection: HTTP2ClientConnection) {}
+    /// The connection takes no more requests.
+    func connectionDidRetire(_ connection: HTTP2ClientConnection) {}
+    /// There may be room for requests that wait; nghttp2 may be on the stack now.
+    func connectionMayHaveRoom(_ connection: HTTP2ClientConnection) {}
+    /// The connection is closed.
+    ///
+    /// - Parameter isReplaced: its place in the host's pool already belongs to the connection that replaces it.
+    func connectionDidClose(_ connection: HTTP2ClientConnection, isReplaced: Bool) {}
+}
+
 /// A verified connection that carries any number of HTTP/2 exchanges, each in both directions at once.
 ///
 /// It belongs to one endpoint of one policy generation, and its verdict is checked again for each request.
@@ -29,14 +43,14 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// When the server was asked for a sign of life (PING) last; 0 before.
     private var askedAt: UInt64 = 0
 
-    private let connections: OriginConnections
+    private let place: HTTP2ConnectionOwner
     private let loop: EventLoop
     private let events: SessionEvents
     private let session: HTTP2Session
     private var state = State.open
     private var output = ByteBuffer()
-    /// The dial that has led here, in the pool in the connection's stead until the server's settings have come.
-    private var dial: HTTP2Dial?
+    /// The server's settings have come. Until then the dial that has led here is in the pool in the connection's stead.
+    private var isSettled = false
     /// Requests that begin at the end of the turn.
     private var promised = 0
     /// Requests that have a stream. There may be further streams, which nghttp2 has not been able to reset yet.
@@ -65,33 +79,37 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private static let pieceSize = 64 << 10
 
     /// - Returns: nil without memory.
-    init?(_ connection: VerifiedConnection, entry: HostEntry, connections: OriginConnections) {
+    init?(
+        _ connection: VerifiedConnection,
+        _ host: ConnectionHost,
+        place: HTTP2ConnectionOwner,
+        owner: PooledConnectionOwner
+    ) {
         let settings = HTTP2Settings(
             streamWindow: Self.streamWindow,
             // What all streams may send at once.
             connectionWindow: Self.streamWindow * Int32(Self.streamLimit),
-            headerListBytes: UInt32(clamping: connections.headLimits.headBytes)
+            headerListBytes: UInt32(clamping: owner.headLimits.headBytes)
         )
         events = SessionEvents()
         guard let session = HTTP2Session(.client, settings, delegate: events) else { return nil }
         self.session = session
-        self.connections = connections
-        loop = connections.loop
+        self.place = place
+        loop = owner.loop
         lastBytes = loop.now
         // Servers reset streams of which they need no more, and send small pieces and pings, as they like.
         burden = FrameRateLimiter(burst: 4000, rate: 1000, now: loop.now)
-        decoding = .decoding(headBytes: connections.headLimits.headBytes, now: loop.now)
+        decoding = .decoding(headBytes: owner.headLimits.headBytes, now: loop.now)
         let endpoint = connection.endpoint
         authority = Array("\(endpoint.host.authorityText)\(endpoint.port == 443 ? "" : ":\(endpoint.port)")".utf8)
-        super.init(connection, entry)
+        super.init(connection, host, owner: owner)
         events.connection = self
     }
 
     deinit { events.connection = nil }
 
     /// Sends the preface and the settings, and waits for the server's.
-    func start(after dial: HTTP2Dial) {
-        self.dial = dial
+    func start() {
         connection.want(reading: true, writing: false)
         flushLater()
         becomeIdle()
@@ -102,9 +120,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     var hasRoom: Bool {
         guard state == .open, !session.isGoingAway else { return false }
-        let limit = dial == nil ? session.peerStreamLimit : entry.streamLimit(at: loop.now)
+        let limit = isSettled ? session.peerStreamLimit : host.streamLimit(at: loop.now)
         return session.streams.count + promised < min(limit, Self.streamLimit)
-            && requestCount + promised < entry.requestLimit(at: loop.now)
+            && requestCount + promised < host.requestLimit(at: loop.now)
     }
 
     var isIdle: Bool { attached == 0 && promised == 0 }
@@ -117,7 +135,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// A request is going to begin at the end of the turn.
     func promise() {
         promised += 1
-        connections.didEndIdleness(self)
+        owner.didEndIdleness(self)
     }
 
     /// The request takes its stream; `exchangeDidEnd` follows.
@@ -142,7 +160,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         }
         connection.isUsed = true
         requestCount += 1
-        if requestCount >= entry.requestLimit(at: loop.now) { retire() }
+        if requestCount >= host.requestLimit(at: loop.now) { retire() }
         return true
     }
 
@@ -178,10 +196,10 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     func hasBeenSilent(since then: UInt64) -> Bool { lastBytes < then }
 
     /// Counts what a stream holds.
-    func heldDidChange(by delta: Int) { connections.held?.change(by: delta) }
+    func heldDidChange(by delta: Int) { owner.held?.change(by: delta) }
 
     /// Whether a response may hold so many bytes.
-    func mayHold(_ bytes: Int) -> Bool { connections.mayHold(bytes) }
+    func mayHold(_ bytes: Int) -> Bool { owner.mayHold(bytes) }
 
     /// Bytes of a response were taken.
     func consume(_ stream: HTTP2Stream, _ count: Int) { session.consume(stream, count) }
@@ -195,8 +213,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private func becomeIdle() {
         switch state {
         case .open:
-            if isIdle { connections.didBecomeIdle(self) }
-            connections.serveLater(entry)
+            if isIdle { owner.didBecomeIdle(self) }
+            place.connectionMayHaveRoom(self)
         case .retired: if isIdle { closeLater() }
         case .closed: break
         }
@@ -207,28 +225,17 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     override func discard() { close() }
 
     /// A stream has ended: there may be room for a request that waits.
-    func streamDidClose() { connections.serveLater(entry) }
+    func streamDidClose() { place.connectionMayHaveRoom(self) }
 
     /// Takes no more requests, and closes after the last exchange.
     func retire() {
         guard state == .open else { return }
         state = .retired
-        connections.didEndIdleness(self)
-        leavePool()
+        owner.didEndIdleness(self)
+        place.connectionDidRetire(self)
         if isIdle { closeLater() }
         // A further connection may be made for those that wait for room on this one.
-        connections.serveLater(entry)
-    }
-
-    private func leavePool() {
-        entry.pool.retire(self)
-        if let dial { entry.pool.remove(dial, for: nil) }
-        leaveDial()
-    }
-
-    private func leaveDial() {
-        dial?.connectionDidLeave()
-        dial = nil
+        place.connectionMayHaveRoom(self)
     }
 
     /// nghttp2 may be on the stack.
@@ -263,20 +270,20 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     private func end(_ code: HTTP2ErrorCode, isWhole: Bool, isReplaced: Bool) {
         state = .closed
-        leavePool()
+        place.connectionDidRetire(self)
         if let laterTimer { loop.remove(laterTimer) }
         laterTimer = nil
         connection.close(isWhole: isWhole)
         // Streams may find their way to another connection from here.
         session.abandon(code)
         output.release()
-        connections.forget(self, isReplaced: isReplaced)
+        place.connectionDidClose(self, isReplaced: isReplaced)
     }
 
     // MARK: Bytes
 
     override func connectionIsReady(isOver: Bool) {
-        if !output.isEmpty { flush() }
+        if !output.isEmpty { flushNow() }
         receive()
     }
 
@@ -293,7 +300,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         while state != .closed {
             guard left > 0, !session.isPaused else { return readLater() }
             var buffer = ByteBuffer()
-            swap(&buffer, &connections.loop.scratch)
+            swap(&buffer, &loop.scratch)
             var room = Self.pieceSize
             let reading = connection.fill(&buffer, &room)
             left -= max(Self.pieceSize - room, 1)
@@ -306,7 +313,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
                 flushLater()
             }
             buffer.removeAll()
-            swap(&buffer, &connections.loop.scratch)
+            swap(&buffer, &loop.scratch)
             guard isWell else { return loseBroken() }
             // What the reading has found comes again behind the bytes that wait.
             if session.isPaused { continue }
@@ -342,16 +349,15 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     fileprivate func flushLater() {
         guard !isFlushPlanned, state != .closed else { return }
         isFlushPlanned = true
-        connections.flushLater(self)
+        owner.flushLater(self)
     }
 
-    /// The end of the turn.
-    func flushNow() {
+    override func flush() {
         isFlushPlanned = false
-        flush()
+        flushNow()
     }
 
-    private func flush() {
+    private func flushNow() {
         guard state != .closed, !isReceiving, writeFailure == nil else { return }
         if let why = write() {
             // Responses that the server sent before it went are still read, which may take more turns than this one.
@@ -409,7 +415,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         flushLater()
         // Streams of a client have the numbers 1, 3, 5 …; the largest number announces an end without refusing anything.
         if code == .noError, lastStream > 0, lastStream < Int32.max {
-            entry.didEndConnection(after: (Int(lastStream) + 1) / 2, at: loop.now)
+            host.didEndConnection(after: (Int(lastStream) + 1) / 2, at: loop.now)
         }
         retire()
     }
@@ -417,14 +423,16 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     fileprivate func didReceiveSettings() {
         guard state == .open else { return }
         let limit = session.peerStreamLimit
-        entry.didLimitStreams(to: limit, at: loop.now)
+        host.didLimitStreams(to: limit, at: loop.now)
         // Requests that have to wait now wait in the pool, where another connection may take them.
         if session.streams.count > limit {
             for stream in session.streams { (stream as? HTTP2OriginStream)?.returnRequest() }
         }
-        if let dial { entry.pool.remove(dial, for: self) }
-        leaveDial()
-        connections.serveLater(entry)
+        if !isSettled {
+            isSettled = true
+            place.connectionDidReceiveSettings(self)
+        }
+        place.connectionMayHaveRoom(self)
     }
 }
 

@@ -7,7 +7,9 @@ import IOCore
 final class HTTP2OriginStream: HTTP2Stream {
     let connection: HTTP2ClientConnection
     /// The request under way. It ends the exchange with `detach`.
-    private unowned(unsafe) var request: OriginRequest?
+    private unowned(unsafe) var receiver: ExchangeReceiver?
+    /// Request and response may have trailers: the exchange may be a stream in both directions.
+    private var takesTrailers = false
     private var section: ResponseSection
     private var head = ResponseHead()
     private var trailers: TrailerSection
@@ -35,24 +37,23 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     // MARK: Request
 
-    /// Sends a request. Its response goes to `request`, until the exchange ends with `detach`.
+    /// Sends a request. Its response goes to `receiver`, until the exchange ends with `detach`.
     ///
     /// - Returns: false when the connection takes no more requests; nothing was sent then.
-    func begin(_ request: OriginRequest, _ task: LoopTask) -> Bool {
-        let endsStream = task.uploadEnded && task.upload.isEmpty && trailers(of: task) == nil
+    func begin(_ request: borrowing SessionRequest, _ receiver: ExchangeReceiver) -> Bool {
+        takesTrailers = request.isFullDuplex
+        let endsStream = receiver.isBodyComplete && !receiver.hasBody && trailers(of: receiver) == nil
         var headBytes = 0
-        let isSent = connection.request(self, endsStream: endsStream) { block in
-            headBytes = fill(&block, task.request)
-        }
+        let isSent = connection.request(self, endsStream: endsStream) { block in headBytes = fill(&block, request) }
         guard isSent else { return false }
-        self.request = request
-        request.didWriteHead(byteCount: headBytes)
+        self.receiver = receiver
+        receiver.didWriteHead(byteCount: headBytes)
         guard !endsStream else { return true }
-        moveBody(of: task)
-        if task.uploadEnded {
-            session?.endBody(self, trailers: trailers(of: task))
+        moveBody(of: receiver)
+        if receiver.isBodyComplete {
+            session?.endBody(self, trailers: trailers(of: receiver))
         } else if output.isEmpty {
-            task.delegate.taskNeedsBodyData(task)
+            receiver.needsBodyData()
         }
         return true
     }
@@ -77,8 +78,10 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     /// Trailers go only to servers whose client expects them in both directions: many others (nginx among them) end the
     /// connection at a second field block of a request.
-    private func trailers(of task: LoopTask) -> HeaderFields? {
-        task.request.isFullDuplex && !task.uploadTrailers.isEmpty ? task.uploadTrailers : nil
+    private func trailers(of receiver: ExchangeReceiver) -> HeaderFields? {
+        guard takesTrailers else { return nil }
+        let trailers = receiver.bodyTrailers
+        return trailers.isEmpty ? nil : trailers
     }
 
     /// The number of bytes that wait for the server's flow-control credit.
@@ -86,38 +89,38 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     /// The task has bytes of the body, or takes bytes of the response again.
     func proceed() {
-        guard let task = request?.task else { return }
+        guard let receiver else { return }
         if !isClosed {
-            moveBody(of: task)
+            moveBody(of: receiver)
             session?.resume(self)
-            if task.uploadEnded { session?.endBody(self, trailers: trailers(of: task)) }
+            if receiver.isBodyComplete { session?.endBody(self, trailers: trailers(of: receiver)) }
         }
         deliverHeld()
     }
 
-    private func moveBody(of task: LoopTask) {
-        guard !task.upload.isEmpty else { return }
+    private func moveBody(of receiver: ExchangeReceiver) {
+        guard receiver.hasBody else { return }
         var piece = ByteBuffer()
-        swap(&piece, &task.upload)
-        request?.keepForRepetition(piece.bytes)
-        request?.didTakeBody(contentBytes: piece.count, wireBytes: piece.count)
-        request?.didMoveBytes()
+        receiver.takeBody(into: &piece)
+        receiver.keepForRepetition(piece.bytes)
+        receiver.didTakeBody(contentBytes: piece.count, wireBytes: piece.count)
+        receiver.didMoveBytes()
         if output.isEmpty { swap(&output, &piece) } else { output.append(piece.bytes) }
     }
 
     override func hasRoom() {
-        guard let request, let task = request.task else { return }
-        request.didMoveBytes()
-        if output.count < Self.lowWater, !task.uploadEnded { task.delegate.taskNeedsBodyData(task) }
+        guard let receiver else { return }
+        receiver.didMoveBytes()
+        if output.count < Self.lowWater, !receiver.isBodyComplete { receiver.needsBodyData() }
     }
 
-    override func didEnd() { request?.didSendRequest() }
+    override func didEnd() { receiver?.didSendRequest() }
 
     // MARK: Response
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         // The rest of a section that nobody takes is not looked at.
-        guard let request else { return false }
+        guard let receiver else { return false }
         if hasHead {
             let isWell = trailers.append(name: name, value: value, isInResponse: true)
             if !isWell { didRefuseField(name: name) }
@@ -128,7 +131,7 @@ final class HTTP2OriginStream: HTTP2Stream {
         guard isWell, let fault = section.fault else { return isWell }
         connection.didProgress()
         hasBegunResponse = true
-        fail(request, fault)
+        fail(receiver, fault)
         return false
     }
 
@@ -136,29 +139,29 @@ final class HTTP2OriginStream: HTTP2Stream {
         malformation = malformation ?? ResponseFault.ofMalformedField(name).words(onField: name)
     }
 
-    private func fail(_ request: OriginRequest, _ fault: ResponseFault) {
-        request.fail(SessionError(.responseInvalid, fault.words))
+    private func fail(_ receiver: ExchangeReceiver, _ fault: ResponseFault) {
+        receiver.fail(SessionError(.responseInvalid, fault.words))
     }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
-        guard let request, let task = request.task else { return true }
+        guard let receiver else { return true }
         connection.didProgress()
         if hasHead {
-            request.didMoveBytes()
+            receiver.didMoveBytes()
             return endsStream
         }
         hasBegunResponse = true
-        if let fault = section.conclude(answering: task.request.method, into: &head) {
-            fail(request, fault)
+        if let fault = section.conclude(answering: receiver.method, into: &head) {
+            fail(receiver, fault)
         } else if head.isInterim {
-            request.didReceiveInformational(head)
+            receiver.didReceiveInformational(head)
         } else if head.status == 101 {
-            request.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
+            receiver.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
         } else {
             hasHead = true
             account()
             guard connection.mayHold(accounted) else {
-                request.fail(
+                receiver.fail(
                     SessionError(
                         .limitReached,
                         "The process holds as many bytes as limits.heldBytes allows, and the head of the response has too large a part in them. Try again, or raise the limit."
@@ -172,35 +175,35 @@ final class HTTP2OriginStream: HTTP2Stream {
             case .length(let count): bodyLeft = count
             default: break
             }
-            request.didReceiveHead(head)
+            receiver.didReceiveHead(head)
         }
         return true
     }
 
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
-        guard let request, let task = request.task else { return }
+        guard let receiver else { return }
         connection.didProgress()
-        request.didMoveBytes()
+        receiver.didMoveBytes()
         bodyLeft -= bytes.count
-        if task.isReceivePaused || !held.isEmpty {
+        if !receiver.takesResponse || !held.isEmpty {
             held.append(bytes)
             return account()
         }
-        request.didReceiveBody(bytes)
+        receiver.didReceiveBody(bytes)
         // Credit for bytes that were taken: a task that pauses has the window to fill, and no more.
         connection.consume(self, bytes.count)
     }
 
     private func deliverHeld() {
-        guard let request, request.task?.isReceivePaused == false else { return }
+        guard let receiver, receiver.takesResponse else { return }
         if !held.isEmpty {
             var piece = ByteBuffer()
             swap(&piece, &held)
             account()
-            request.didReceiveBody(piece.bytes)
+            receiver.didReceiveBody(piece.bytes)
             connection.consume(self, piece.count)
         }
-        if isWhole, held.isEmpty { self.request?.didReceiveEnd(trailers: trailers.fields) }
+        if isWhole, held.isEmpty { self.receiver?.didReceiveEnd(trailers: trailers.fields) }
     }
 
     private func account() {
@@ -211,33 +214,32 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     override func didReceiveEnd() {
-        guard let request else { return }
+        guard let receiver else { return }
         isWhole = true
-        request.didReceiveLastByte()
-        if held.isEmpty { request.didReceiveEnd(trailers: trailers.fields) }
+        receiver.didReceiveLastByte()
+        if held.isEmpty { receiver.didReceiveEnd(trailers: trailers.fields) }
     }
 
     // MARK: The end
 
     override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
         defer { connection.streamDidClose() }
-        guard let request, !isWhole else { return }
+        guard let receiver, !isWhole else { return }
         if isWholeWithoutEnd(code, byPeer) { return didReceiveEnd() }
-        guard let endpoint = request.endpoint else { return }
-        let place = endpoint.authorityText
+        let place = connection.connection.endpoint.authorityText
         if let violation = connection.violation, code != .refusedStream {
-            return request.fail(
+            return receiver.fail(
                 SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(violation).")
             )
         }
         if !byPeer, connection.loss == nil, code != .refusedStream {
             let why = malformation ?? "\(code.name)."
-            return request.fail(
+            return receiver.fail(
                 SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(why)")
             )
         }
         if connection.lastProgress == 0, let refusal = connection.connection.certificateRefusal {
-            return request.fail(refusal.error(of: place))
+            return receiver.fail(refusal.error(of: place))
         }
         let why = connection.loss ?? "it reset the stream (\(code.name))"
         let cause: ExchangeEnding.Cause =
@@ -246,7 +248,7 @@ final class HTTP2OriginStream: HTTP2Stream {
             case .http11Required: .http11Required
             default: connection.loss == nil ? .reset : .connectionLost
             }
-        request.exchangeDidEnd(
+        receiver.exchangeDidEnd(
             ExchangeEnding(
                 cause: cause,
                 hasBegunResponse: hasBegunResponse,
@@ -268,8 +270,8 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     /// The request needs the stream no longer: a response or a request that is still under way is broken off.
     func detach() {
-        guard request != nil else { return }
-        request = nil
+        guard receiver != nil else { return }
+        receiver = nil
         held.release()
         connection.heldDidChange(by: -accounted)
         accounted = 0
@@ -279,8 +281,8 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     /// Returns the request to the pool, as long as nothing of it has gone out.
     func returnRequest() {
-        guard let request, !isHeadSent, !isClosed else { return }
-        request.returnToPool(from: self)
+        guard let receiver, !isHeadSent, !isClosed else { return }
+        receiver.returnToPool()
     }
 
     /// Takes the request back, as long as nothing of it has gone out: nghttp2 holds the head as long as the server allows no

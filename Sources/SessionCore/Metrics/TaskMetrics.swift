@@ -18,6 +18,9 @@ public struct TaskMetrics: Sendable {
     /// The metrics of a task that has not begun.
     public init() {}
 
+    /// The transaction, with times from the start of another task, in microseconds since 1970.
+    func transaction(from start: Int64) -> TransactionMetrics { transaction.later(by: fetchStart - start) }
+
     /// The time when the task was resumed, since 1970; nil before.
     public var start: Duration? { fetchStart > 0 ? .microseconds(fetchStart) : nil }
     /// The time from the task's start to its end, redirects and retries of the session among it.

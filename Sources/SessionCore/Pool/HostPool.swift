@@ -1,11 +1,3 @@
-/// A connection that carries several exchanges at once (HTTP/2), or one that is being made for several requests.
-package protocol SharedPlace: AnyObject {
-    /// One more request can be taken now.
-    var hasRoom: Bool { get }
-    /// Nothing is carried, and no request is on its way.
-    var isIdle: Bool { get }
-}
-
 /// A request that wants a connection, as the pool of its host sees it.
 package protocol PoolRequest: AnyObject {
     /// A connection that carries one exchange after another (HTTP/1.1).
@@ -195,7 +187,7 @@ package struct HostPool<Request: PoolRequest> {
     ///
     /// - Returns: whether it was there.
     @discardableResult
-    package mutating func remove(_ connection: Connection) -> Bool {
+    package mutating func remove(_ connection: AnyObject) -> Bool {
         guard let index = idle.lastIndex(where: { $0 === connection }) else { return false }
         idle.remove(at: index)
         return true

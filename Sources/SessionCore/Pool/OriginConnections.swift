@@ -5,13 +5,11 @@ import ServerTrust
 /// The connections of one session, with the requests on them. `HostPool` decides; this class carries out. Belongs to the loop.
 ///
 /// Its owner calls `close` before it lets go: requests and connections refer to it, and it to them.
-final class OriginConnections: EndOfTurnHandler {
-    let loop: EventLoop
-    let headLimits: HeadLimits
+final class OriginConnections: PooledConnectionOwner {
+    typealias Entry = HostEntry<OriginRequest>
+
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
-    /// The account of what origins make this process hold; nil where nothing is counted.
-    var held: HeldBytes?
     /// What carries all requests instead of connections; nil but in a program's tests.
     let stub: StubTransport?
     /// A task without an owner has authenticated a connection, which belongs to the session since.
@@ -25,15 +23,15 @@ final class OriginConnections: EndOfTurnHandler {
     private let connectionLifetime: UInt64
     private let connectionsPerHost: Int
     private let poolSize: Int
-    private var entries = HostEntries()
+    private var entries = HostEntries<OriginRequest>()
     /// The requests that have a task, at `OriginRequest.slot`.
     private var active: [OriginRequest] = []
     /// `OriginRequest` objects without a task, for reuse.
     private var unused: [OriginRequest] = []
     private var toBegin = TurnQueue<OriginRequest>()
     private var toContinue = TurnQueue<OriginRequest>()
-    private var toServe = TurnQueue<HostEntry>()
-    private var toFlush = TurnQueue<HTTP2ClientConnection>()
+    private var toServe = TurnQueue<Entry>()
+    private var toFlush = TurnQueue<PooledConnection>()
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
     /// No connection is kept behind the requests that it carries.
@@ -55,11 +53,6 @@ final class OriginConnections: EndOfTurnHandler {
         configuration: SessionConfiguration,
         stub: StubTransport?
     ) throws(SessionError) {
-        self.loop = loop
-        headLimits = HeadLimits(
-            headBytes: configuration.responseHeadBytes,
-            fieldCount: configuration.responseHeadFields
-        )
         self.stub = stub
         connectionLifetime = configuration.connectionLifetimeLimit
         connectionsPerHost = configuration.connectionsPerHost
@@ -67,30 +60,32 @@ final class OriginConnections: EndOfTurnHandler {
         dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
         makeNote = configuration.connectionNote
         context = try TLSClientContext(threads: configuration.handshakes, lists: configuration.revocationLists)
-        super.init()
+        super.init(
+            loop: loop,
+            headLimits: HeadLimits(
+                headBytes: configuration.responseHeadBytes,
+                fieldCount: configuration.responseHeadFields
+            )
+        )
         idleTimer.whenDue { [unowned self] in closeAged() }
         retirementTimer.whenDue { [unowned self] in closeSomeIdle() }
     }
 
     // MARK: Requests
 
-    /// Whether a response may hold so many bytes, beside those of the other requests.
-    func mayHold(_ bytes: Int) -> Bool { held?.budget.mayHoldMore(bytes, of: active.count) ?? true }
+    override func mayHold(_ bytes: Int) -> Bool { held?.budget.mayHoldMore(bytes, of: active.count) ?? true }
 
-    /// Sends a task's request, or has it wait for a connection.
-    ///
-    /// - Parameter keep: gets the request before it starts: what comes first may be its end.
-    func start(_ task: LoopTask, keep: (OriginRequest) -> Void) {
+    /// Makes the request of a task.
+    func makeRequest(for task: LoopTask) -> OriginRequest {
         let request = unused.popLast() ?? OriginRequest(self)
         request.slot = active.count
         active.append(request)
-        keep(request)
-        request.start(task)
+        request.carry(task)
+        return request
     }
 
-    /// The task is done with a request.
+    /// A request has ended.
     func finish(_ request: OriginRequest) {
-        request.end()
         let last = active.removeLast()
         if last !== request {
             active[request.slot] = last
@@ -100,29 +95,26 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// The pool of the endpoint's host and port.
-    func entry(for endpoint: Endpoint) -> HostEntry {
+    func entry(for endpoint: Endpoint) -> Entry {
         let limit = endpoint.connectionLimit ?? connectionsPerHost
         return entries.entry(for: endpoint, limit: limit > 0 ? limit : .max, at: loop.now)
     }
 
     /// Gives a request a connection, or a place in a queue.
-    func enter(_ request: OriginRequest, _ entry: HostEntry) {
+    func enter(_ request: OriginRequest, _ entry: Entry) {
         let decision = entry.pool.enter(request)
         carryOut(decision, for: request, entry)
         if case .wait = decision { serve(entry) }
     }
 
     /// Gives a request the connection that its client owns, or makes it; one that finds another request there waits.
-    func enter(_ request: OriginRequest, _ lane: OwnedLane) {
+    func enter(_ request: OriginRequest, _ lane: OwnedLane, _ entry: Entry) {
         guard lane.enter(request) else { return request.didQueue() }
-        guard let connection = lane.connection, lane.entry.pool.claim(connection) else {
-            return enter(request, lane.entry)
-        }
-        use(connection, for: request, lane.entry)
+        guard let connection = lane.connection, entry.pool.claim(connection) else { return enter(request, entry) }
+        use(connection, for: request, entry)
     }
 
-    private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: HostEntry)
-    {
+    private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: Entry) {
         switch decision {
         case .use(let connection): use(connection, for: request, entry)
         case .share(let connection): share(connection, with: request)
@@ -141,7 +133,7 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// - Parameter connection: an idle one, which may have ended since: `OriginRequest` looks before it writes.
-    private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: HostEntry) {
+    private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: Entry) {
         idle.remove(connection)
         if request.mayUse(connection, lifetime: connectionLifetime) { return request.use(connection) }
         connection.close()
@@ -155,7 +147,7 @@ final class OriginConnections: EndOfTurnHandler {
 
     /// The idle connection that was chosen for a request has ended, or has brought bytes for which there was no request: the
     /// request gets another one, or makes one.
-    func replace(for request: OriginRequest, _ entry: HostEntry) {
+    func replace(for request: OriginRequest, _ entry: Entry) {
         guard let connection = entry.pool.reuse(request) else { return request.connect() }
         use(connection, for: request, entry)
     }
@@ -168,7 +160,7 @@ final class OriginConnections: EndOfTurnHandler {
         request.share(connection)
     }
 
-    private func make(for request: OriginRequest, _ entry: HostEntry) {
+    private func make(for request: OriginRequest, _ entry: Entry) {
         guard request.isShareable, let endpoint = request.endpoint else { return request.connect() }
         let dial = HTTP2Dial(endpoint, entry: entry, connections: self)
         entry.pool.add(dial)
@@ -177,7 +169,7 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// Serves the requests that wait for a connection to a host, as far as there are places and streams.
-    private func serve(_ entry: HostEntry) {
+    private func serve(_ entry: Entry) {
         // A request that is served here may fail, and give its place to the next one.
         guard entry.pool.isAwaited, !entry.isServing else { return }
         entry.isServing = true
@@ -188,7 +180,7 @@ final class OriginConnections: EndOfTurnHandler {
     /// A request has given its place up.
     ///
     /// - Parameter connection: its connection, if that can carry a further request.
-    func leave(_ entry: HostEntry, keeping connection: HTTP1Connection?) {
+    func leave(_ entry: Entry, keeping connection: HTTP1Connection?) {
         if let connection, !isRetired, connection.connection.isYoung(lifetime: connectionLifetime) {
             entry.pool.leave(keeping: connection)
             didBecomeIdle(connection)
@@ -208,7 +200,7 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// A dial has failed, was given up, or has led to a connection of HTTP/1.1.
-    func dialDidEnd(_ dial: HTTP2Dial, _ entry: HostEntry, keeping connection: HTTP1Connection?) {
+    func dialDidEnd(_ dial: HTTP2Dial, _ entry: Entry, keeping connection: HTTP1Connection?) {
         entry.pool.remove(dial, for: nil)
         if connection != nil {
             for request in entry.pool.removeSharers() { request.enterAgain() }
@@ -217,16 +209,13 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// An HTTP/2 connection is closed.
-    ///
-    /// - Parameter isReplaced: its place in the host's pool already belongs to the connection that replaces it.
-    func forget(_ connection: HTTP2ClientConnection, isReplaced: Bool) {
+    func forget(_ connection: HTTP2ClientConnection) {
         idle.remove(connection)
         let last = shared.removeLast()
         if last !== connection {
             shared[connection.slot] = last
             last.slot = connection.slot
         }
-        if !isReplaced { leave(connection.entry, keeping: nil) }
     }
 
     /// - Parameters:
@@ -252,7 +241,7 @@ final class OriginConnections: EndOfTurnHandler {
 
     /// A new connection has ended before anything came on it. Over TLS the server has sent its certificate by then; without,
     /// the address counts as failed.
-    func didEndUnanswered(_ connection: VerifiedConnection) {
+    override func didEndUnanswered(_ connection: VerifiedConnection) {
         guard connection.trust == nil, connection.endpoint.proxy == nil else { return }
         dialler.failedAddresses.note(connection.info.remoteAddress, at: loop.now)
     }
@@ -270,13 +259,13 @@ final class OriginConnections: EndOfTurnHandler {
     }
 
     /// There may be room for requests that wait; nghttp2 may be on the stack now.
-    func serveLater(_ entry: HostEntry) {
+    func serveLater(_ entry: Entry) {
         guard entry.pool.isAwaited else { return }
         toServe.append(entry)
         planWork()
     }
 
-    func flushLater(_ connection: HTTP2ClientConnection) {
+    override func flushLater(_ connection: PooledConnection) {
         toFlush.append(connection)
         planWork()
     }
@@ -304,36 +293,33 @@ final class OriginConnections: EndOfTurnHandler {
             toContinue.giveBack(continuing)
         }
         if let connection = toFlush.takeOnly() {
-            connection.flushNow()
+            connection.flush()
         } else if !toFlush.isEmpty {
             let flushing = toFlush.take()
-            for connection in flushing { connection.flushNow() }
+            for connection in flushing { connection.flush() }
             toFlush.giveBack(flushing)
         }
     }
 
     // MARK: Idle connections
 
-    /// A connection carries nothing from now on.
-    func didBecomeIdle(_ connection: PooledConnection) {
+    override func didBecomeIdle(_ connection: PooledConnection) {
         idle.append(connection, at: loop.now)
         if !idleTimer.isArmed { loop.arm(idleTimer, after: Self.idleLimit) }
         connection.rest()
         if idle.count > poolSize { _ = discardOldest() }
     }
 
-    /// An idle connection is going to carry a request, or has ended.
-    func didEndIdleness(_ connection: PooledConnection) { idle.remove(connection) }
+    override func didEndIdleness(_ connection: PooledConnection) { idle.remove(connection) }
 
-    /// Closes an idle connection.
-    func discard(_ connection: PooledConnection) {
+    override func discard(_ connection: PooledConnection) {
         idle.remove(connection)
         connection.discard()
     }
 
     /// A kept connection to the host has turned out to be dead, or may be: those on which nothing has come since then are as old,
     /// and nobody waits for them, too.
-    func letGoOfKept(_ entry: HostEntry, silentSince then: UInt64) {
+    func letGoOfKept(_ entry: Entry, silentSince then: UInt64) {
         let (idle, shared) = entry.pool.available
         // Those that would be used next, a turn's share. One that a client has authenticated is that client's; nobody else waits
         // on it.

@@ -4,7 +4,7 @@ import ServerTrust
 
 /// One task's request on its way to the origin: it waits for a connection, goes out over HTTP/1.1 or HTTP/2, brings the response,
 /// and is repeated once where that is safe (rule 57).
-final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
+final class OriginRequest: ExchangeReceiver, PoolRequest {
     private enum Phase {
         /// No task.
         case idle
@@ -16,7 +16,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         case awaiting(HTTP2Dial)
         /// The request has a place in the host's pool, and no connection at the moment.
         case placed
-        case connecting(ConnectionAttempt)
+        case connecting(RequestDial)
         /// A connection is there; the request goes out at the end of the turn.
         case ready(HTTP1Connection)
         case exchanging(HTTP1Connection)
@@ -24,7 +24,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         /// to the request.
         case promised(HTTP2ClientConnection)
         case sharing(HTTP2OriginStream)
-        /// The connection is a stream's own.
+        /// The task's taker has the connection.
         case streaming
         /// An origin in memory answers, in a session that has one.
         case stubbed(StubExchange)
@@ -34,23 +34,15 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The place among the session's active requests.
     var slot = 0
     /// The host's pool in which the request has a place, or waits for one.
-    private(set) var entry: HostEntry?
+    private(set) var entry: OriginConnections.Entry?
     /// The client's own way to the host; nil for most requests.
     private var lane: OwnedLane?
     private let connections: OriginConnections
-    private let loop: EventLoop
     private var phase = Phase.idle
-    private let timer = LoopTimer()
-    /// When the task was resumed, in nanoseconds of the loop's clock.
-    private var taskStart: UInt64 = 0
-    private var clock = TransferClock()
     private var isContinuePlanned = false
     /// A handler of an origin in memory makes the response.
     private var isStubWorking = false
 
-    // The exchange, for repetition and metrics.
-    private var repetition = RequestRepetition()
-    private var hasMadeRoom = false
     /// The origin wants this request over HTTP/1.1.
     private var isHTTP1Required = false
     /// A handshake has failed that offered HTTP/1.1 alone.
@@ -62,28 +54,28 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
     /// the loop's clock.
     private var notBefore: UInt64 = 0
-    private var timings = ExchangeTimings()
     private var informational: InformationalBudget
 
     init(_ connections: OriginConnections) {
         self.connections = connections
-        loop = connections.loop
         informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
-        super.init()
-        timer.whenDue { [unowned self] in timerDidFire() }
+        super.init(loop: connections.loop)
     }
-
-    /// Lets go of the timer; the request is not used again.
-    func invalidate() { loop.remove(timer) }
 
     // MARK: Start
 
-    func start(_ task: LoopTask) {
+    /// The request is the task's from now on.
+    func carry(_ task: LoopTask) {
         self.task = task
+        isPausedByDelegate = false
+        isHeldBack = false
+    }
+
+    override func start() {
+        guard let task else { return }
         taskStart = task.startedAt
         repetition.start(wasRepeated: task.wasRepeated)
         reset()
-        hasMadeRoom = false
         isHTTP1Required = false
         hasFailedOverHTTP1 = false
         wasRefused = false
@@ -93,22 +85,21 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         let endpoint = task.request.endpoint
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
         isStubWorking = false
-        if task.isHeldBack { clock.suspend() }
         armTimer()
         if let stub = connections.stub { return begin(with: stub, task) }
         let entry = connections.entry(for: endpoint)
         self.entry = entry
         if let lane = ownLane(of: task, entry) {
             self.lane = lane
-            return connections.enter(self, lane)
+            return connections.enter(self, lane, entry)
         }
         connections.enter(self, entry)
     }
 
     /// The connection that the task's client has authenticated, or is about to.
-    private func ownLane(of task: LoopTask, _ entry: HostEntry) -> OwnedLane? {
+    private func ownLane(of task: LoopTask, _ entry: OriginConnections.Entry) -> OwnedLane? {
         // A stream has a connection of its own in any case.
-        guard task.owner != nil || task.request.fields.contains(.authorization), task.stream == nil else {
+        guard task.owner != nil || task.request.fields.contains(.authorization), task.taker == nil else {
             return nil
         }
         let lane = task.owner?.lane(entry, to: task.request.endpoint)
@@ -119,12 +110,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         return lane ?? task.owner?.openLane(entry, to: task.request.endpoint)
     }
 
-    /// The response has begun an authentication of the connection: from now on it is the client's own.
-    func giveConnection(to owner: ConnectionOwner) {
-        guard lane == nil, let entry, let endpoint, case .exchanging(let connection) = phase,
-            owner.lane(entry, to: endpoint) == nil
+    override func giveConnectionToOwner() {
+        guard lane == nil, let entry, let task, let owner = task.owner, case .exchanging(let connection) = phase,
+            owner.lane(entry, to: task.request.endpoint) == nil
         else { return }
-        let lane = owner.openLane(entry, to: endpoint)
+        let lane = owner.openLane(entry, to: task.request.endpoint)
         _ = lane.enter(self)
         lane.adopt(connection)
         self.lane = lane
@@ -132,26 +122,23 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// Gives the request to an origin in memory.
     private func begin(with stub: StubTransport, _ task: LoopTask) {
-        guard task.stream == nil else {
+        guard task.taker == nil else {
             return task.finish(
                 SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
             )
         }
-        let exchange = StubExchange(self, task, loop: loop, limits: connections.headLimits)
+        let exchange = StubExchange(task.request, self, limits: connections.headLimits)
         phase = .stubbed(exchange)
         stub.begin(exchange)
     }
 
-    /// The origin in memory takes the request.
-    ///
-    /// - Parameter writeHead: writes the head, and returns its size.
-    func stubDidAccept(_ exchange: StubExchange, writeHead: (LoopTask) -> Int) {
-        guard let task else { return }
+    override func stubDidAccept() -> Bool {
+        guard let task, case .stubbed = phase else { return false }
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
-        guard case .stubbed(let current) = phase, current === exchange else { return }
+        guard case .stubbed = phase else { return false }
         timings.requestStart = elapsed
-        didWriteHead(byteCount: writeHead(task))
+        return true
     }
 
     private func reset() {
@@ -162,11 +149,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     var endpoint: Endpoint? { task?.request.endpoint }
 
-    /// Microseconds since the task was resumed.
-    private var elapsed: Int64 { Int64((loop.freshNow &- taskStart) / 1000) }
-
-    /// Whether the task takes bytes of the response now; false without a task.
-    var takesResponse: Bool { task.map { !$0.isReceivePaused } ?? false }
+    override var method: HTTPMethod { task?.request.method ?? .get }
 
     /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
     private var isHTTP1Presumed: Bool {
@@ -175,7 +158,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     /// The request wants a connection of its own, for a stream.
-    private var isExclusive: Bool { task?.stream != nil }
+    private var isExclusive: Bool { task?.taker != nil }
 
     // MARK: Pool
 
@@ -183,7 +166,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard let entry, let task else { return false }
         let endpoint = task.request.endpoint
         guard endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
-        return task.stream == nil && !isHTTP1Required && entry.maySpeakHTTP2(at: loop.now)
+        return task.taker == nil && !isHTTP1Required && entry.maySpeakHTTP2(at: loop.now)
     }
 
     func canUse(_ connection: HTTP1Connection) -> Bool {
@@ -244,16 +227,15 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard let task else { return }
         if case .queued = phase { timings.fetchStart = elapsed }
         phase = .placed
-        let attempt = connections.makeAttempt(
-            to: task.request.endpoint,
-            offering: task.stream?.applicationProtocols ?? [.http1],
-            isTunnelled: task.stream != nil,
-            owner: self
-        )
-        timings.attemptStart = elapsed
-        phase = .connecting(attempt)
+        let dial = RequestDial(task.request.endpoint, for: self, task.taker, connections)
+        dialDidBegin(dial)
+        dial.start()
+    }
+
+    /// An attempt of the dial begins.
+    func dialDidBegin(_ dial: RequestDial) {
+        phase = .connecting(dial)
         enter(.connecting)
-        attempt.start()
     }
 
     /// Goes out on a connection at the end of the turn.
@@ -266,7 +248,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The same over HTTP/2, beside other requests.
     func share(_ connection: HTTP2ClientConnection) {
         if case .queued = phase { timings.fetchStart = elapsed }
-        if case .awaiting(let dial) = phase { noteTimes(of: dial) }
+        if case .awaiting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
         phase = .promised(connection)
         connection.promise()
         connections.beginLater(self)
@@ -299,7 +281,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard case .exchanging = phase else { return }
         timings.requestStart = elapsed
-        connection.begin(self, task)
+        connection.begin(task.request, self)
     }
 
     private func begin(on connection: HTTP2ClientConnection) {
@@ -314,7 +296,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard case .sharing = phase else { return connection.exchangeDidEnd() }
         timings.requestStart = elapsed
-        guard !stream.begin(self, task) else { return }
+        guard !stream.begin(task.request, self) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
         reset()
@@ -343,9 +325,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.finish(.sessionInvalidated)
     }
 
-    /// The server allows fewer streams than before, and nothing of the request has gone out: it waits in the pool.
-    func returnToPool(from stream: HTTP2OriginStream) {
-        guard let task, takeBack(from: stream, task) else { return }
+    override func returnToPool() {
+        guard let task, case .sharing(let stream) = phase, takeBack(from: stream, task) else { return }
         stream.detach()
         reset()
         enter(.connecting)
@@ -362,83 +343,69 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         return true
     }
 
-    override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
-        guard let entry, let task else { return connection.close(isWhole: true) }
-        timings.connection = connection.times
+    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection, for taker: ConnectionTaker) {
+        noteTimes(connection.times, from: dial.startedAt)
         timings.info = connection.info
-        if let stream = task.stream {
-            phase = .streaming
-            enter(.receiving)
-            return stream.didConnect(connection)
-        }
-        guard !connection.hasEarlyBytes else {
-            connection.close(isWhole: false)
-            let error = SessionError.earlyBytes(of: connection.endpoint)
-            return attemptDidFail(attempt, ConnectionFailure(error: error, info: timings.info, times: connection.times))
-        }
-        let made = HTTP1Connection(connection, entry: entry, connections: connections)
+        phase = .streaming
+        enter(.receiving)
+        taker.didConnect(connection)
+    }
+
+    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection) {
+        guard let entry else { return connection.close(isWhole: true) }
+        noteTimes(connection.times, from: dial.startedAt)
+        timings.info = connection.info
+        let made = HTTP1Connection(connection, entry, owner: connections)
         lane?.adopt(made)
         use(made)
         // libcurl and OpenSSL are not on the stack any more, so that the request can begin at once.
         begin()
     }
 
-    override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {
+    func dialDidFail(_ dial: RequestDial, _ failure: ConnectionFailure) {
+        noteTimes(failure.times, from: dial.startedAt)
         timings.info = failure.info
-        timings.connection = failure.times
-        guard let task else { return }
         phase = .placed
-        guard failure.isDescriptorMissing else {
-            guard failure.error.code == .tlsHandshakeFailed, isHTTP1Presumed, !hasFailedOverHTTP1, let entry else {
-                return task.finish(failure.error)
-            }
-            // The server may speak HTTP/2 alone now, which was not offered.
-            hasFailedOverHTTP1 = true
-            entry.didFailOverHTTP1()
-            // The place is given back only once, whatever happens to the request while others are served.
-            phase = .entering
-            connections.leave(entry, keeping: nil)
-            return enterAgain()
+        guard failure.error.code == .tlsHandshakeFailed, isHTTP1Presumed, !hasFailedOverHTTP1, let entry else {
+            task?.finish(failure.error)
+            return
         }
-        guard !hasMadeRoom, connections.makeRoom() else {
-            return task.finish(.noDescriptor(for: task.request.endpoint.host))
-        }
-        hasMadeRoom = true
-        connect()
+        // The server may speak HTTP/2 alone now, which was not offered.
+        hasFailedOverHTTP1 = true
+        entry.didFailOverHTTP1()
+        // The place is given back only once, whatever happens to the request while others are served.
+        phase = .entering
+        connections.leave(entry, keeping: nil)
+        enterAgain()
     }
 
     /// The dial that the request has waited for has failed.
     func dialDidFail(_ dial: HTTP2Dial, _ failure: ConnectionFailure) {
-        noteTimes(of: dial)
+        noteTimes(dial.times, from: dial.startedAt)
         timings.info = failure.info
         phase = .entering
         fail(failure.error)
     }
 
     /// The dial may have begun before the task.
-    private func noteTimes(of dial: HTTP2Dial) {
-        guard task != nil else { return }
-        timings.connection = dial.times
-        timings.attemptStart = Int64(dial.startedAt / 1000) - Int64(taskStart / 1000)
+    private func noteTimes(_ times: ConnectionTimes, from start: UInt64) {
+        timings.connection = times
+        timings.attemptStart = Int64(start / 1000) - Int64(taskStart / 1000)
     }
 
-    override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
+    func needsClientIdentity() -> ClientIdentityDecision {
         task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
     }
 
-    override func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? {
+    func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
         task.flatMap { $0.delegate.task($0, mayTrust: trust) }
-    }
-
-    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {
-        connections.didEvaluateTrust?(trust, endpoint)
     }
 
     // MARK: Request
 
     /// The number of bytes of the body that wait for the socket, or for flow-control credit; over HTTP/1.1 chunk sizes and a head
     /// that waits count as well.
-    var pendingBytes: Int {
+    override var pendingBytes: Int {
         switch phase {
         case .exchanging(let connection): min(connection.pendingBytes, timings.requestContentBytes)
         case .sharing(let stream): stream.pendingBytes
@@ -446,8 +413,21 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    /// The task has bytes of the body, or takes bytes of the response again.
-    func continueLater() {
+    override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
+
+    override var isBodyComplete: Bool { task?.uploadEnded ?? true }
+
+    override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
+
+    override func takeBody(into piece: inout ByteBuffer) {
+        if let task { swap(&piece, &task.upload) }
+    }
+
+    override func needsBodyData() {
+        if let task { task.delegate.taskNeedsBodyData(task) }
+    }
+
+    override func continueLater() {
         guard !isContinuePlanned else { return }
         isContinuePlanned = true
         connections.continueLater(self)
@@ -465,40 +445,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    func didWriteHead(byteCount: Int) { timings.requestHeadBytes = byteCount }
-
-    /// - Parameters:
-    ///   - contentBytes: bytes that the task has given.
-    ///   - wireBytes: the same with the sizes of chunks, and trailers.
-    func didTakeBody(contentBytes: Int, wireBytes: Int) {
-        repetition.didTakeBody()
-        timings.requestContentBytes += contentBytes
-        timings.requestBodyBytes += wireBytes
-    }
-
-    /// Keeps a piece of the body for a request that the server has not processed.
-    func keepForRepetition(_ bytes: borrowing Span<UInt8>) { repetition.keep(bytes) }
-
-    @inline(__always)
-    func didMoveBytes() { clock.active(at: loop.now) }
-
-    /// The last byte of the request has gone to the system.
-    func didSendRequest() {
-        guard timings.requestEnd == TransactionMetrics.absent else { return }
-        timings.requestEnd = elapsed
-        if clock.phase == .sending { enter(.waiting) }
-    }
-
     // MARK: Response
 
-    private func noteResponseStart() {
-        if timings.responseStart == TransactionMetrics.absent { timings.responseStart = elapsed }
-    }
-
-    func didReceiveInformational(_ head: borrowing ResponseHead) {
+    override func didReceiveInformational(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteResponseStart()
-        timings.responseHeadBytes += head.byteCount
+        noteHead(byteCount: head.byteCount)
         clock.originIsAlive(at: loop.now)
         switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
         case .relay: task.delegate.task(task, didReceiveInformational: head)
@@ -507,35 +458,30 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
     }
 
-    func didReceiveHead(_ head: borrowing ResponseHead) {
+    override func didReceiveHead(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteResponseStart()
-        timings.responseHeadBytes += head.byteCount
+        noteHead(byteCount: head.byteCount)
         timings.status = head.status
         timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
         enter(.receiving)
         if task.received(head) == .cancel, self.task === task { task.cancel() }
     }
 
-    func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
+    override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
         guard let task else { return }
         timings.responseBodyBytes += bytes.count
-        if task.delegate.task(task, didReceive: bytes) == .pause { task.pausedByDelegate = true }
+        // The task may have ended within the call, and this carry another one by now.
+        if task.delegate.task(task, didReceive: bytes) == .pause, self.task === task { isPausedByDelegate = true }
     }
 
-    /// The last byte has come; the task may not have taken it yet.
-    func didReceiveLastByte() { timings.responseEnd = elapsed }
-
-    /// The response is complete. A request that is still going out ends here: the origin does not read the rest of its body.
-    func didReceiveEnd(trailers: borrowing HeaderFields) {
+    override func didReceiveEnd(trailers: borrowing HeaderFields) {
         guard let task else { return }
         if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }
         if self.task === task { task.finish(nil) }
     }
 
-    /// The same without trailers.
-    func didReceiveEnd() {
+    override func didReceiveEnd() {
         guard let task else { return }
         if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         task.finish(nil)
@@ -543,13 +489,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     // MARK: The end
 
-    func fail(_ error: SessionError) {
+    override func fail(_ error: SessionError) {
         if error.code == .responseInvalid, isHTTP1Presumed, case .exchanging = phase { entry?.didFailOverHTTP1() }
         task?.finish(error)
     }
 
-    /// The exchange has ended before the response was complete: the request is sent again, or its task fails.
-    func exchangeDidEnd(_ ending: ExchangeEnding) {
+    override func exchangeDidEnd(_ ending: ExchangeEnding) {
         guard let task else { return }
         guard mayBeSentAgain(task, ending) else { return task.finish(ending.error) }
         task.wasRepeated = true
@@ -585,9 +530,6 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         return !isAuthenticated && repetition.allows(ending, isIdempotent: task.request.method.isIdempotent)
     }
 
-    /// Whether the connection has carried a request before this one.
-    var isOnReusedConnection: Bool { repetition.isOnReusedConnection }
-
     /// Closes the connection and keeps the place in the host's pool.
     private func closeConnection() {
         switch phase {
@@ -600,12 +542,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         phase = .placed
     }
 
-    /// The task is done with it.
-    func end() {
+    override func end() {
+        defer { connections.finish(self) }
         var ended = Phase.idle
         swap(&ended, &phase)
         task = nil
-        loop.disarm(timer)
+        disarmTimer()
         if case .stubbed(let exchange) = ended { return exchange.detach() }
         guard let entry = entry.take() else { return }
         let lane = lane.take()
@@ -619,8 +561,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         case .sharing(let stream): stream.detach()
         case .placed, .streaming:
             connections.leave(entry, keeping: nil)
-        case .connecting(let attempt):
-            attempt.cancel()
+        case .connecting(let dial):
+            dial.cancel()
             connections.leave(entry, keeping: nil)
         case .ready(let connection), .exchanging(let connection):
             if connection.detach(), lane?.isOver != true {
@@ -632,50 +574,41 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         }
         timings.endExchange()
         repetition.release()
-        if let lane, let next = lane.leave(self) { connections.enter(next, lane) }
+        lane?.leave(self)
+    }
+
+    override func laneIsFree() {
+        if let lane, let entry { connections.enter(self, lane, entry) }
     }
 
     // MARK: Time
 
-    private func enter(_ phase: TransferClock.Phase) {
-        clock.enter(phase, at: loop.now)
-        armTimer()
-    }
-
-    /// The task is suspended, or resumed.
-    func holdClock(_ isHeld: Bool) {
-        if isHeld { clock.suspend() } else if !isStubWorking { clock.resume(at: loop.now) }
+    override func holdDidChange() {
+        if isHeldBack || isStubWorking { clock.suspend() } else { clock.resume(at: loop.now) }
         armTimer()
     }
 
     /// A handler of an origin in memory begins or ends its work. It is a part of a test, and shares its threads with other tests:
     /// only the limit of the whole runs meanwhile.
-    func stubIsWorking(_ isWorking: Bool) {
-        guard let task, isWorking != isStubWorking else { return }
+    override func stubIsWorking(_ isWorking: Bool) {
+        guard task != nil, isWorking != isStubWorking else { return }
         isStubWorking = isWorking
-        if !task.isHeldBack { holdClock(isWorking) }
+        if !isHeldBack { holdDidChange() }
     }
 
-    /// The timer is armed for the shortest wait, and looks, when it fires, how much time is left: entering a phase costs two
-    /// stores.
-    private func armTimer() {
-        let next = clock.nextJudgement
-        if !timer.isArmed || timer.deadline > next { loop.arm(timer, at: next) }
-    }
-
-    private func timerDidFire() {
+    override func timerDidFire() {
         guard let task else { return }
         switch clock.judge(at: loop.now) {
-        case .wait(let next): loop.arm(timer, at: next)
+        case .wait: armTimer()
         case .look:
             lookAtConnection(task)
             if self.task != nil { armTimer() }
         case .expired(let expiry):
             var stage = ConnectionStage.connection
             switch phase {
-            case .connecting(let attempt):
-                if !expiry.isTotal, let error = attempt.pendingError { return task.finish(error) }
-                stage = attempt.stage
+            case .connecting(let dial):
+                if !expiry.isTotal, let error = dial.pendingError { return task.finish(error) }
+                stage = dial.stage
             case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
             case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()
@@ -743,20 +676,19 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     // MARK: Metrics
 
-    /// The evaluation of the server, also of one that was refused.
-    var evaluation: TrustEvaluation? {
+    override var evaluation: TrustEvaluation? {
         switch phase {
-        case .connecting(let attempt): attempt.evaluation ?? timings.info?.evaluation
+        case .connecting(let dial): dial.evaluation ?? timings.info?.evaluation
         case .awaiting(let dial): dial.evaluation ?? timings.info?.evaluation
         default: timings.info?.evaluation
         }
     }
 
-    func collectMetrics(into metrics: inout TaskMetrics) {
+    override func collectMetrics(into metrics: inout TaskMetrics) {
         metrics.transaction = TransactionMetrics()
         if case .queued = phase { return }
-        if case .awaiting(let dial) = phase { noteTimes(of: dial) }
-        if case .connecting(let attempt) = phase { timings.connection = attempt.times }
+        if case .awaiting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
+        if case .connecting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
         timings.write(
             into: &metrics.transaction,
             isOnReusedConnection: isOnReusedConnection,

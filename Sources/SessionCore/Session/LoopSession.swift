@@ -8,30 +8,13 @@ public import ServerTrust
 /// All members are for the loop's thread. Connections are pooled within the session and never leave it: the tasks of
 /// one policy generation belong to one session, so that no connection outlives its policy.
 public final class LoopSession {
-    package let loop: EventLoop
-    let connections: OriginConnections
-    /// nil for none.
-    let cache: SessionCache?
-    /// Of tasks that the cache has a part in, by the identifier of the task.
-    var exchanges: [UInt64: CachedExchange] = [:]
-    private var count = 0
-    private var phase = Phase.open
-    private var hasEnded = false
-    /// The tasks that were made and not resumed. No other list has them, and the program that made them may drop them.
-    private var unstarted: [Unstarted] = []
-
-    private struct Unstarted { unowned let task: LoopTask }
-
-    private enum Phase {
-        case open
-        /// The tasks that are there go on; new ones end as soon as they are resumed.
-        case invalidated
-        /// The requests that are under way go on; what would begin one ends.
-        case retired
-    }
+    private let tasks: SessionTasks
 
     /// Called once, when an invalidated manager has no task left.
-    public var sessionDidBecomeInvalid: (() -> Void)?
+    public var sessionDidBecomeInvalid: (() -> Void)? {
+        get { tasks.didEnd }
+        set { tasks.didEnd = newValue }
+    }
 
     /// Told of each evaluation of a server's trust, once a TLS handshake and before its first request goes out, whether
     /// the server was accepted or refused. Never called for a request on a connection that is there already.
@@ -52,13 +35,13 @@ public final class LoopSession {
         cache: SessionCache? = nil,
         stub: StubTransport? = nil
     ) throws(SessionError) {
-        self.loop = loop
-        self.cache = cache
-        connections = try OriginConnections(loop: loop, configuration: configuration, stub: stub)
+        let connections = try OriginConnections(loop: loop, configuration: configuration, stub: stub)
+        tasks = SessionTasks(connections, cache: cache)
     }
 
-    // The tasks hold the session, so that there is none.
-    deinit { connections.close() }
+    package var loop: EventLoop { tasks.loop }
+
+    var connections: OriginConnections { tasks.connections }
 
     /// Counts what origins make this process hold in that account.
     package func count(in account: HeldBytes) { connections.held = account }
@@ -67,30 +50,14 @@ public final class LoopSession {
     package var responseHeadLimits: HeadLimits { connections.headLimits }
 
     /// How many tasks are not yet complete.
-    public var taskCount: Int { count }
+    public var taskCount: Int { tasks.count }
 
     /// Makes a task; it starts with `LoopTask.resume`.
     ///
     /// In a session that has been invalidated it can be made, too: it ends with `sessionInvalidated` at the end of the turn
     /// in which it is resumed.
     public func dataTask(with request: consuming SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
-        makeTask(with: request, delegate: delegate, isLate: phase != .open)
-    }
-
-    /// The same for a task that another needs, which may have been there when the session was invalidated.
-    func makeTask(with request: consuming SessionRequest, delegate: LoopTaskDelegate, isLate: Bool = false) -> LoopTask
-    {
-        count += 1
-        let task = LoopTask(
-            identifier: TaskIdentifiers.next(),
-            request: request,
-            delegate: delegate,
-            manager: self,
-            isLate: isLate
-        )
-        task.place = unstarted.count
-        unstarted.append(Unstarted(task: task))
-        return task
+        tasks.makeTask(with: request, delegate: delegate, isLate: !tasks.isOpen)
     }
 
     /// Makes a stream: a connection of its own to the endpoint, for bytes of any kind; it starts with
@@ -112,41 +79,20 @@ public final class LoopSession {
             applicationProtocols: applicationProtocols,
             timeouts: timeouts,
             delegate: delegate,
-            session: self,
-            isLate: phase != .open
+            session: tasks,
+            connections: connections
         )
-    }
-
-    /// Whether no request may begin any more, whichever task it is for.
-    var isRetired: Bool { phase == .retired }
-
-    /// A task is resumed for the first time, or will never be.
-    func leaveUnstarted(_ task: LoopTask) {
-        guard task.place >= 0 else { return }
-        let last = unstarted.removeLast()
-        if task.place < unstarted.count {
-            unstarted[task.place] = last
-            last.task.place = task.place
-        }
-        task.place = -1
-    }
-
-    func forget(_ task: LoopTask) {
-        leaveUnstarted(task)
-        count -= 1
-        if phase != .open, count == 0 { becomeInvalid() }
     }
 
     /// Takes no new tasks; those that are there are finished, or cancelled if so asked. Connections that carry nothing
     /// close at once, the others with the tasks that they carry.
     public func invalidateSession(cancelingTasks: Bool) {
-        let isFirst = phase == .open
-        if isFirst { phase = .invalidated }
+        let isFirst = tasks.invalidate()
         if cancelingTasks {
-            cancelResumed()
-            while let task = unstarted.last?.task { task.cancel() }
+            tasks.cancelResumed()
+            tasks.cancelUnstarted()
         }
-        if isFirst { retireConnections() }
+        if isFirst { tasks.retireConnections() }
     }
 
     /// The same for a session that another one takes the place of: requests that are under way are finished, and whatever
@@ -155,31 +101,11 @@ public final class LoopSession {
     ///
     /// No request goes out in this session afterwards. Not to be called from within a task's delegate.
     package func retire() {
-        guard phase == .open else { return }
-        phase = .retired
+        guard tasks.retire() else { return }
         connections.handBack()
-        retireConnections()
-    }
-
-    private func retireConnections() {
-        if count == 0 { becomeInvalid() } else { connections.retireConnections() }
+        tasks.retireConnections()
     }
 
     /// Ends the tasks that are under way.
-    package func cancelResumed() {
-        for exchange in exchanges.values { exchange.cancel() }
-        connections.cancelAll()
-    }
-
-    private func becomeInvalid() {
-        // Again with each task that comes too late.
-        guard !hasEnded else { return }
-        hasEnded = true
-        let tell = sessionDidBecomeInvalid
-        sessionDidBecomeInvalid = nil
-        loop.atEndOfTurn { [connections] in
-            connections.close()
-            tell?()
-        }
-    }
+    package func cancelResumed() { tasks.cancelResumed() }
 }

@@ -38,9 +38,8 @@ public final class LoopStreamTask {
     package let task: LoopTask
     private let loop: EventLoop
     /// The session's, which the task holds.
-    private unowned let connections: OriginConnections
+    private unowned let connections: PooledConnectionOwner
     private var connection: VerifiedConnection?
-    private var user: StreamConnectionUser?
     private var output = ByteBuffer()
     private var isReadPaused = false
     private var isReadClosed = false
@@ -61,14 +60,14 @@ public final class LoopStreamTask {
         applicationProtocols: [ApplicationProtocol],
         timeouts: TaskTimeouts?,
         delegate: LoopStreamTaskDelegate,
-        session: LoopSession,
-        isLate: Bool
+        session: TaskOwner,
+        connections: PooledConnectionOwner
     ) {
         self.endpoint = endpoint
         self.applicationProtocols = applicationProtocols
         self.delegate = delegate
         loop = session.loop
-        connections = session.connections
+        self.connections = connections
         let bridge = StreamBridge()
         let request = SessionRequest(
             endpoint: endpoint,
@@ -77,7 +76,7 @@ public final class LoopStreamTask {
             fields: HeaderFields(),
             timeouts: timeouts
         )
-        task = session.makeTask(with: request, delegate: bridge, isLate: isLate)
+        task = session.makeTask(with: request, delegate: bridge, isLate: !session.isOpen)
         bridge.stream = self
     }
 
@@ -104,9 +103,9 @@ public final class LoopStreamTask {
 
     /// Dials. Once.
     public func resume() {
-        guard task.state == .suspended, task.stream == nil else { return }
+        guard task.state == .suspended, task.taker == nil else { return }
         // The task under way holds the stream.
-        task.stream = self
+        task.taker = StreamTaker(self)
         task.resume()
     }
 
@@ -164,7 +163,7 @@ public final class LoopStreamTask {
     /// The status of the final head.
     package func noteResponse(status: Int) { account.status = status }
 
-    func complete(_ transaction: inout TransactionMetrics) {
+    fileprivate func complete(_ transaction: inout TransactionMetrics) {
         transaction.requestHeaderBytesSent = account.requestHead
         transaction.requestBodyBytesSent = max(0, bytesSent - account.requestHead)
         transaction.responseHeaderBytesReceived = account.responseHead
@@ -195,9 +194,7 @@ public final class LoopStreamTask {
     // MARK: The connection
 
     /// The connection stands.
-    func didConnect(_ connection: VerifiedConnection) {
-        let user = StreamConnectionUser(self)
-        self.user = user
+    fileprivate func didConnect(_ connection: VerifiedConnection, _ user: ConnectionUser) {
         self.connection = connection
         connection.user = user
         connection.isUsed = true
@@ -211,7 +208,7 @@ public final class LoopStreamTask {
     /// The task ends.
     ///
     /// - Parameter isWhole: both sides have ended.
-    func detach(isWhole: Bool) {
+    fileprivate func detach(isWhole: Bool) {
         if let connection {
             connection.user = nil
             connection.close(isWhole: isWhole)
@@ -219,7 +216,6 @@ public final class LoopStreamTask {
         if let later { loop.remove(later) }
         later = nil
         connection = nil
-        user = nil
         output.release()
     }
 
@@ -318,7 +314,7 @@ public final class LoopStreamTask {
     private func moved(sent: Int = 0, received: Int = 0) {
         bytesSent += Int64(sent)
         bytesReceived += Int64(received)
-        task.streamDidMoveBytes()
+        task.takerDidMoveBytes()
     }
 
     /// At most that much is read in a turn from one stream: others wait.
@@ -400,13 +396,22 @@ public final class LoopStreamTask {
     }
 }
 
-/// Hands the events of a stream's connection on to the stream.
-private final class StreamConnectionUser: ConnectionUser {
-    private unowned let stream: LoopStreamTask
+/// Takes the connection for a stream, and keeps the stream as long as its task is under way.
+private final class StreamTaker: ConnectionTaker {
+    private let stream: LoopStreamTask
 
-    init(_ stream: LoopStreamTask) { self.stream = stream }
+    init(_ stream: LoopStreamTask) {
+        self.stream = stream
+        super.init(offering: stream.applicationProtocols)
+    }
+
+    override func didConnect(_ connection: VerifiedConnection) { stream.didConnect(connection, self) }
 
     override func connectionIsReady(isOver: Bool) { stream.connectionIsReady(isOver: isOver) }
+
+    override func complete(_ transaction: inout TransactionMetrics) { stream.complete(&transaction) }
+
+    override func detach(isWhole: Bool) { stream.detach(isWhole: isWhole) }
 }
 
 /// Hands the events of a stream's task on to the stream.

@@ -13,7 +13,7 @@ package final class StubExchange: @unchecked Sendable {
     package let url: String
     package let loop: EventLoop
     /// The request under way; nil when it is over. It ends the exchange with `detach`.
-    private var owner: OriginRequest?
+    private var owner: ExchangeReceiver?
     private var writer = HTTP1RequestWriter()
     private var reader: HTTP1ResponseReader
     private var isAccepted = false
@@ -37,14 +37,14 @@ package final class StubExchange: @unchecked Sendable {
 
     private static let pieceSize = 64 << 10
 
-    init(_ owner: OriginRequest, _ task: LoopTask, loop: EventLoop, limits: HeadLimits) {
+    init(_ request: SessionRequest, _ owner: ExchangeReceiver, limits: HeadLimits) {
         self.owner = owner
-        self.loop = loop
-        request = task.request
-        let url = task.request.url
+        loop = owner.loop
+        self.request = request
+        let url = request.url
         self.url = url.origin.description + String(decoding: url.rest, as: UTF8.self)
         reader = HTTP1ResponseReader(limits: limits)
-        reader.reset(answering: task.request.method)
+        reader.reset(answering: request.method)
     }
 
     /// Runs work on the loop; from any thread. It may find the exchange over: then its calls have no effect.
@@ -59,44 +59,43 @@ package final class StubExchange: @unchecked Sendable {
     package func accept() {
         guard let owner, !isAccepted else { return }
         isAccepted = true
-        owner.stubDidAccept(self) { task in
+        if owner.stubDidAccept() {
             var head = ByteBuffer()
-            writer.begin(task.request, into: &head)
-            return head.count
+            writer.begin(request, into: &head)
+            owner.didWriteHead(byteCount: head.count)
         }
         proceed()
     }
 
     /// The task has bytes of the body, or takes bytes of the response again.
     func proceed() {
-        guard isAccepted, let owner, let task = owner.task else { return }
-        guard moveBody(owner, task) else { return }
+        guard isAccepted, let owner, moveBody(owner) else { return }
         if writer.isComplete, !isRequestComplete {
             isRequestComplete = true
             owner.didSendRequest()
             didReceiveEnd?()
-        } else if !writer.isComplete, !task.uploadEnded {
-            task.delegate.taskNeedsBodyData(task)
+        } else if !writer.isComplete, !owner.isBodyComplete {
+            owner.needsBodyData()
         }
         deliver()
     }
 
     /// - Returns: false when the request has failed.
-    private func moveBody(_ owner: OriginRequest, _ task: LoopTask) -> Bool {
-        guard !writer.isComplete || !task.upload.isEmpty else { return true }
+    private func moveBody(_ owner: ExchangeReceiver) -> Bool {
+        guard !writer.isComplete || owner.hasBody else { return true }
         var wire = ByteBuffer()
         do {
-            if !task.upload.isEmpty {
+            if owner.hasBody {
                 var piece = ByteBuffer()
-                swap(&piece, &task.upload)
+                owner.takeBody(into: &piece)
                 try writer.append(piece.bytes, into: &wire)
                 owner.didTakeBody(contentBytes: piece.count, wireBytes: wire.count)
                 owner.didMoveBytes()
                 didReceiveBody?(piece.bytes)
             }
-            if task.uploadEnded, !writer.isComplete {
+            if !writer.isComplete, owner.isBodyComplete {
                 wire.removeAll()
-                try writer.end(trailers: task.uploadTrailers, into: &wire)
+                try writer.end(trailers: owner.bodyTrailers, into: &wire)
                 owner.didTakeBody(contentBytes: 0, wireBytes: wire.count)
             }
             return self.owner != nil
@@ -193,7 +192,7 @@ package final class StubExchange: @unchecked Sendable {
     }
 
     /// - Returns: how many bytes are done with.
-    private func read(_ bytes: borrowing Span<UInt8>, _ owner: OriginRequest) -> Int {
+    private func read(_ bytes: borrowing Span<UInt8>, _ owner: ExchangeReceiver) -> Int {
         var position = 0
         while self.owner != nil {
             if reader.hasHead { owner.didMoveBytes() }
@@ -225,7 +224,7 @@ package final class StubExchange: @unchecked Sendable {
     }
 
     /// Everything that the origin has sent is delivered.
-    private func conclude(_ owner: OriginRequest) {
+    private func conclude(_ owner: ExchangeReceiver) {
         if let fault { return owner.fail(fault) }
         guard isEnded else {
             wantsMore?()
@@ -237,7 +236,7 @@ package final class StubExchange: @unchecked Sendable {
         }
     }
 
-    private func endResponse(_ owner: OriginRequest) {
+    private func endResponse(_ owner: ExchangeReceiver) {
         owner.didReceiveLastByte()
         if reader.trailers.isEmpty { owner.didReceiveEnd() } else { owner.didReceiveEnd(trailers: reader.trailers) }
     }

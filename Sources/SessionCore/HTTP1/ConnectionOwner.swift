@@ -13,15 +13,15 @@ package final class ConnectionOwner {
         lanes.contains { !$0.isUnused && $0.endpoint.isSamePlace(as: endpoint) }
     }
 
-    /// The client's own way to the endpoint, in the session that the entry belongs to.
-    func lane(_ entry: HostEntry, to endpoint: Endpoint) -> OwnedLane? {
-        lanes.first { $0.entry === entry && $0.endpoint.isSamePlace(as: endpoint) }
+    /// The client's own way to the endpoint, in the session that the host belongs to.
+    func lane(_ host: ConnectionHost, to endpoint: Endpoint) -> OwnedLane? {
+        lanes.first { $0.host === host && $0.endpoint.isSamePlace(as: endpoint) }
     }
 
     /// Makes one.
-    func openLane(_ entry: HostEntry, to endpoint: Endpoint) -> OwnedLane {
+    func openLane(_ host: ConnectionHost, to endpoint: Endpoint) -> OwnedLane {
         lanes.removeAll(where: \.isUnused)
-        let lane = OwnedLane(entry, endpoint)
+        let lane = OwnedLane(host, endpoint)
         lane.isOver = isOver
         lanes.append(lane)
         return lane
@@ -39,24 +39,24 @@ package final class ConnectionOwner {
 /// One connection at a time that belongs to a client, and the client's requests for it: they take turns, in their order, so that a
 /// handshake of several requests stays on one connection.
 final class OwnedLane {
-    let entry: HostEntry
-    let endpoint: Endpoint
+    fileprivate let host: ConnectionHost
+    fileprivate let endpoint: Endpoint
     /// The client is gone.
     fileprivate(set) var isOver = false
     /// nil before it is made, and when it has ended.
     private(set) var connection: HTTP1Connection?
-    private var holder: OriginRequest?
-    private var waiting: [OriginRequest] = []
+    private var holder: ExchangeReceiver?
+    private var waiting: [ExchangeReceiver] = []
 
-    fileprivate init(_ entry: HostEntry, _ endpoint: Endpoint) {
-        self.entry = entry
+    fileprivate init(_ host: ConnectionHost, _ endpoint: Endpoint) {
+        self.host = host
         self.endpoint = endpoint
     }
 
     fileprivate var isUnused: Bool { connection == nil && holder == nil && waiting.isEmpty }
 
     /// - Returns: false when another request is there: this one waits then.
-    func enter(_ request: OriginRequest) -> Bool {
+    func enter(_ request: ExchangeReceiver) -> Bool {
         guard holder != nil else {
             holder = request
             return true
@@ -65,16 +65,11 @@ final class OwnedLane {
         return false
     }
 
-    /// A request has ended, or waits no longer.
-    ///
-    /// - Returns: the next one, which enters again.
-    func leave(_ request: OriginRequest) -> OriginRequest? {
-        guard holder === request else {
-            waiting.removeAll { $0 === request }
-            return nil
-        }
+    /// A request has ended, or waits no longer. The next one enters again.
+    func leave(_ request: ExchangeReceiver) {
+        guard holder === request else { return waiting.removeAll { $0 === request } }
         holder = nil
-        return waiting.isEmpty ? nil : waiting.removeFirst()
+        if !waiting.isEmpty { waiting.removeFirst().laneIsFree() }
     }
 
     func adopt(_ connection: HTTP1Connection) {

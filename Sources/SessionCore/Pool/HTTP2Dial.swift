@@ -6,9 +6,9 @@ import ServerTrust
 ///
 /// It stays in the pool until the server's settings have come. Until then the connection takes as many requests as the server
 /// allowed last time, or 100 (RFC 9113, section 6.5.2, recommends no less), and no request that a server has refused already.
-final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
+final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
     let endpoint: Endpoint
-    private let entry: HostEntry
+    private let entry: OriginConnections.Entry
     private let connections: OriginConnections
     private let loop: EventLoop
     private var requests: [OriginRequest] = []
@@ -18,10 +18,10 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     private var refusing: OriginRequest?
     private var hasMadeRoom = false
     private var isOver = false
-    /// The connection, as long as its server's settings have not come. The connection ends this: `connectionDidLeave`.
+    /// The connection, as long as its server's settings have not come.
     private(set) var connection: HTTP2ClientConnection?
 
-    init(_ endpoint: Endpoint, entry: HostEntry, connections: OriginConnections) {
+    init(_ endpoint: Endpoint, entry: OriginConnections.Entry, connections: OriginConnections) {
         self.endpoint = endpoint
         self.entry = entry
         self.connections = connections
@@ -85,10 +85,11 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
             return connections.dialDidEnd(
                 self,
                 entry,
-                keeping: HTTP1Connection(connection, entry: entry, connections: connections)
+                keeping: HTTP1Connection(connection, entry, owner: connections)
             )
         }
-        guard let shared = HTTP2ClientConnection(connection, entry: entry, connections: connections) else {
+        let made = HTTP2ClientConnection(connection, entry, place: self, owner: connections)
+        guard let shared = made else {
             connection.close(isWhole: true)
             let error = SessionError(.internal, "nghttp2 has no memory for a session.")
             return fail(ConnectionFailure(error: error), waiting)
@@ -96,13 +97,10 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
         self.connection = shared
         connections.dialDidConnect(shared)
         for request in waiting where request.isAwaiting(self) { request.share(shared) }
-        shared.start(after: self)
+        shared.start()
         // It carries these requests and no more.
         if connections.isRetired { shared.retire() }
     }
-
-    /// The connection's settings have come, or it takes no requests any more.
-    func connectionDidLeave() { connection = nil }
 
     override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {
         if failure.isDescriptorMissing {
@@ -148,16 +146,40 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     // MARK: Handshake
 
     override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
-        requests.first?.attemptNeedsClientIdentity(attempt) ?? .none
+        requests.first?.needsClientIdentity() ?? .none
     }
 
     override func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? {
-        guard let asked = requests.first, let refusal = asked.attempt(attempt, mayTrust: trust) else { return nil }
+        guard let asked = requests.first, let refusal = asked.mayTrust(trust) else { return nil }
         refusing = asked
         return refusal
     }
 
     override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {
         connections.didEvaluateTrust?(trust, endpoint)
+    }
+
+    // MARK: The connection
+
+    override func connectionDidReceiveSettings(_ connection: HTTP2ClientConnection) { leavePool(to: connection) }
+
+    override func connectionDidRetire(_ connection: HTTP2ClientConnection) {
+        entry.pool.retire(connection)
+        leavePool(to: nil)
+    }
+
+    /// The connection has taken the dial's place in the pool until now; it gets its own, or takes no more requests.
+    private func leavePool(to successor: HTTP2ClientConnection?) {
+        guard connection != nil else { return }
+        entry.pool.remove(self, for: successor)
+        connection = nil
+        attempt = nil
+    }
+
+    override func connectionMayHaveRoom(_ connection: HTTP2ClientConnection) { connections.serveLater(entry) }
+
+    override func connectionDidClose(_ connection: HTTP2ClientConnection, isReplaced: Bool) {
+        connections.forget(connection)
+        if !isReplaced { connections.leave(entry, keeping: nil) }
     }
 }

@@ -4,7 +4,7 @@ public import ServerTrust
 
 /// One request and its response, from creation to complete metrics.
 ///
-/// Belongs to its manager's loop, like its delegate: all members are for that thread.
+/// Belongs to its session's loop, like its delegate: all members are for that thread.
 public final class LoopTask {
     /// Unique among the tasks of a process.
     public let taskIdentifier: UInt64
@@ -17,23 +17,21 @@ public final class LoopTask {
     /// The reason of a failure; nil before the end and after a complete response.
     public internal(set) var error: SessionError?
 
-    private let manager: LoopSession
+    private let session: TaskOwner
     /// It was made in a session that takes none.
     private let isLate: Bool
     private var machine = TaskMachine()
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
-    /// The request on its way to the origin.
-    private var originRequest: OriginRequest?
-    /// In its place, where the session's cache has a part.
-    private var cached: CachedExchange?
+    /// From the task's start to its end.
+    private var carrier: TaskCarrier?
     /// The client that a connection belongs to which its requests authenticate; to set before `resume`. nil: it belongs to the
     /// session, as all others.
     package var owner: ConnectionOwner?
     /// The response is a stored one.
     package var isAnsweredByCache = false
-    /// The stream of a task that only makes a connection, from the task's start to its end.
-    var stream: LoopStreamTask?
+    /// Takes the connection of a task that makes no request, from the task's start to its end.
+    var taker: ConnectionTaker?
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
     var place = -1
 
@@ -48,29 +46,26 @@ public final class LoopTask {
     var uploadEnded = false
     /// The trailers behind the body.
     package private(set) var uploadTrailers = HeaderFields()
-    /// The delegate wants no more of the response for now.
-    var pausedByDelegate = false
-    private var heldBack = false
 
     init(
         identifier: UInt64,
         request: consuming SessionRequest,
         delegate: LoopTaskDelegate,
-        manager: LoopSession,
+        session: TaskOwner,
         isLate: Bool = false
     ) {
         taskIdentifier = identifier
         self.isLate = isLate
         self.request = request
         self.delegate = delegate
-        self.manager = manager
+        self.session = session
         wasRepeated = self.request.isRepetition
         uploadEnded = self.request.bodyLength == .none
     }
 
     deinit {
         // Dropped without ever having been resumed: the session waits for it no longer.
-        if machine.state != .completed { manager.forget(self) }
+        if machine.state != .completed { session.forget(self) }
     }
 
     /// Where the task is in its life. `completed` before `taskDidComplete` is called.
@@ -79,45 +74,37 @@ public final class LoopTask {
     /// Starts the task, or lets a suspended one go on.
     public func resume() { resume(as: nil) }
 
-    /// - Parameter exchange: what carries it; nil: what the request asks for.
-    func resume(as exchange: CachedExchange?) {
+    /// - Parameter carrier: what carries it; nil: what the request asks for.
+    func resume(as carrier: TaskCarrier?) {
         switch machine.resume() {
         case .start:
-            manager.leaveUnstarted(self)
-            metrics.fetchStart = manager.loop.wallClock
-            startedAt = manager.loop.now
-            if isLate || manager.isRetired {
-                manager.loop.atEndOfTurn { [self] in finish(.sessionInvalidated) }
-            } else if let exchange = exchange ?? manager.cachedExchange(for: self) {
-                cached = exchange
-                exchange.start()
-            } else if request.cachePolicy == .returnCacheDataDontLoad {
-                manager.loop.atEndOfTurn { [self] in finish(.notStored) }
-            } else {
-                // `start` may end the task before it returns.
-                manager.connections.start(self) { originRequest = $0 }
-            }
+            session.leaveUnstarted(self)
+            metrics.fetchStart = session.loop.wallClock
+            startedAt = session.loop.now
+            guard !isLate, !session.isRetired else { return finishLater(.sessionInvalidated) }
+            guard let carrier = carrier ?? session.makeCarrier(for: self) else { return finishLater(.notStored) }
+            self.carrier = carrier
+            carrier.start()
         case .unpause:
-            heldBack = false
-            originRequest?.holdClock(false)
-            cached?.hold(false)
+            carrier?.isHeldBack = false
+            carrier?.holdDidChange()
             receiveAgain()
         default:
             break
         }
     }
 
+    private func finishLater(_ error: SessionError) {
+        session.loop.atEndOfTurn { [self] in finish(error) }
+    }
+
     /// Takes no more of the response until `resume`. Meanwhile no limit of `TaskTimeouts` runs but `total`, which is
     /// that of the task from its start to its end.
     public func suspend() {
         guard machine.suspend() == .pause else { return }
-        heldBack = true
-        originRequest?.holdClock(true)
-        cached?.hold(true)
+        carrier?.isHeldBack = true
+        carrier?.holdDidChange()
     }
-
-    /// Whether its owner has suspended it since it was started.
-    var isHeldBack: Bool { heldBack }
 
     /// Ends the task. The delegate gets `taskDidComplete` with the error `cancelled`.
     public func cancel() {
@@ -127,12 +114,15 @@ public final class LoopTask {
 
     /// The response has begun an authentication of the connection that carries the task (`HeaderFields.offersConnectionAuthentication`):
     /// from now on it carries the owner's requests alone.
-    package func giveConnection(to owner: ConnectionOwner) { originRequest?.giveConnection(to: owner) }
+    package func giveConnection(to owner: ConnectionOwner) {
+        self.owner = owner
+        carrier?.giveConnectionToOwner()
+    }
 
     // MARK: Request body
 
     /// How many bytes of the body wait to be sent; hold back when it grows large.
-    public var pendingBodyBytes: Int { upload.count + (originRequest?.pendingBytes ?? 0) }
+    public var pendingBodyBytes: Int { upload.count + (carrier?.pendingBytes ?? 0) }
 
     /// How many bytes of the body have been handed to the connection.
     public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(pendingBodyBytes) }
@@ -162,32 +152,27 @@ public final class LoopTask {
         wakeUpload()
     }
 
-    private func wakeUpload() { originRequest?.continueLater() }
+    private func wakeUpload() { carrier?.continueLater() }
 
     // MARK: Response body
 
     /// Lets the origin send on after `BodyFlow.pause`.
     public func resumeReceiving() {
-        guard pausedByDelegate else { return }
-        pausedByDelegate = false
+        guard let carrier, carrier.isPausedByDelegate else { return }
+        carrier.isPausedByDelegate = false
         receiveAgain()
     }
 
-    /// Whether the delegate or the task's suspension holds the response back.
-    var isReceivePaused: Bool { pausedByDelegate || heldBack }
-
     private func receiveAgain() {
-        guard !isReceivePaused else { return }
-        originRequest?.continueLater()
-        cached?.continueLater()
+        if let carrier, carrier.takesResponse { carrier.continueLater() }
     }
 
-    /// Bytes have moved on the stream's connection.
-    func streamDidMoveBytes() { originRequest?.didMoveBytes() }
+    /// Bytes have moved on the taker's connection.
+    func takerDidMoveBytes() { carrier?.takerDidMoveBytes() }
 
     /// The final head, on its way to the delegate.
     func received(_ head: borrowing ResponseHead) -> ResponseDisposition {
-        manager.invalidateCache(by: head, to: request)
+        session.didReceive(head, to: request)
         return delegate.task(self, didReceive: head)
     }
 
@@ -196,7 +181,7 @@ public final class LoopTask {
     /// Fills in the metrics up to now, for the log of a request that ends before its task does.
     package func noteMetrics() {
         guard machine.state != .completed, startedAt != 0 else { return }
-        originRequest?.collectMetrics(into: &metrics)
+        carrier?.collectMetrics(into: &metrics)
         metrics.duration = elapsed
     }
 
@@ -204,18 +189,13 @@ public final class LoopTask {
     func finish(_ error: SessionError?) {
         guard machine.finish() == .complete else { return }
         self.error = error
-        stream?.detach(isWhole: error == nil)
-        if let originRequest {
-            originRequest.collectMetrics(into: &metrics)
-            stream?.complete(&metrics.transaction)
-            bodyBytesGiven -= Int64(originRequest.pendingBytes)
-            self.originRequest = nil
-            manager.connections.finish(originRequest)
-        }
-        if let cached {
-            self.cached = nil
-            cached.detach()
-            cached.collectMetrics(into: &metrics)
+        taker?.detach(isWhole: error == nil)
+        if let carrier {
+            carrier.collectMetrics(into: &metrics)
+            taker?.complete(&metrics.transaction)
+            bodyBytesGiven -= Int64(carrier.pendingBytes)
+            self.carrier = nil
+            carrier.end()
         }
         if startedAt != 0 { metrics.duration = elapsed }
         bodyBytesGiven = bodyBytesSent
@@ -223,20 +203,20 @@ public final class LoopTask {
         upload.release()
         delegate.taskDidComplete(self, error: error)
         unsent.release()
-        stream = nil
-        manager.forget(self)
+        taker = nil
+        session.forget(self)
     }
 
     /// Whether its session has an origin in memory, and so no servers.
-    var isStubbed: Bool { manager.connections.stub != nil }
+    var isStubbed: Bool { session.isStubbed }
 
     /// Microseconds since the resumption.
-    var elapsed: Int64 { Int64((manager.loop.freshNow &- startedAt) / 1000) }
+    var elapsed: Int64 { Int64((session.loop.freshNow &- startedAt) / 1000) }
 
     /// The security policy's evaluation of the connection that carries the task, or of the one that it refused; nil
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
-        metrics.transaction.connection?.evaluation ?? originRequest?.evaluation
-            ?? cached?.evaluation ?? error?.serverEvaluation
+        metrics.transaction.connection?.evaluation ?? carrier?.evaluation
+            ?? error?.serverEvaluation
     }
 }
