@@ -6,35 +6,44 @@ import COpenSSL
 /// renewal. Each choice is a path of its own. A candidate is not validated; `ChainVerification` does that. What it finds is given
 /// back, so that no other candidate with the same fault is built.
 struct PathBuilder {
-    /// What the work for one server may cost, over all searches for it. A server chooses its certificates, and there are
-    /// certificates that sign each other without end.
-    struct Budget {
+    /// What the work for one server may cost; all searches for it share one budget. A server chooses its certificates, and there
+    /// are certificates that sign each other without end.
+    final class Budget {
         /// Signatures to verify, by their cost (`Certificate.signatureCost`). A validation takes one for each certificate below the
         /// anchor.
-        var signatures = 64
+        private(set) var signatures: Int
         /// Paths to validate.
-        var paths = 32
+        private(set) var paths = 32
         /// Certificates to append to a path.
-        var steps = 1_024
+        private(set) var steps = 1_024
 
         /// Whether something was left out because of it.
         private(set) var isExceeded = false
 
-        /// - Returns: whether one more may be spent.
-        fileprivate mutating func spend(_ amount: Int = 1, of part: WritableKeyPath<Budget, Int>) -> Bool {
-            guard self[keyPath: part] >= amount else {
-                isExceeded = true
-                return false
-            }
-            self[keyPath: part] -= amount
-            return true
-        }
+        init(signatures: Int = 64) { self.signatures = signatures }
+
+        /// Takes the price of one more certificate of a path.
+        ///
+        /// - Returns: whether it may be appended.
+        fileprivate func spendStep() -> Bool { spend(1, of: &steps) }
+
+        /// Takes the price of one signature by the key of `issuer`.
+        ///
+        /// - Returns: whether it may be verified.
+        func spendSignature(by issuer: Certificate) -> Bool { spend(issuer.signatureCost, of: &signatures) }
 
         /// Takes the price of validating a path.
         ///
         /// - Returns: whether it may be validated.
-        mutating func spendValidation(of path: [Certificate]) -> Bool {
-            spend(of: \.paths) && spend(path.dropFirst().reduce(0) { $0 + $1.signatureCost }, of: \.signatures)
+        func spendValidation(of path: [Certificate]) -> Bool {
+            spend(1, of: &paths) && spend(path.dropFirst().reduce(0) { $0 + $1.signatureCost }, of: &signatures)
+        }
+
+        private func spend(_ amount: Int, of part: inout Int) -> Bool {
+            isExceeded = isExceeded || part < amount
+            if part < amount { return false }
+            part -= amount
+            return true
         }
     }
 
@@ -106,7 +115,7 @@ struct PathBuilder {
     }
 
     /// The next path, leaf first, its anchor last; nil when there is no other, or when the budget is exceeded.
-    mutating func next(_ budget: inout Budget) -> [Certificate]? {
+    mutating func next(_ budget: Budget) -> [Certificate]? {
         while var link = links.last {
             if link.isAnchor, !link.wasGiven {
                 links[links.count - 1].wasGiven = true
@@ -126,8 +135,8 @@ struct PathBuilder {
             guard links.count < PathBuilder.longest, !isInPath(issuer.certificate), !isFaulty(issuer.certificate) else {
                 continue
             }
-            guard budget.spend(of: \.steps) else { return nil }
-            switch isSigned(link.certificate, by: issuer, &budget) {
+            guard budget.spendStep() else { return nil }
+            switch isSigned(link.certificate, by: issuer, budget) {
             case nil: return nil
             case false?: continue
             case true?: links.append(Link(certificate: issuer.certificate, isAnchor: issuer.isAnchor))
@@ -205,11 +214,11 @@ struct PathBuilder {
     /// Whether the issuer may be the one that signed. Where only one key is in question the validation tells.
     ///
     /// - Returns: nil when the budget is exceeded.
-    private mutating func isSigned(_ subject: Certificate, by issuer: Issuer, _ budget: inout Budget) -> Bool? {
+    private mutating func isSigned(_ subject: Certificate, by issuer: Issuer, _ budget: Budget) -> Bool? {
         let signature = Signature(subject: ObjectIdentifier(subject), key: issuer.certificate.publicKeyPin)
         if let known = signatures[signature] { return known }
         guard issuer.isAmbiguous else { return true }
-        guard budget.spend(issuer.certificate.signatureCost, of: \.signatures) else { return nil }
+        guard budget.spendSignature(by: issuer.certificate) else { return nil }
         let isSigned = OpenSSLError.keepingQueueClean {
             X509_verify(subject.pointer, X509_get0_pubkey(issuer.certificate.pointer)) == 1
         }

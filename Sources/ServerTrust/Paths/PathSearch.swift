@@ -13,22 +13,25 @@ struct PathSearch {
     private var builder: PathBuilder?
     /// The paths that were validated, for better or worse.
     private var tried: [ChainVerification.Outcome] = []
-    /// What is left; handed on from one search for a server to the next.
-    var budget = PathBuilder.Budget()
+    private let budget: PathBuilder.Budget
     /// Whether the leaf has to be an anchor itself; the other certificates are ignored then.
     var isOfLeafAlone = false
 
-    /// - Parameter intermediates: certificates that help to build a path, and that the server may have left out.
+    /// - Parameters:
+    ///   - intermediates: certificates that help to build a path, and that the server may have left out.
+    ///   - budget: that of all searches for this server.
     init(
         _ presented: PresentedChain,
         anchors: ChainVerification.Anchors,
         intermediates: [CertificatePool],
-        verification: ChainVerification
+        verification: ChainVerification,
+        budget: PathBuilder.Budget
     ) {
         self.presented = presented
         self.anchors = anchors
         self.intermediates = intermediates
         self.verification = verification
+        self.budget = budget
     }
 
     /// Why no path is valid: what is wrong with the most promising one.
@@ -72,7 +75,7 @@ struct PathSearch {
     mutating func next(where isWanted: ([Certificate]) -> Bool = { _ in true }) -> [Certificate]? {
         var builder = self.builder ?? makeBuilder()
         defer { self.builder = builder }
-        while let path = builder.next(&budget) {
+        while let path = builder.next(budget) {
             guard isWanted(path), !tried.contains(where: { PathSearch.isSame($0.chain, path) }) else { continue }
             guard budget.spendValidation(of: path) else { return nil }
             let outcome = verification.verify(path: path, anchors: anchors)
@@ -83,12 +86,11 @@ struct PathSearch {
         return nil
     }
 
-    /// Any valid path that is wanted, among all of them, at the expense of this search; `next` goes on where it was.
-    mutating func any(where isWanted: ([Certificate]) -> Bool) -> [Certificate]? {
+    /// Any valid path that is wanted, among all of them; `next` goes on where it was.
+    func any(where isWanted: ([Certificate]) -> Bool) -> [Certificate]? {
         var search = self
         search.builder?.restart()
         search.tried.removeAll { $0.isValid }
-        defer { budget = search.budget }
         return search.next(where: isWanted)
     }
 

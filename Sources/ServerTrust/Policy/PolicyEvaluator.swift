@@ -12,6 +12,8 @@ struct PolicyEvaluator {
     let now: Int64
     /// nil without lists.
     let revocation: RevocationCheck?
+    /// What all searches together may cost.
+    let budget: PathBuilder.Budget
 
     private var settings: SecurityPolicy.Configuration { policy.configuration }
 
@@ -73,12 +75,11 @@ struct PolicyEvaluator {
         // Lists for all of a chain would not be asked about an anchor: its issuer may have revoked it.
         let hasListsOfAll = revocation != nil && settings.revocationScope == .chain
         var second = hasListsOfAll ? nil : searchUpToPinned()
-        second?.budget = search.budget
         guard let chain = second?.first(), let match = match(certificatesIn: chain) else {
-            mismatch(&result, search, second?.failure ?? .noIssuer(of: result.chain[0]))
+            mismatch(&result, explains: true, second?.failure ?? .noIssuer(of: result.chain[0]))
             return result
         }
-        if var found = second, isForbidden(&result, chain, &found) { return result }
+        if let found = second, isForbidden(&result, chain, found) { return result }
         age(&result, by: chain)
         result.matchedPin = match.publicKeyPin
         result.verdict = .pass
@@ -98,7 +99,7 @@ struct PolicyEvaluator {
             return result
         }
         accept(&result, chain: chain, isFirst: search?.isFirst ?? true)
-        if var found = search, isForbidden(&result, chain, &found) { return result }
+        if let found = search, isForbidden(&result, chain, found) { return result }
         result.matchedPin = match.publicKeyPin
         result.verdict = .pass
         return result
@@ -113,7 +114,7 @@ struct PolicyEvaluator {
             return result
         }
         guard let chain = search.next(where: mayMatch) else {
-            mismatch(&result, search, nil)
+            mismatch(&result, explains: true, nil)
             return result
         }
         var other = EvaluationResult()
@@ -135,20 +136,17 @@ struct PolicyEvaluator {
         // The key is the identity: the handshake proves its possession, and no path is needed.
         let searches =
             holdsPin ? [searchAlone(leaf)] : settings.validatesDomainName ? searchesUpToPinnedKey(result.chain) : []
-        var budget = PathBuilder.Budget()
         for var search in searches {
-            search.budget = budget
             if let chain = search.first(where: mayMatch), match(keysIn: chain, &result) {
                 result.chain = chain
                 result.isChainValidated = true
                 result.isOtherPath = !search.isFirst
-                if isForbidden(&result, chain, &search) { return result }
+                if isForbidden(&result, chain, search) { return result }
                 result.verdict = .pass
                 return result
             }
             // Of two refusals the more specific one: a wrong host, purpose or strength rather than "no path".
             if failure.isMissingPath { failure = search.failure }
-            budget = search.budget
         }
         refuse(&result, failure, untrustedMeansMismatch: true)
         return result
@@ -200,7 +198,8 @@ struct PolicyEvaluator {
                 ignoresDates: ignoringDates,
                 revocation: checksRevocation ? revocation : nil,
                 longestChain: settings.maxChainDepth
-            )
+            ),
+            budget: budget
         )
     }
 
@@ -212,7 +211,7 @@ struct PolicyEvaluator {
         var search = search(.trusted(anchors), checksHost: checksHost)
         if let chain = search.first() {
             accept(&result, chain: chain, isFirst: search.isFirst)
-            _ = isForbidden(&result, chain, &search)
+            _ = isForbidden(&result, chain, search)
         } else {
             result.chain = presented.certificates()
             refuse(&result, search.failure)
@@ -228,7 +227,7 @@ struct PolicyEvaluator {
             paths.append(found)
             path = search.next()
         }
-        return (paths, !search.budget.isExceeded)
+        return (paths, !budget.isExceeded)
     }
 
     /// With the pinned certificates as the only anchors; nil without any. A leaf that is pinned needs no path.
@@ -311,12 +310,12 @@ struct PolicyEvaluator {
     private func isForbidden(
         _ result: inout EvaluationResult,
         _ chain: [Certificate],
-        _ search: inout PathSearch
+        _ search: PathSearch
     ) -> Bool {
         if settings.forbiddenPins.isEmpty { return false }
         if isForbidden(&result, chain) { return true }
         if let other = search.any(where: { forbidden(in: $0) != nil }) { return isForbidden(&result, other) }
-        guard search.budget.isExceeded else { return false }
+        guard budget.isExceeded else { return false }
         refuse(&result, .budgetExceeded)
         return true
     }
@@ -363,17 +362,17 @@ struct PolicyEvaluator {
     /// Records a valid chain without a pin.
     ///
     /// - Parameters:
-    ///   - search: the one to the trust anchors.
+    ///   - explains: whether a path to the trust anchors was searched for, so that the certificates tell what has changed.
     ///   - second: why no path to the pinned certificates is valid, where there was a search for one.
-    private func mismatch(_ result: inout EvaluationResult, _ search: PathSearch?, _ second: PathSearch.Failure?) {
-        if settings.enforcePinning, search?.budget.isExceeded == true { return refuse(&result, .budgetExceeded) }
+    private func mismatch(_ result: inout EvaluationResult, explains: Bool, _ second: PathSearch.Failure?) {
+        if settings.enforcePinning, explains, budget.isExceeded { return refuse(&result, .budgetExceeded) }
         result.verdict = settings.enforcePinning ? .fail : .reportOnly
         result.failure = .pinMismatch
         result.verifyError = second?.error ?? X509_V_OK
         let what = settings.pinningMode == .certificate ? "certificates" : "keys"
         result.reason = "\(host) offered none of the pinned \(what)"
         result.remedy = "ask the server's operator whether the \(what) changed, then add the new pin to the pin file"
-        if search != nil { explain(&result) }
+        if explains { explain(&result) }
     }
 
     /// Distinguishes a server whose keys have changed from a trust store that has.
@@ -403,7 +402,7 @@ struct PolicyEvaluator {
     private func signers() -> [Certificate] {
         var rest = presented.certificates()
         var signers = [rest.removeFirst()]
-        // Each verification costs; a chain has fewer.
+        // A chain has fewer.
         var left = 16
         var place = 0
         while place < signers.count {
@@ -413,6 +412,7 @@ struct PolicyEvaluator {
             rest.removeAll { candidate in
                 guard left > 0, X509_NAME_cmp(X509_get_subject_name(candidate.pointer), name) == 0 else { return false }
                 left -= candidate.signatureCost
+                guard budget.spendSignature(by: candidate) else { return false }
                 guard X509_verify(subject.pointer, X509_get0_pubkey(candidate.pointer)) == 1 else { return false }
                 signers.append(candidate)
                 return true
@@ -434,7 +434,7 @@ struct PolicyEvaluator {
         untrustedMeansMismatch: Bool = false
     ) {
         if untrustedMeansMismatch, failure.isMissingPath {
-            mismatch(&result, nil, failure)
+            mismatch(&result, explains: false, failure)
             result.verdict = .fail
             return
         }

@@ -88,7 +88,8 @@ extension SecurityPolicy {
                     host: evaluation.host,
                     anchors: configuration.trustAnchors ?? anchors,
                     now: time,
-                    revocation: revocationCheck(.none, at: time)
+                    revocation: revocationCheck(.none, at: time),
+                    budget: PathBuilder.Budget()
                 ).validPaths()
             }
         }
@@ -112,13 +113,16 @@ extension SecurityPolicy {
 
     /// Evaluates everything except the staple.
     ///
-    /// - Parameter lists: those that were fetched; nil where nothing fetches any.
+    /// - Parameters:
+    ///   - lists: those that were fetched; nil where nothing fetches any.
+    ///   - budget: what all paths together may cost.
     func evaluationResult(
         _ presented: PresentedChain,
         host: Host,
         anchors: TrustAnchors,
         lists: RevocationListStore? = nil,
-        at now: Int64
+        at now: Int64,
+        budget: PathBuilder.Budget = PathBuilder.Budget()
     ) -> EvaluationResult {
         func evaluate(_ revocation: RevocationCheck?) -> EvaluationResult {
             PolicyEvaluator(
@@ -127,7 +131,8 @@ extension SecurityPolicy {
                 host: host,
                 anchors: configuration.trustAnchors ?? anchors,
                 now: now,
-                revocation: revocation
+                revocation: revocation,
+                budget: budget
             ).evaluate()
         }
         let generation = lists?.generation ?? 0

@@ -124,6 +124,76 @@ struct OnePathTests {
         }
     }
 
+    /// Evaluations with more than one search.
+    enum Searches: CaseIterable {
+        /// A pinned certificate that no path to the trust anchors holds: there is a second search, up to it.
+        case certificate
+        /// A candidate for the pinned key that has signed nothing, and the path to the trust anchors that holds the other key.
+        case keyAlone
+        /// The same server once with the lists that are held, and once without any.
+        case lists
+
+        /// Signatures. Each look at all issuers of the leaf verifies one for each of the sixteen keys of their name.
+        var cost: Int {
+            switch self {
+            // The path, a look for forbidden keys, one for the pinned certificate; its path, and a look for forbidden keys.
+            case .certificate: 2 + 16 + 16 + 1 + 16
+            case .keyAlone: 1 + 16 + 2 + 16
+            case .lists: 2 + 16 + 2 + 16
+            }
+        }
+    }
+
+    @Test("all searches for one server spend one budget of signatures", arguments: Searches.allCases)
+    func wholeBudget(searches: Searches) throws {
+        var web = CertificateWeb()
+        let root = try web.authority("root")
+        let out = try web.authority("bush", by: "root") { $0.writesKeyIdentifiers = false }
+        let apart = try web.authority("bush", by: "gone") { $0.writesKeyIdentifiers = false }
+        let rogue = try web.authority("bush", key: "rogue") { $0.writesKeyIdentifiers = false }
+        let leaf = try web.server(by: "bush") { $0.writesKeyIdentifiers = false }
+        // CAs of one name and many keys: only signatures tell which one has signed.
+        let others = try (0..<(searches == .keyAlone ? 14 : 15)).map { number in
+            try web.authority("bush", by: "bush", key: "bush \(number)", issuerKey: "bush \(number + 1)") {
+                $0.writesKeyIdentifiers = false
+            }
+        }
+        var configuration = SecurityPolicy.Configuration()
+        configuration.forbiddenPins = [Pin(.unrelated(9))]
+        switch searches {
+        case .certificate:
+            configuration.pinningMode = .certificate
+            configuration.pinnedCertificates = [apart]
+        case .keyAlone:
+            configuration.pinningMode = .publicKey
+            configuration.allowInvalidCertificates = true
+            configuration.pins = [Pin(rogue.publicKeyPin), Pin(root.publicKeyPin)]
+        case .lists: configuration.fetchesRevocationLists = true
+        }
+        let policy = try SecurityPolicy(configuration)
+        let sent = CertificateStack([out] + (searches == .keyAlone ? [rogue] : []) + others)
+        func evaluate(_ budget: PathBuilder.Budget) throws -> EvaluationResult {
+            try withExtendedLifetime((leaf, sent)) {
+                policy.evaluationResult(
+                    PresentedChain(leaf: leaf.pointer, untrusted: sent.pointer),
+                    host: try Host(CertificateWeb.host),
+                    anchors: TrustAnchors(certificates: [root]),
+                    at: CertificateWeb.now,
+                    budget: budget
+                )
+            }
+        }
+        let enough = PathBuilder.Budget(signatures: searches.cost)
+        let result = try evaluate(enough)
+        // Without the list that it lacks the server is not accepted, but not for its paths.
+        let failure: TrustFailure? = searches == .lists ? .certificateRevoked : nil
+        #expect(result.failure == failure && !enough.isExceeded, "\(result.reason)")
+        #expect(enough.signatures == 0)
+        let refused = try evaluate(PathBuilder.Budget(signatures: searches.cost - 1))
+        #expect(refused.failure == .certificateUntrusted && refused.verdict == .fail)
+        #expect(refused.reason.contains("more paths than are tried"), "\(refused.reason)")
+    }
+
     @Test("a signature of a curve that is slow takes more of the budget")
     func cost() throws {
         for (kind, cost) in [(KeyPair.Kind.p256, 1), (.rsa(bits: 2048), 1), (.p384, 4), (.p521, 8)] {
@@ -132,8 +202,7 @@ struct OnePathTests {
         }
         var web = CertificateWeb()
         let path = [try web.server(by: "a"), try web.authority("a", by: "root"), try web.authority("root")]
-        var budget = PathBuilder.Budget()
-        budget.signatures = 3
+        let budget = PathBuilder.Budget(signatures: 3)
         #expect(budget.spendValidation(of: path) && budget.signatures == 1)
         #expect(!budget.spendValidation(of: path) && budget.isExceeded)
     }
