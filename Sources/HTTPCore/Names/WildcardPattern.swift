@@ -41,11 +41,8 @@ package struct WildcardPattern: Hashable, Sendable {
         var place = first.count
         let end = name.count - last.count
         for piece in pieces[1..<(pieces.count - 1)] {
-            while place + piece.count <= end, !name.extracting(place..<(place + piece.count)).equals(piece.span) {
-                place += 1
-            }
-            guard place + piece.count <= end else { return false }
-            place += piece.count
+            guard let found = name.extracting(place..<end).firstRange(of: piece.span) else { return false }
+            place += found.upperBound
         }
         return true
     }
