@@ -112,7 +112,7 @@ struct TaskLifeTests {
     }
 
     @Test("a task that starts within the last call of another is not paused by it")
-    func startFromWithin() throws {
+    func startWithinTheLastCall() throws {
         let origin = try Self.talkative()
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port)
@@ -120,7 +120,7 @@ struct TaskLifeTests {
         let next = RecordingDelegate()
         delegate.onData = { task in
             task.cancel()
-            try? session.start(next, endpoint)
+            _ = try? session.start(next, endpoint)
             return .pause
         }
         try session.start(delegate, endpoint)
