@@ -78,7 +78,7 @@ def faults(result: Result, is_strict: bool) -> list[str]:
     if result.failures:
         found.append(f"{result.failures} requests of others failed: {result.failure}")
     if is_strict and result.worst > MOST_WAIT:
-        found.append(f"others waited for {result.worst * 1000:.0f} ms")
+        found.append(f"others waited for {result.worst * 1000:.0f} ms, those of nginx for {result.direct * 1000:.0f} ms")
     return found
 
 
@@ -86,12 +86,12 @@ def line(peer: Peer, result: Result, found: list[str]) -> str:
     turn = f"{result.turn * 1000:.1f}" if result.turn else "<1"
     memory = " / ".join(f"{number / (1 << 20):.0f}" for number in result.memory)
     descriptors = " / ".join(str(number) for number in result.descriptors)
-    return (f"{peer.name:<18}{turn:>9}  {','.join(result.work):<26.26}{result.worst * 1000:>8.0f}{result.p99 * 1000:>7.0f}"
+    return (f"{peer.name:<18}{turn:>9}  {','.join(result.work):<26.26}{result.worst * 1000:>8.0f}{result.p99 * 1000:>7.0f}{result.direct * 1000:>7.0f}"
             f"{result.requests:>7}{result.failures:>6}  {memory:>16}  {descriptors:>17}  "
             + (f"FAILED: {'; '.join(found)}" if found else "held"))
 
 
-HEADING = (f"{'':<18}{'turn, ms':>9}  {'worked on':<26}{'wait, ms':>8}{'p99':>7}{'others':>7}{'lost':>6}"
+HEADING = (f"{'':<18}{'turn, ms':>9}  {'worked on':<26}{'wait, ms':>8}{'p99':>7}{'nginx':>7}{'others':>7}{'lost':>6}"
            f"  {'MB, most, after':>16}  {'files, most, after':>17}")
 
 

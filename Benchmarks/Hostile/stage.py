@@ -53,6 +53,8 @@ class Result:
     """seconds of CPU"""
     work: list[str] = field(default_factory=list)
     worst: float = 0.0
+    direct: float = 0.0
+    """the longest wait for nginx itself"""
     p99: float = 0.0
     requests: int = 0
     failures: int = 0
@@ -229,7 +231,8 @@ class Stage:
     def run(self) -> Result:
         result = Result()
         witness = subprocess.Popen(
-            [sys.executable, str(FOLDER / "witness.py"), str(self.ports[0]), KEPT_HOST, CLOSING_HOST],
+            [sys.executable, str(FOLDER / "witness.py"), str(self.ports[0]), KEPT_HOST, CLOSING_HOST,
+             str(self.origin.plain_port)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         gauge = Gauge(self)
         try:
@@ -246,7 +249,7 @@ class Stage:
                 raise BenchError(f"the peer {self.peer.name} is broken: {self.broken}")
             seen = self._end_witness(witness)
             result.requests, result.failures, result.failure = seen["requests"], seen["failures"], seen["failure"]
-            result.worst, result.p99 = seen["worst"], seen["p99"]
+            result.worst, result.p99, result.direct = seen["worst"], seen["p99"], seen["direct"]
             gauge.stop()
             self._note_turns(result, before, gauge)
             after = self._wait_for_return(memory, descriptors)
@@ -282,7 +285,8 @@ class Stage:
             output, _ = witness.communicate(timeout=STUCK)
             return json.loads(output)
         except subprocess.TimeoutExpired:
-            return {"requests": 0, "failures": 1, "failure": "the others were not served any more", "worst": STUCK, "p99": STUCK}
+            return {"requests": 0, "failures": 1, "failure": "the others were not served any more", "worst": STUCK, "p99": STUCK,
+                    "direct": 0.0}
 
     def _note_turns(self, result: Result, before, gauge: Gauge) -> None:
         now = self._turns_or_nothing()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The other clients: they ask for a small file again and again, and measure how long each response takes.
+"""The other clients: they ask for a small file again and again, and measure how long each response takes. One more asks nginx itself,
+without the proxy: what it waits, too, is the machine's.
 
 A process of its own, so that the work of the hostile peers does not count. Ends when its standard input does, when the
 requests under way are over; then it prints what it has seen as JSON.
@@ -60,10 +61,11 @@ class Client:
 
 
 def main() -> None:
-    port, kept_host, new_host = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    port, kept_host, new_host, direct_port = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
     clients = [Client(port, kept_host, True) for _ in range(6)] + [Client(port, new_host, False) for _ in range(2)]
+    direct = Client(direct_port, kept_host, True)
     is_over = threading.Event()
-    threads = [threading.Thread(target=client.work, args=(is_over,)) for client in clients]
+    threads = [threading.Thread(target=client.work, args=(is_over,)) for client in [*clients, direct]]
     for thread in threads:
         thread.start()
     print("ready", flush=True)
@@ -74,7 +76,7 @@ def main() -> None:
     waits = sorted(wait for client in clients for wait in client.waits)
     failures = [failure for client in clients for failure in client.failures]
     print(json.dumps({"requests": len(waits), "worst": waits[-1] if waits else 0.0,
-                      "p99": waits[len(waits) * 99 // 100] if waits else 0.0,
+                      "direct": max(direct.waits, default=0.0), "p99": waits[len(waits) * 99 // 100] if waits else 0.0,
                       "failures": len(failures), "failure": failures[0] if failures else ""}))
 
 
