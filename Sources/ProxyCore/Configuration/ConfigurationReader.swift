@@ -106,7 +106,9 @@ struct ConfigurationReader {
         "tlsProfile", "via",
     ]
     /// Keys of the entries of `hosts` alone.
-    static let keysOfHosts: Set<String> = ["httpVersion", "includeSubdomains", "resolve", "tlsServerName", "upgrade"]
+    static let keysOfHosts: Set<String> = [
+        "browsers", "httpVersion", "includeSubdomains", "resolve", "tlsServerName", "upgrade",
+    ]
 
     /// Reads a comment for people, which every object may contain.
     func comment(_ object: DocumentObject) {

@@ -32,6 +32,7 @@ package struct Problem: Error, Sendable {
         case hostDenied = "host_denied"
         case unpinnedDenied = "unpinned_denied"
         case connectDenied = "connect_denied"
+        case requestDenied = "request_denied"
         case addressDenied = "address_denied"
         case redirectDenied = "redirect_denied"
         case responseDenied = "response_denied"
@@ -115,6 +116,19 @@ package struct Problem: Error, Sendable {
         )
     }
 
+    /// Refuses a request that a page of another site made a browser send to a gateway: the page would use what the gateway
+    /// alone may use, such as this machine's network or a secret that is set for the host.
+    init(_ site: RequestingSite, at upstream: Host) {
+        let cause =
+            site.fetchSite == .other
+            ? "its Sec-Fetch-Site is neither same-origin nor none" : "its Origin is not this listener"
+        self.init(
+            .requestDenied,
+            "A web page of another site made a browser send this request: \(cause). "
+                + "If pages of other sites may use this gateway, let the entry of \(upstream) in hosts have \"browsers\": true."
+        )
+    }
+
     /// Refuses a TLS hello on a listener without TLS: `https://` as the scheme of the proxy, not of the URL.
     static var unexpectedTLS: Problem {
         Problem(
@@ -159,7 +173,7 @@ extension Problem.Code {
     var status: Int {
         switch self {
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .notStored: 504
-        case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied, .redirectDenied: 403
+        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .addressDenied, .redirectDenied: 403
         case .loopDetected: 508
         case .limitReached, .sessionInvalidated: 503
         case .requestInvalid: 400
@@ -189,7 +203,7 @@ extension Problem.Code {
         case .responseInvalid: "http_protocol_error"
         case .responseTruncated: "http_response_incomplete"
         case .responseTooLarge: "http_response_body_size"
-        case .hostDenied, .unpinnedDenied, .connectDenied, .redirectDenied, .responseDenied:
+        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .redirectDenied, .responseDenied:
             "http_request_denied"
         case .addressDenied: "destination_ip_prohibited"
         case .notStored: "destination_unavailable"
@@ -231,6 +245,7 @@ extension Problem.Code {
         case .hostDenied: "This host may not be reached through this proxy"
         case .unpinnedDenied: "Only pinned hosts may be reached through this proxy"
         case .connectDenied: "CONNECT is not allowed"
+        case .requestDenied: "This request is not allowed"
         case .addressDenied: "The host's address may not be dialled"
         case .redirectDenied: "The redirect may not be followed"
         case .responseDenied: "The server's response is refused"
