@@ -11,6 +11,8 @@ package struct AuthenticationConfiguration: Hashable, Sendable {
     /// Names and digests of tokens (`Proxy-Authorization: Bearer`).
     package var bearerFile: String?
     package var peers: Peers?
+    /// The users of this machine whose processes may connect over loopback.
+    package var localUsers: Set<UInt32>?
     /// A certificate that the listener's `clientCA` has accepted.
     package var clientCertificates = false
 
@@ -18,6 +20,9 @@ package struct AuthenticationConfiguration: Hashable, Sendable {
 
     /// Whether clients send a secret with their requests.
     package var takesSecrets: Bool { basicFile != nil || bearerFile != nil }
+
+    /// Whether the kernel says who a client is.
+    package var knowsProcesses: Bool { peers != nil || localUsers != nil }
 }
 
 /// A listener's own setting of authentication.

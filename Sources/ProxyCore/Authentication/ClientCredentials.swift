@@ -10,11 +10,19 @@ package final class ClientCredentials: Sendable {
         self.tokens = tokens
     }
 
-    /// The user of a process at the other end of a Unix socket, if it is allowed.
-    func user(of peer: (user: UInt32, group: UInt32)) -> [UInt8]? {
-        guard let peers = configuration.peers, peers.users.contains(peer.user) || peers.groups.contains(peer.group)
-        else { return nil }
-        return Array("uid \(peer.user)".utf8)
+    /// The user of a process, if it is allowed.
+    func user(of process: ClientProcess) -> [UInt8]? {
+        switch process {
+        case .unknown: return nil
+        case .unixSocket(let user, let group):
+            guard let peers = configuration.peers, peers.users.contains(user) || peers.groups.contains(group) else {
+                return nil
+            }
+            return Array("uid \(user)".utf8)
+        case .loopback(let user):
+            guard let users = configuration.localUsers, users.contains(user) else { return nil }
+            return Array("uid \(user)".utf8)
+        }
     }
 
     /// Whether a user authenticated with former credentials is still valid: password and tokens are unchanged.
@@ -42,6 +50,16 @@ package final class ClientCredentials: Sendable {
         if tokens != nil { challenges.insert(.bearer) }
         return challenges
     }
+}
+
+/// The process at the other end of a client's connection, as the kernel says it.
+enum ClientProcess: Equatable {
+    /// On another machine, or the kernel does not say.
+    case unknown
+    /// The effective user and group when it connected to a Unix socket.
+    case unixSocket(user: UInt32, group: UInt32)
+    /// The user whose process made the socket of a connection over loopback.
+    case loopback(user: UInt32)
 }
 
 /// The schemes of a `Proxy-Authenticate` (RFC 9110, section 11.7.1).

@@ -80,7 +80,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     private static func ways(_ open: AuthenticationConfiguration) -> [String] {
         [
             (open.basicFile != nil, "password"), (open.bearerFile != nil, "token"),
-            (open.peers != nil, "user of this machine"), (open.clientCertificates, "certificate"),
+            (open.knowsProcesses, "user of this machine"), (open.clientCertificates, "certificate"),
         ].compactMap { $0 ? $1 : nil }
     }
 
