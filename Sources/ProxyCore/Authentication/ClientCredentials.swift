@@ -20,6 +20,7 @@ package final class ClientCredentials: Sendable {
             }
             return Array("uid \(user)".utf8)
         case .loopback(let user):
+            if let token = configuration.runToken, token.localUser == user { return token.name }
             guard let users = configuration.localUsers, users.contains(user) else { return nil }
             return Array("uid \(user)".utf8)
         }
@@ -27,6 +28,7 @@ package final class ClientCredentials: Sendable {
 
     /// Whether a user authenticated with former credentials is still valid: password and tokens are unchanged.
     func agrees(with former: ClientCredentials, about user: [UInt8]) -> Bool {
+        if let token = configuration.runToken, token.name == user { return token == former.configuration.runToken }
         let hash = passwords?.hashes[user]
         let digests = tokens?.digests(of: user) ?? []
         guard hash != nil || !digests.isEmpty else { return false }
@@ -39,14 +41,16 @@ package final class ClientCredentials: Sendable {
         switch presented {
         case .none: true
         case .bearer(let token): tokens?.name(of: token) == former.tokens?.name(of: token)
-        case .basic(let user, _): passwords?.hashes[user] == former.passwords?.hashes[user]
+        case .basic(let user, _):
+            passwords?.hashes[user] == former.passwords?.hashes[user]
+                && configuration.runToken == former.configuration.runToken
         }
     }
 
     /// The challenges for an unauthenticated client.
     var challenges: ProxyChallenges {
         var challenges = ProxyChallenges()
-        if passwords != nil { challenges.insert(.basic) }
+        if passwords != nil || configuration.runToken != nil { challenges.insert(.basic) }
         if tokens != nil { challenges.insert(.bearer) }
         return challenges
     }

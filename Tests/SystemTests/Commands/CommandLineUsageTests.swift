@@ -160,7 +160,11 @@ struct CommandLineUsageTests {
     func usageOfTheCommand() throws {
         let finished = try pinproxy("exec", "--nothing", "--", "true")
         #expect(finished.exitCode == 64)
-        #expect(finished.errors.contains("Usage: pinproxy exec --config FILE [--keep-no-proxy] -- CMD [ARGUMENT…]"))
+        #expect(
+            finished.errors.contains(
+                "Usage: pinproxy exec [--config FILE] [--intercept] [--user NAME] [--keep-no-proxy] -- CMD [ARGUMENT…]"
+            )
+        )
     }
 
     @Test("a control character of the command line is not played back to the terminal")
