@@ -183,7 +183,8 @@ struct CommandLineExecTests {
 
     @Test("--intercept: an entry of a host that says otherwise stays, and the file's own CA is not needed")
     func entriesStay() throws {
-        var (_, settings) = try Self.pinned()
+        let (origin, pinned) = try Self.pinned()
+        var settings = pinned
         settings.hosts["api.test"]?["connect"] = "deny"
         settings.members["interception"] = ["certificate": "none.pem", "key": "none.key"]
         let finished = try exec("curl -sS https://api.test/", options: ["--intercept"], settings: settings)
@@ -192,6 +193,7 @@ struct CommandLineExecTests {
         settings.members["defaults"] = ["connect": "tunnel"]
         let other = try exec("curl -sS https://api.test/", options: ["--intercept"], settings: settings)
         #expect(other.output == "/ -\n", "\(other.errors)")
+        #expect(!origin.connections.isEmpty)
     }
 
     @Test("--intercept: variables lead to files for the user alone, which are gone at the end, also after a signal")
@@ -225,7 +227,7 @@ struct CommandLineExecTests {
         #expect(bundle.hasPrefix("\(folder.path)/pinproxy-exec-"))
         for name in [
             "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO",
-            "AWS_CA_BUNDLE",
+            "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "npm_config_cafile",
         ] { #expect(value(name) == bundle, "\(name)") }
         #expect(value("NODE_EXTRA_CA_CERTS") == bundle.replacing("anchors.pem", with: "ca.pem"))
         #expect(value("GIT_HTTP_PROXY_AUTHMETHOD") == "basic")
@@ -264,7 +266,7 @@ struct CommandLineExecTests {
         .enabled(if: getuid() == 0, "another user's process needs root")
     )
     func token() throws {
-        let (_, settings) = try Self.pinned()
+        let (origin, settings) = try Self.pinned()
         let script = """
             other() { setpriv --reuid=61234 --regid=61234 --clear-groups curl -s -w '%{http_code}\\n' "$@" http://api.test/; }
             open=$(echo "$http_proxy" | sed 's/[^/]*@//')
@@ -278,6 +280,7 @@ struct CommandLineExecTests {
         #expect(Self.tasks(finished).map { $0.string("user") } == [nil, nil, "agent 7/ü", "agent 7/ü"])
         let without = try exec("echo $http_proxy", options: ["--user", "agent"], settings: settings)
         #expect(without.output.hasPrefix("http://agent:"))
+        #expect(!origin.connections.isEmpty)
     }
 
     @Test(
@@ -296,7 +299,8 @@ struct CommandLineExecTests {
 
     @Test("variables that the configuration takes values from are not the program's", arguments: [[], ["--intercept"]])
     func secrets(options: [String]) throws {
-        var (_, settings) = try Self.pinned()
+        let (origin, pinned) = try Self.pinned()
+        var settings = pinned
         settings.hosts["api.test"]?["headers"] = [
             "request": ["set": ["X-Key": ["env": "PINPROXY_TEST_KEY"]]],
             "response": ["set": ["X-Other": ["env": "PINPROXY_TEST_OTHER"]]],
@@ -314,6 +318,7 @@ struct CommandLineExecTests {
             ]
         )
         #expect(finished.output == "PINPROXY_TEST_KEPT=c\n/ secret\n", "\(finished.errors)")
+        #expect(!origin.connections.isEmpty)
     }
 
     @Test(
