@@ -1,10 +1,15 @@
 #define _GNU_SOURCE
 #include "pinproxy_netlink.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if.h>
+#include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +19,8 @@ _Static_assert(PINPROXY_NETLINK_NEW_LINK == RTM_NEWLINK, "rtnetlink's types");
 _Static_assert(PINPROXY_NETLINK_NEW_ROUTE == RTM_NEWROUTE, "rtnetlink's types");
 _Static_assert(PINPROXY_ROUTE_LOCAL == RTN_LOCAL && PINPROXY_ROUTE_ANYCAST == RTN_ANYCAST, "rtnetlink's routes");
 _Static_assert(PINPROXY_LINK_UP == IFF_UP && PINPROXY_LINK_LOOPBACK == IFF_LOOPBACK, "a link's flags");
+_Static_assert(PINPROXY_TCP_ESTABLISHED == TCP_ESTABLISHED && PINPROXY_TCP_FIN_WAIT1 == TCP_FIN_WAIT1, "TCP's states");
+_Static_assert(PINPROXY_TCP_FIN_WAIT2 == TCP_FIN_WAIT2 && PINPROXY_TCP_CLOSE_WAIT == TCP_CLOSE_WAIT, "TCP's states");
 _Static_assert(PINPROXY_LINK_RUNNING == IFF_RUNNING, "a link's flags");
 
 int pinproxy_netlink_open(int watching) {
@@ -121,4 +128,81 @@ int pinproxy_netlink_route_type(const void *address, size_t length) {
     if (code == ENETUNREACH || code == EHOSTUNREACH || code == EACCES || code == EINVAL)
         return 0;
     return code > 0 ? -code : -EPROTO;
+}
+
+// The network namespace of a socket, by a number that is never used again; 0 where the kernel does not say.
+static uint64_t network(int descriptor) {
+    uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+    return getsockopt(descriptor, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) == 0 ? cookie : 0;
+}
+
+static uint8_t tcp_state(int descriptor) {
+    uint8_t state = 0;
+    socklen_t length = sizeof state;
+    return getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &state, &length) == 0 ? state : 0;
+}
+
+int pinproxy_client_end(int accepted, size_t length, const void *source, uint16_t source_port, const void *destination,
+                        uint16_t destination_port, struct pinproxy_client_end *end) {
+    struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 socket;
+    } request = {
+        .header = {sizeof request, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0},
+        .socket = {
+            .sdiag_family = length == 4 ? AF_INET : AF_INET6,
+            .sdiag_protocol = IPPROTO_TCP,
+            .idiag_states = UINT32_MAX,
+            .id = {
+                .idiag_sport = htons(source_port),
+                .idiag_dport = htons(destination_port),
+                .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE},
+            },
+        },
+    };
+    union {
+        struct nlmsghdr header;
+        char bytes[8192];
+    } answer;
+    if (length != 4 && length != 16)
+        return -EINVAL;
+    memcpy(request.socket.id.idiag_src, source, length);
+    memcpy(request.socket.id.idiag_dst, destination, length);
+    memset(end, 0, sizeof *end);
+
+    int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+    if (descriptor < 0)
+        return -errno;
+    uint64_t own = network(accepted);
+    end->same_network = own != 0 && own == network(descriptor);
+    ptrdiff_t count = ask(descriptor, &request, sizeof request);
+    if (count == 0)
+        count = pinproxy_netlink_receive(descriptor, &answer, sizeof answer);
+    close(descriptor);
+    if (count < 0)
+        return (int)count;
+    if (!NLMSG_OK(&answer.header, (size_t)count))
+        return -EPROTO;
+    if (answer.header.nlmsg_type == NLMSG_ERROR && answer.header.nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr))) {
+        int code = ((struct nlmsgerr *)NLMSG_DATA(&answer.header))->error;
+        return code < 0 ? code : -EPROTO;
+    }
+    if (answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+        answer.header.nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
+        return -EPROTO;
+    const struct inet_diag_msg *found = NLMSG_DATA(&answer.header);
+    end->length = found->idiag_family == AF_INET ? 4 : 16;
+    memcpy(end->source, found->id.idiag_src, end->length);
+    memcpy(end->destination, found->id.idiag_dst, end->length);
+    end->source_port = ntohs(found->id.idiag_sport);
+    end->destination_port = ntohs(found->id.idiag_dport);
+    end->state = found->idiag_state;
+    end->inode = found->idiag_inode;
+    end->user = found->idiag_uid;
+    end->own_state = tcp_state(accepted);
+    return 0;
 }

@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -51,6 +52,10 @@ int pinproxy_epoll_wait(int epoll, struct pinproxy_event *events, int capacity, 
         events[index].key = packed[index].data.u64;
     }
     return count;
+}
+
+int pinproxy_hide_memory(void) {
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 int pinproxy_eventfd(void) {

@@ -1,4 +1,4 @@
-// Routing sockets (rtnetlink(7)): the requests are structures around flexible ends that Swift does not import, and the
+// Routing and diagnostic sockets (rtnetlink(7), sock_diag(7)): the requests are structures around flexible ends that Swift does not import, and the
 // numbers are macros.
 #ifndef PINPROXY_NETLINK_H
 #define PINPROXY_NETLINK_H
@@ -33,5 +33,35 @@ int pinproxy_netlink_route_type(const void *address, size_t length);
 // One datagram of the kernel's; what other processes send is dropped. Returns the count or -errno: -ENOBUFS when
 // messages were lost, -EMSGSIZE when the datagram is longer than `capacity`.
 ptrdiff_t pinproxy_netlink_receive(int descriptor, void *bytes, size_t capacity);
+
+// States of a TCP socket, as the kernel numbers them.
+#define PINPROXY_TCP_ESTABLISHED 1
+#define PINPROXY_TCP_FIN_WAIT1 4
+#define PINPROXY_TCP_FIN_WAIT2 5
+#define PINPROXY_TCP_CLOSE_WAIT 8
+
+// What the kernel says of the client's end of an accepted TCP connection of this machine (sock_diag(7)), and of our end.
+struct pinproxy_client_end {
+    // 4 or 16 bytes of the addresses count.
+    uint8_t length;
+    uint8_t source[16];
+    uint8_t destination[16];
+    uint16_t source_port;
+    uint16_t destination_port;
+    uint8_t state;
+    // 0 where no process has the socket any more; its user is then said to be 0, too.
+    uint32_t inode;
+    uint32_t user;
+    // The state of our own end, looked at after the other one.
+    uint8_t own_state;
+    // Whether the kernel was asked about the network namespace of the connection.
+    uint8_t same_network;
+};
+
+// Asks for the socket from `source` to `destination` (4 or 16 bytes each, in network order), which the kernel answers within the
+// call; it may answer with another one, a listener among them. Returns 0; -ENOENT without one; -errno when the kernel cannot be
+// asked.
+int pinproxy_client_end(int accepted, size_t length, const void *source, uint16_t source_port, const void *destination,
+                        uint16_t destination_port, struct pinproxy_client_end *end);
 
 #endif

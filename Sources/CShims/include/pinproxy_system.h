@@ -59,6 +59,10 @@ int pinproxy_set_close_on_exec(int descriptor, int on);
 // Who is at the other end of a Unix socket (SO_PEERCRED, unix(7); `ucred` is a GNU extension). Returns 0 or -errno.
 int pinproxy_peer(int descriptor, uint32_t *user, uint32_t *group);
 
+// Keeps other processes of the user, and core dumps, from reading this process: PR_SET_DUMPABLE (prctl(2)). A program that it
+// runs is not concerned. Returns 0 or -errno.
+int pinproxy_hide_memory(void);
+
 // The columns of the terminal at the descriptor; 0 where there is none, or where it does not know.
 int pinproxy_terminal_columns(int descriptor);
 

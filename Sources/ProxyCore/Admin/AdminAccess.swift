@@ -43,7 +43,6 @@ struct AdminAccess {
     /// it send, and for other programs.
     ///
     /// A web page of another site must not make a browser change anything here, nor read, nor hold connections open.
-    /// Browsers say where a request comes from: in Sec-Fetch-Site, and in Origin where something could be changed.
     ///
     /// - Parameter isShown: whether a browser shows the response. Others cost this listener more than a page, or put a file
     ///   into a person's folder: no other site may have a browser open them.
@@ -52,22 +51,16 @@ struct AdminAccess {
         isWrite: Bool,
         isShown: Bool = true
     ) -> Problem? {
-        let site = value(siteName, of: head)
+        let site = RequestingSite(head)
         if isWrite {
-            let isOwn = (site ?? own) == own && isOwnOrigin(head)
+            let isOwn = (site.fetchSite == .unsaid || site.fetchSite == .own) && site.origin != .other
             guard isOwn, !head.fields.contains(.contentType) else { return Self.crossSite }
             return nil
         }
-        guard let site, site != own, site != byPerson else { return nil }
+        guard site.fetchSite == .other else { return nil }
         // A frame, an object or a prefetch is a navigation, too; a person follows a link only into a whole page.
         let isLink = value(modeName, of: head) == navigation && (value(placeName, of: head) ?? page) == page
         return isLink && isShown ? nil : Self.crossSite
-    }
-
-    private static func isOwnOrigin(_ head: borrowing RequestHead) -> Bool {
-        guard let origin = value(originName, of: head) else { return true }
-        guard let host = value(hostName, of: head) else { return false }
-        return origin == Array("http://".utf8) + host || origin == Array("https://".utf8) + host
     }
 
     /// The value of a field; an empty one if there are several, which agrees with nothing.
@@ -80,14 +73,8 @@ struct AdminAccess {
         return found
     }
 
-    private static var siteName: StaticString { "sec-fetch-site" }
     private static var modeName: StaticString { "sec-fetch-mode" }
     private static var placeName: StaticString { "sec-fetch-dest" }
-    private static var originName: StaticString { "origin" }
-    private static var hostName: StaticString { "host" }
-    private static let own = Array("same-origin".utf8)
-    /// Typed into the address bar, or a bookmark.
-    private static let byPerson = Array("none".utf8)
     private static let navigation = Array("navigate".utf8)
     private static let page = Array("document".utf8)
 

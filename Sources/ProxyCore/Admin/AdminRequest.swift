@@ -98,7 +98,7 @@ enum AdminRequest {
         }
         let isPurge = head.method == .delete
         // A browser never purges, not even for the listener's own page.
-        if isPurge, isOfBrowser(head) { throw browserPurge }
+        if isPurge, RequestingSite(head).isSaid { throw browserPurge }
         let isShown = !path.equals("/tasks/stream") && !path.equals("/tasks.har")
         if let refusal = AdminAccess.crossSiteRefusal(head, isWrite: !isRead, isShown: isShown) { throw refusal }
         if let refusal = access.refusal(isWrite: !isRead, isFree: isPurge) { throw refusal }
@@ -180,13 +180,6 @@ enum AdminRequest {
     }
 
     // MARK: The cache
-
-    private static func isOfBrowser(_ head: borrowing RequestHead) -> Bool {
-        head.fields.first(named: originName.bytes) != nil || head.fields.first(named: siteName.bytes) != nil
-    }
-
-    private static var originName: StaticString { "origin" }
-    private static var siteName: StaticString { "sec-fetch-site" }
 
     private static var browserPurge: Problem {
         Problem(

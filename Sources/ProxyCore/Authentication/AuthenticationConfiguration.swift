@@ -11,13 +11,20 @@ package struct AuthenticationConfiguration: Hashable, Sendable {
     /// Names and digests of tokens (`Proxy-Authorization: Bearer`).
     package var bearerFile: String?
     package var peers: Peers?
+    /// The users of this machine whose processes may connect over loopback.
+    package var localUsers: Set<UInt32>?
     /// A certificate that the listener's `clientCA` has accepted.
     package var clientCertificates = false
+    /// The token of a program that this process has started; no file has it.
+    package var runToken: RunToken?
 
     package init() {}
 
     /// Whether clients send a secret with their requests.
-    package var takesSecrets: Bool { basicFile != nil || bearerFile != nil }
+    package var takesSecrets: Bool { basicFile != nil || bearerFile != nil || runToken != nil }
+
+    /// Whether the kernel says who a client is.
+    package var knowsProcesses: Bool { peers != nil || localUsers != nil || runToken?.localUser != nil }
 }
 
 /// A listener's own setting of authentication.

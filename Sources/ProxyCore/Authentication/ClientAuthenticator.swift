@@ -51,6 +51,9 @@ final class ClientAuthenticator: @unchecked Sendable {
         case .bearer(let token):
             return credentials.tokens?.name(of: token).map { .accepted(user: $0) } ?? .refused
         case .basic(let user, let password):
+            if let token = credentials.configuration.runToken, token.admits(user, password) {
+                return .accepted(user: user)
+            }
             guard let passwords = credentials.passwords, password.count <= Self.longestPassword else { return .refused }
             return verify(user, password, passwords, then)
         }

@@ -10,15 +10,25 @@ package final class ClientCredentials: Sendable {
         self.tokens = tokens
     }
 
-    /// The user of a process at the other end of a Unix socket, if it is allowed.
-    func user(of peer: (user: UInt32, group: UInt32)) -> [UInt8]? {
-        guard let peers = configuration.peers, peers.users.contains(peer.user) || peers.groups.contains(peer.group)
-        else { return nil }
-        return Array("uid \(peer.user)".utf8)
+    /// The user of a process, if it is allowed.
+    func user(of process: ClientProcess) -> [UInt8]? {
+        switch process {
+        case .unknown: return nil
+        case .unixSocket(let user, let group):
+            guard let peers = configuration.peers, peers.users.contains(user) || peers.groups.contains(group) else {
+                return nil
+            }
+            return Array("uid \(user)".utf8)
+        case .loopback(let user):
+            if let token = configuration.runToken, token.localUser == user { return token.name }
+            guard let users = configuration.localUsers, users.contains(user) else { return nil }
+            return Array("uid \(user)".utf8)
+        }
     }
 
     /// Whether a user authenticated with former credentials is still valid: password and tokens are unchanged.
     func agrees(with former: ClientCredentials, about user: [UInt8]) -> Bool {
+        if let token = configuration.runToken, token.name == user { return token == former.configuration.runToken }
         let hash = passwords?.hashes[user]
         let digests = tokens?.digests(of: user) ?? []
         guard hash != nil || !digests.isEmpty else { return false }
@@ -31,17 +41,29 @@ package final class ClientCredentials: Sendable {
         switch presented {
         case .none: true
         case .bearer(let token): tokens?.name(of: token) == former.tokens?.name(of: token)
-        case .basic(let user, _): passwords?.hashes[user] == former.passwords?.hashes[user]
+        case .basic(let user, _):
+            passwords?.hashes[user] == former.passwords?.hashes[user]
+                && configuration.runToken == former.configuration.runToken
         }
     }
 
     /// The challenges for an unauthenticated client.
     var challenges: ProxyChallenges {
         var challenges = ProxyChallenges()
-        if passwords != nil { challenges.insert(.basic) }
+        if passwords != nil || configuration.runToken != nil { challenges.insert(.basic) }
         if tokens != nil { challenges.insert(.bearer) }
         return challenges
     }
+}
+
+/// The process at the other end of a client's connection, as the kernel says it.
+enum ClientProcess: Equatable {
+    /// On another machine, or the kernel does not say.
+    case unknown
+    /// The effective user and group when it connected to a Unix socket.
+    case unixSocket(user: UInt32, group: UInt32)
+    /// The user whose process made the socket of a connection over loopback.
+    case loopback(user: UInt32)
 }
 
 /// The schemes of a `Proxy-Authenticate` (RFC 9110, section 11.7.1).

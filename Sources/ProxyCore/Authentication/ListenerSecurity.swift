@@ -29,7 +29,7 @@ package final class TLSMaterial: Sendable {
         settings.clientAuthorities = clientAuthorities
         settings.revocationLists = revocationLists
         // A client certificate is optional when there is another way to authenticate.
-        let hasOtherWays = open.map { $0.takesSecrets || $0.peers != nil } ?? false
+        let hasOtherWays = open.map { $0.takesSecrets || $0.knowsProcesses } ?? false
         settings.requiresClientCertificate = !(open?.clientCertificates == true && hasOtherWays)
         return try TLSServerContext(identity, settings)
     }

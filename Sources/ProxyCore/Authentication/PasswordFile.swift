@@ -1,5 +1,6 @@
 import CShims
 import HTTPCore
+import ServerTrust
 import StrictJSON
 
 /// A file of users and hashed passwords, one `user:hash` on each line, as `htpasswd -B` and `mkpasswd` make them.
@@ -35,6 +36,7 @@ struct PasswordFile: Sendable {
                     remedy: "write the name in UTF-8"
                 )
             }
+            if let fault = SecretLines.collision(of: user, on: number) { throw fault }
             guard hashes[user] == nil else {
                 throw Fault(line: number, message: "a user for the second time", remedy: "leave one of the lines")
             }
@@ -99,6 +101,28 @@ struct SecretLines: Sequence {
     static func isName(_ bytes: [UInt8]) -> Bool {
         guard !bytes.isEmpty, let text = String(validating: bytes, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { !$0.disturbsLine }
+    }
+
+    /// The fault of a name that a client could also have from elsewhere: a process by its user, a certificate by its names. What
+    /// is said of one, or of all of a kind, would then hold for the other, too.
+    static func collision(of name: [UInt8], on line: Int) -> PasswordFile.Fault? {
+        let attribute = name.prefix { ASCII.isLetter($0) || ASCII.isDigit($0) || $0 == UInt8(ascii: ".") }
+        let kind: String
+        if name.starts(with: "uid ".utf8) {
+            kind = "uid …, which names processes of this machine (unixPeers, localUsers)"
+        } else if name.starts(with: SPIFFEID.prefix.utf8) {
+            kind = "\(SPIFFEID.prefix), which names clients by their certificates"
+        } else if !attribute.isEmpty, name.dropFirst(attribute.count).starts(with: " = ".utf8) {
+            let text = String(decoding: attribute, as: UTF8.self)
+            kind = "\(text) = …, which is the subject of a client's certificate"
+        } else {
+            return nil
+        }
+        return PasswordFile.Fault(
+            line: line,
+            message: "a name of the form \(kind)",
+            remedy: "give the user another name"
+        )
     }
 
     func makeIterator() -> some IteratorProtocol<(number: Int, line: ArraySlice<UInt8>)> {

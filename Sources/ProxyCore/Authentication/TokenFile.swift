@@ -22,6 +22,8 @@ struct TokenFile: Sendable {
                     remedy: remedy
                 )
             }
+            let name = Array(line[..<colon])
+            if let fault = SecretLines.collision(of: name, on: number) { throw fault }
             guard digests.insert(digest).inserted else {
                 throw PasswordFile.Fault(
                     line: number,
@@ -29,7 +31,7 @@ struct TokenFile: Sendable {
                     remedy: "leave one of the lines"
                 )
             }
-            tokens.append((Array(line[..<colon]), digest))
+            tokens.append((name, digest))
         }
         guard !tokens.isEmpty else { throw PasswordFile.Fault(line: 0, message: "no token in it", remedy: remedy) }
     }

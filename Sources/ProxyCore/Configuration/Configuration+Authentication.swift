@@ -13,7 +13,7 @@ extension ListenerConfiguration {
     /// The ways of a configuration that clients of this listener can use.
     package func waysOpen(of authentication: AuthenticationConfiguration) -> AuthenticationConfiguration {
         var open = authentication
-        if !endpoint.isUnixSocket { open.peers = nil }
+        if endpoint.isUnixSocket { open.localUsers = nil } else { open.peers = nil }
         if tls?.clientCA == nil { open.clientCertificates = false }
         return open
     }

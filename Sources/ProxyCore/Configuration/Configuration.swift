@@ -34,6 +34,8 @@ package struct Configuration: Sendable {
     package var defaults = HostConfiguration()
     /// One entry for each host, in the order of the file.
     package var hosts: [HostConfiguration] = []
+    /// The names of the variables of the environment that values come from.
+    package var variables: Set<String> = []
 
     package init() {}
 

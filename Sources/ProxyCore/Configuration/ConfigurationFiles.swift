@@ -16,6 +16,7 @@ struct AuthenticationFiles {
     var configuration: AuthenticationConfiguration
     var basic: DocumentElement?
     var bearer: DocumentElement?
+    var localUsers: DocumentElement?
 }
 
 /// The places of the paths of `interception`.

@@ -1,4 +1,5 @@
 import Glibc
+import IOCore
 import ServerTrust
 import StrictJSON
 
@@ -14,10 +15,10 @@ extension ConfigurationLoader {
         }
         // Under the ways that are open at a listener, whichever these are.
         for (demanded, whole) in loaded {
-            for hasPeers in [true, false] {
+            for isUnixSocket in [true, false] {
                 for hasCertificates in [true, false] {
                     var open = demanded
-                    if !hasPeers { open.peers = nil }
+                    if isUnixSocket { open.localUsers = nil } else { open.peers = nil }
                     if !hasCertificates { open.clientCertificates = false }
                     parts.credentials[open] = ClientCredentials(open, passwords: whole.passwords, tokens: whole.tokens)
                 }
@@ -103,6 +104,12 @@ extension ConfigurationLoader {
     private static func load(_ authentication: AuthenticationFiles) -> ClientCredentials? {
         let passwords = read(authentication.basic) { bytes throws(PasswordFile.Fault) in try PasswordFile(bytes) }
         let tokens = read(authentication.bearer) { bytes throws(PasswordFile.Fault) in try TokenFile(bytes) }
+        if let element = authentication.localUsers, let fault = LoopbackClient.fault() {
+            element.report(
+                "the kernel does not say whose a connection over loopback is: \(fault)",
+                remedy: "allow AF_NETLINK (systemd: RestrictAddressFamilies), load the module tcp_diag, or take it out"
+            )
+        }
         guard (passwords == nil) == (authentication.basic == nil), (tokens == nil) == (authentication.bearer == nil)
         else { return nil }
         return ClientCredentials(authentication.configuration, passwords: passwords, tokens: tokens)

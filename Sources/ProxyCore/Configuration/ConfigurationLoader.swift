@@ -20,17 +20,21 @@ package enum ConfigurationLoader {
         package var record = FileRecord()
     }
 
-    /// - Parameter path: the configuration file; the paths in it are relative to its folder.
-    package static func load(path: String) -> Outcome {
-        var (outcome, record) = FileRecord.recording { load(DocumentReader(file: path)) }
+    /// - Parameters:
+    ///   - path: the configuration file; the paths in it are relative to its folder.
+    ///   - intercepting: hosts whose entry does not say otherwise are intercepted, by a CA that the caller adds. The file's own
+    ///     CA is not read.
+    package static func load(path: String, intercepting: Bool = false) -> Outcome {
+        var (outcome, record) = FileRecord.recording { load(DocumentReader(file: path), intercepting: intercepting) }
         outcome.record = record
         if outcome.parts == nil, access(path, F_OK) != 0, errno == ENOENT { outcome.configurationIsMissing = true }
         return outcome
     }
 
     /// Loads a document in memory; its relative paths start at `reader.file`.
-    package static func load(_ reader: DocumentReader) -> Outcome {
+    package static func load(_ reader: DocumentReader, intercepting: Bool = false) -> Outcome {
         var read = ConfigurationReader(reader)
+        read.interceptsAll = intercepting
         read.read()
         let library = TrustAnchorLibrary(intermediates: read.intermediates.flatMap { $0.certificates() ?? [] })
         let anchors = loadAnchors(read, library)
@@ -43,7 +47,7 @@ package enum ConfigurationLoader {
         )
         loadClients(read, into: &parts)
         loadAdminToken(read, into: &parts)
-        loadAuthority(read, into: &parts)
+        if !intercepting { loadAuthority(read, into: &parts) }
 
         let issues = IssueList.joined([reader.issuesInOrder, pinIssues])
         let warnings = IssueList.joined([reader.warningsInOrder, pinWarnings], "warnings")

@@ -63,17 +63,23 @@ extension ConfigurationReader {
         read.basicFile = basic?.path()
         read.bearerFile = bearer?.path()
         if let element = object["unixPeers"] { read.peers = readPeers(element) }
+        let localUsers = object["localUsers"]
+        if let localUsers { read.localUsers = readLocalUsers(localUsers) }
         read.clientCertificates = object.bool("clientCertificates") ?? false
-        let namesNone = !["basic", "bearer", "unixPeers"].contains { object.has($0) } && !read.clientCertificates
+        let ways = ["basic", "bearer", "unixPeers", "localUsers"]
+        let namesNone = !ways.contains { object.has($0) } && !read.clientCertificates
         object.finish()
         if namesNone {
             element.report(
                 "names no way to authenticate",
-                remedy: "add \"basic\", \"bearer\", \"unixPeers\" or \"clientCertificates\", or take it out"
+                remedy:
+                    "add \"basic\", \"bearer\", \"unixPeers\", \"localUsers\" or \"clientCertificates\", or take it out"
             )
             return nil
         }
-        authentications.append(AuthenticationFiles(configuration: read, basic: basic, bearer: bearer))
+        authentications.append(
+            AuthenticationFiles(configuration: read, basic: basic, bearer: bearer, localUsers: localUsers)
+        )
         return read
     }
 
@@ -89,16 +95,30 @@ extension ConfigurationReader {
     private func readPeers(_ element: DocumentElement) -> AuthenticationConfiguration.Peers? {
         guard let object = element.object() else { return nil }
         comment(object)
-        let greatest = Int(UInt32.max) - 1
-        func numbers(_ key: String) -> [UInt32] {
-            object.elements(key)?.compactMap { $0.int(in: 0...greatest).map { UInt32($0) } } ?? []
-        }
-        let peers = AuthenticationConfiguration.Peers(users: Set(numbers("uids")), groups: Set(numbers("gids")))
+        let peers = AuthenticationConfiguration.Peers(
+            users: readNumbers(object, "uids"),
+            groups: readNumbers(object, "gids")
+        )
         object.finish()
         if peers.users.isEmpty, peers.groups.isEmpty {
             element.report("lets nobody in", remedy: "name user numbers in \"uids\" or group numbers in \"gids\"")
         }
         return peers
+    }
+
+    private func readLocalUsers(_ element: DocumentElement) -> Set<UInt32>? {
+        guard let object = element.object() else { return nil }
+        comment(object)
+        let users = readNumbers(object, "uids")
+        object.finish()
+        if users.isEmpty { element.report("lets nobody in", remedy: "name user numbers in \"uids\"") }
+        return users
+    }
+
+    /// The numbers of users or groups of this machine.
+    private func readNumbers(_ object: DocumentObject, _ key: String) -> Set<UInt32> {
+        let greatest = Int(UInt32.max) - 1
+        return Set(object.elements(key)?.compactMap { $0.int(in: 0...greatest).map { UInt32($0) } } ?? [])
     }
 
     /// Checks listeners and authentication together.
@@ -121,21 +141,24 @@ extension ConfigurationReader {
             return
         }
         let open = listener.waysOpen(of: demanded)
-        guard open.takesSecrets || open.peers != nil || open.clientCertificates else {
+        guard open.takesSecrets || open.knowsProcesses || open.clientCertificates else {
             element.report(
-                "no client could authenticate here: unixPeers needs a Unix socket, clientCertificates a \"clientCA\" in \"tls\"",
+                "no client could authenticate here: unixPeers needs a Unix socket, localUsers an address, clientCertificates a "
+                    + "\"clientCA\" in \"tls\"",
                 remedy: "add \"basic\" or \"bearer\" to authentication, or say \"authentication\": false here"
             )
             return
         }
         if case .own(let own) = listener.authentication, own != open {
-            let way = own.peers != nil && open.peers == nil ? "unixPeers" : "clientCertificates"
-            element.report(
-                "\"\(way)\" is of no use here",
-                remedy: way == "unixPeers"
-                    ? "take it out; only a Unix socket tells who connects"
-                    : "add \"clientCA\" to \"tls\", or take it out"
-            )
+            let (way, remedy) =
+                if own.peers != open.peers {
+                    ("unixPeers", "take it out; only a Unix socket tells who connects, and localUsers for loopback")
+                } else if own.localUsers != open.localUsers {
+                    ("localUsers", "say unixPeers: this is a Unix socket")
+                } else {
+                    ("clientCertificates", "add \"clientCA\" to \"tls\", or take it out")
+                }
+            element.report("\"\(way)\" is of no use here", remedy: remedy)
         }
         if isRemote, listener.tls == nil, open.takesSecrets, !listener.allowCleartextCredentials {
             element.report(

@@ -104,7 +104,7 @@ extension ConfigurationReader {
         let source: FieldChanges.Source
         if let environment {
             guard let name = environment.string() else { return nil }
-            guard let value = environmentValue(name) else {
+            guard let value = variables.value(name), !value.isEmpty else {
                 environment.report("the variable is not set, or is empty", remedy: "set it, and start pinproxy anew")
                 return nil
             }
@@ -124,13 +124,6 @@ extension ConfigurationReader {
             }
         }
         return fieldValue(Array(prefix.utf8) + found, element, "what it names").map { ($0, source) }
-    }
-
-    private func environmentValue(_ name: String) -> [UInt8]? {
-        guard !name.isEmpty, !name.utf8.contains(0), !name.utf8.contains(UInt8(ascii: "=")),
-            let value = getenv(name), value.pointee != 0
-        else { return nil }
-        return Array(String(cString: value).utf8)
     }
 
     /// Removes one newline at the end, as editors and `echo` write it.

@@ -31,7 +31,7 @@ extension ConfigurationReader {
     }
 
     private static let keysOfHostsAlone = [
-        "includeSubdomains", "upgrade", "httpVersion", "resolve", "tlsServerName",
+        "browsers", "includeSubdomains", "upgrade", "httpVersion", "resolve", "tlsServerName",
     ]
 
     mutating func readHosts(_ object: DocumentObject) {
@@ -68,6 +68,7 @@ extension ConfigurationReader {
         }
         if let flag = object.bool("rewriteUpgraded") { entry.rewriteUpgraded = flag }
         if let policy = object["via"]?.choice(ViaPolicy.self) { entry.via = policy }
+        if let flag = object.bool("browsers") { entry.browsers = flag }
         if let version = object["httpVersion"]?.choice(OriginHTTPVersion.self) { entry.httpVersion = version }
         if let element = object["resolve"], let address = element.addressAndPort(allowsFreePort: false) {
             entry.resolve = address

@@ -48,14 +48,14 @@ extension ConfigurationReader {
             guard proxy.credentials != nil else { return nil }
         } else if let variable {
             guard let name = variable.string() else { return nil }
-            guard let value = getenv(name) else {
+            guard let value = variables.value(name) else {
                 variable.report(
                     "there is no such environment variable",
                     remedy: "set it to user:password, or take the key out"
                 )
                 return nil
             }
-            proxy.credentials = Self.credentials(Array(String(cString: value).utf8), variable, "the variable")
+            proxy.credentials = Self.credentials(value, variable, "the variable")
             guard proxy.credentials != nil else { return nil }
         }
         upstreamProxies.append(Placed(value: proxy, element: element))

@@ -15,6 +15,7 @@ struct ConfigurationReader {
     }
 
     let reader: DocumentReader
+    let variables = EnvironmentVariables()
     var configuration = Configuration()
 
     // Places that later checks report at.
@@ -47,6 +48,9 @@ struct ConfigurationReader {
     var serverNames: [Placed<HostConfiguration>] = []
     /// Entries of `hosts` with `"connect": "tunnel"`.
     var tunnels: [Placed<HostConfiguration>] = []
+
+    /// Whether `connect` is `intercept` for hosts whose entry does not say otherwise, whatever the file says.
+    var interceptsAll = false
 
     var upstreamProxies: [Placed<UpstreamProxyConfiguration>] = []
     /// The rules of `requests`.
@@ -93,6 +97,7 @@ struct ConfigurationReader {
         namesCache = root.has("cache")
         if let object = root.object("cache") { readCache(object) }
         if let object = root.object("defaults") { readDefaults(object) }
+        if interceptsAll { configuration.defaults.connect = .intercept }
         if let object = root.object("hosts") { readHosts(object) }
         root.finish { key in
             if Self.keysOfDefaults.contains(key) {
@@ -100,6 +105,7 @@ struct ConfigurationReader {
             }
             return Self.keysOfHosts.contains(key) ? "move it into a host's entry in \"hosts\"" : nil
         }
+        configuration.variables = variables.names
         checkTogether()
     }
 
@@ -109,7 +115,9 @@ struct ConfigurationReader {
         "tlsProfile", "via",
     ]
     /// Keys of the entries of `hosts` alone.
-    static let keysOfHosts: Set<String> = ["httpVersion", "includeSubdomains", "resolve", "tlsServerName", "upgrade"]
+    static let keysOfHosts: Set<String> = [
+        "browsers", "httpVersion", "includeSubdomains", "resolve", "tlsServerName", "upgrade",
+    ]
 
     /// Reads a comment for people, which every object may contain.
     func comment(_ object: DocumentObject) {

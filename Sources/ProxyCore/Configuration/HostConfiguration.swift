@@ -21,6 +21,8 @@ package struct HostConfiguration: Sendable {
     /// The name that the origin is asked for (SNI) and that its certificate has to have; nil for the host's.
     package var tlsServerName: Host?
     package var connect = ConnectPolicy.deny
+    /// Whether pages of other sites may use the host's gateways.
+    package var browsers = false
     /// The proxy for connections to origins; nil for none.
     package var upstreamProxy: UpstreamProxyConfiguration?
     package var timeouts = Timeouts()

@@ -24,4 +24,12 @@ package struct PolicyParts: Sendable {
         self.trustAnchors = trustAnchors
         ownListeners = configuration.fixedAddresses
     }
+
+    /// Lets a listener serve only who has the token.
+    package mutating func demand(_ token: RunToken, atListener index: Int) {
+        var authentication = AuthenticationConfiguration()
+        authentication.runToken = token
+        configuration.listeners[index].authentication = .own(authentication)
+        credentials[authentication] = ClientCredentials(authentication, passwords: nil, tokens: nil)
+    }
 }

@@ -37,6 +37,9 @@ final class ClientTransport: EventHandler {
     /// The credentials that `clientName` was authenticated with; nil for a certificate, which the handshake has
     /// verified.
     private var clientCredentials: ClientCredentials?
+    /// The process at the other end. The kernel is asked once, when the connection is accepted; later only if a reload was the
+    /// first to demand it.
+    private lazy var process: ClientProcess = findProcess()
     /// The owner of the connections to origins that this client authenticates, and its user; nil for most clients.
     private var owner: (connections: ConnectionOwner, user: [UInt8]?)?
     /// The host and port that every request on this connection must be for: set when TLS inside a CONNECT is
@@ -78,8 +81,9 @@ final class ClientTransport: EventHandler {
         } catch {
             return false
         }
-        if case .credentials(let credentials) = listener.security.authentication, address.family == .unix {
-            identifyPeer(credentials)
+        if case .credentials(let credentials) = listener.security.authentication {
+            clientName = processName(credentials)
+            clientCredentials = credentials
         }
         switch listener.security.tls {
         case .none: serveHTTP()
@@ -96,9 +100,16 @@ final class ClientTransport: EventHandler {
         return true
     }
 
-    private func identifyPeer(_ credentials: ClientCredentials) {
-        clientName = socket.peer.flatMap { credentials.user(of: $0) }
-        clientCredentials = credentials
+    private func findProcess() -> ClientProcess {
+        if address.family == .unix {
+            return socket.peer.map { .unixSocket(user: $0.user, group: $0.group) } ?? .unknown
+        }
+        return LoopbackClient(of: socket).map { .loopback(user: $0.user) } ?? .unknown
+    }
+
+    /// The user that the kernel says the client is, under these credentials; nil where they do not ask it.
+    private func processName(_ credentials: ClientCredentials) -> [UInt8]? {
+        credentials.configuration.knowsProcesses ? credentials.user(of: process) : nil
     }
 
     /// Appends the requests that can be closed when memory is short, if this connection has more than its part of it.
@@ -111,11 +122,13 @@ final class ClientTransport: EventHandler {
     func isStillKnown(under credentials: ClientCredentials) -> Bool {
         guard let former = clientCredentials, former !== credentials else { return true }
         guard intercepted != nil, let clientName else {
-            identifyPeer(credentials)
+            self.clientName = processName(credentials)
+            clientCredentials = credentials
             return self.clientName != nil
         }
-        let isSamePeer = socket.peer.flatMap { credentials.user(of: $0) } == clientName
-        guard isSamePeer || credentials.agrees(with: former, about: clientName) else { return false }
+        guard processName(credentials) == clientName || credentials.agrees(with: former, about: clientName) else {
+            return false
+        }
         clientCredentials = credentials
         return true
     }

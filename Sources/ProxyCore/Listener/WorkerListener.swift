@@ -15,6 +15,8 @@ final class WorkerListener: EventHandler {
     private var routes = RouteCache()
     private var connectRoutes = RouteCache()
     private var gatewayRoute: Route?
+    /// Whether pages of other sites may use the gateway.
+    private var servesBrowsers = false
     private var retry: LoopTimer!
     private var isStopped = false
 
@@ -46,7 +48,9 @@ final class WorkerListener: EventHandler {
         security = generation.snapshot.security[index]
         routes = RouteCache()
         connectRoutes = RouteCache()
-        gatewayRoute = configuration.upstream.map { generation.router.route(to: $0) }
+        guard let upstream = configuration.upstream else { return }
+        gatewayRoute = generation.router.route(to: upstream)
+        servesBrowsers = generation.snapshot.policy(for: upstream.host).configuration.browsers
     }
 
     var isGateway: Bool { configuration.mode == .gateway }
@@ -194,6 +198,10 @@ final class WorkerListener: EventHandler {
                 : "The names of this gateway are its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
                     + "Add the name to allowedHosts if clients may use it."
             return .refused(Problem(.misdirectedRequest, details), nil)
+        }
+        if !servesBrowsers {
+            let site = RequestingSite(head)
+            if site.isOther { return .refused(Problem(site, at: upstream.host), gatewayRoute) }
         }
         return decision(gatewayRoute)
     }

@@ -95,7 +95,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     private static func ways(_ open: AuthenticationConfiguration) -> [String] {
         [
             (open.basicFile != nil, "password"), (open.bearerFile != nil, "token"),
-            (open.peers != nil, "user of this machine"), (open.clientCertificates, "certificate"),
+            (open.knowsProcesses, "user of this machine"), (open.clientCertificates, "certificate"),
         ].compactMap { $0 ? $1 : nil }
     }
 
@@ -196,6 +196,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 isRefused ? "denied: a pinned host is never tunnelled" : connect(entry.connect, configuration.access)
             row("CONNECT", text)
         }
+        if entry.browsers { row("browsers", "pages of other sites may use the host's gateways") }
         row("includeSubdomains", subdomains(host, entry, domain))
         if let resolve = entry.resolve { row("resolve", resolve.description) }
         if let name = entry.tlsServerName { row("tlsServerName", "\(name): asked for, and checked in the certificate") }

@@ -116,6 +116,19 @@ package struct Problem: Error, Sendable {
         )
     }
 
+    /// Refuses a request that a page of another site made a browser send to a gateway: the page would use what the gateway
+    /// alone may use, such as this machine's network or a secret that is set for the host.
+    init(_ site: RequestingSite, at upstream: Host) {
+        let cause =
+            site.fetchSite == .other
+            ? "its Sec-Fetch-Site is neither same-origin nor none" : "its Origin is not this listener"
+        self.init(
+            .requestDenied,
+            "A web page of another site made a browser send this request: \(cause). "
+                + "If pages of other sites may use this gateway, let the entry of \(upstream) in hosts have \"browsers\": true."
+        )
+    }
+
     /// Refuses a TLS hello on a listener without TLS: `https://` as the scheme of the proxy, not of the URL.
     static var unexpectedTLS: Problem {
         Problem(

@@ -91,14 +91,6 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// cut.
     public var subject: String { Certificate.text(of: X509_get_subject_name(pointer)) }
 
-    /// The subject as the name of a user: where `subject` is cut, a digest of the whole text keeps different ones apart.
-    package var identity: String {
-        let whole = Certificate.wholeText(of: X509_get_subject_name(pointer))
-        let text = LegibleText.cut(whole, at: Certificate.longestText)
-        guard text != whole else { return text }
-        return text + " sha256/" + Base64.encode(SecretDigest.sha256(Array(whole.utf8)))
-    }
-
     /// The issuer as readable text, cut like the subject.
     public var issuer: String { Certificate.text(of: X509_get_issuer_name(pointer)) }
 
@@ -205,7 +197,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// A name as readable text, on one line, cut where it is long.
     static func text(of name: OpaquePointer?) -> String { LegibleText.cut(wholeText(of: name), at: longestText) }
 
-    private static func wholeText(of name: OpaquePointer?) -> String {
+    static func wholeText(of name: OpaquePointer?) -> String {
         OpenSSLError.keepingQueueClean { MemoryBIO.text { pinproxy_name_print($0, name) } }.legible
     }
 

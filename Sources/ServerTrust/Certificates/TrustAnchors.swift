@@ -123,6 +123,9 @@ public final class TrustAnchorLibrary {
         ]
     }
 
+    /// The certificates of the system's bundle. Blocking disk I/O: never on a loop.
+    package func systemBundle() throws(CertificateFault) -> [Certificate] { try loadSystem() }
+
     private func loadSystem() throws(CertificateFault) -> [Certificate] {
         if let systemCertificates { return systemCertificates }
         for path in TrustAnchorLibrary.systemBundles {

@@ -48,24 +48,27 @@ package final class LocalAuthority: Sendable {
     /// Makes an authority for some hosts and their subdomains.
     ///
     /// - Parameters:
-    ///   - hosts: the hosts that it may sign for; at least one.
+    ///   - hosts: the hosts that it may sign for, at least one; nil for any host, where its key never leaves this process.
     ///   - name: distinguishes it from other authorities in a trust store.
     ///   - validity: seconds since 1970.
-    package static func make(for hosts: [Host], name: String, validity: Range<Int64>) throws(OpenSSLError) -> Identity {
+    package static func make(for hosts: [Host]?, name: String, validity: Range<Int64>) throws(OpenSSLError) -> Identity
+    {
         var builder = CertificateBuilder.authority("pinproxy local CA \(name)", validity: validity)
         builder.pathLength = 0
         builder.extendedKeyUsage = ["serverAuth"]
+        // No e-mail address and no URI, which identify users and clients. (The name cannot exist: RFC 6761, section 6.4; OpenSSL
+        // has no notation that excludes all of a kind.)
+        builder.permittedEmailHosts = [nobody]
+        builder.permittedURIHosts = [nobody]
+        guard let hosts else { return try builder.identity() }
         builder.permittedNames = hosts.filter { $0.kind == .name }.map(\.description)
         let addresses = hosts.compactMap(\.address)
         builder.permittedAddresses = addresses.map {
             "\($0)/\($0.isIPv4 ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")"
         }
-        // A kind of name without constraints would be permitted entirely. (The name cannot exist: RFC 6761, section
-        // 6.4.) OpenSSL has no notation that excludes all e-mail addresses or all URIs. Directory names have no
-        // constraint, because Go's verifier refuses critical constraints on them.
+        // A kind of name without constraints would be permitted entirely. Directory names have no constraint, because Go's
+        // verifier refuses critical constraints on them.
         if builder.permittedNames.isEmpty { builder.permittedNames = [nobody] }
-        builder.permittedEmailHosts = [nobody]
-        builder.permittedURIHosts = [nobody]
         if !addresses.contains(where: \.isIPv4) { builder.excludedAddresses.append("0.0.0.0/0.0.0.0") }
         if !addresses.contains(where: { !$0.isIPv4 }) { builder.excludedAddresses.append("::/::") }
         return try builder.identity()

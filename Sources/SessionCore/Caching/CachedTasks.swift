@@ -12,6 +12,8 @@ final class CachedTasks {
     /// By the identifier of the task.
     private var exchanges: [UInt64: CachedExchange] = [:]
 
+    var count: Int { exchanges.count }
+
     init(_ cache: SessionCache, of session: TaskOwner, _ connections: OriginConnections) {
         self.cache = cache
         self.session = session

@@ -52,6 +52,9 @@ public final class LoopSession {
     /// How many tasks are not yet complete.
     public var taskCount: Int { tasks.count }
 
+    /// How many tasks the cache has a part in, refreshes in the background among them.
+    package var cachedTaskCount: Int { tasks.cached?.count ?? 0 }
+
     /// Makes a task; it starts with `LoopTask.resume`.
     ///
     /// In a session that has been invalidated it can be made, too: it ends with `sessionInvalidated` at the end of the turn

@@ -1,3 +1,4 @@
+import CShims
 import Glibc
 import HTTPCore
 import IOCore
@@ -8,7 +9,7 @@ extension Command {
     static let exec = Command(
         name: "exec",
         summary: "run a program behind a proxy of its own",
-        options: [.config, .keepNoProxy],
+        options: [.configOfRun, .intercept, .user, .keepNoProxy],
         operands: .program("CMD [ARGUMENT…]"),
         explanation: [
             """
@@ -19,7 +20,21 @@ extension Command {
             """,
             """
             Let CMD use http:// URLs: a pinned host is reached over TLS all the same. For an https:// URL most \
-            programs ask for a tunnel, through which no pin could be checked; the proxy refuses that with 403.
+            programs ask for a tunnel, through which no pin could be checked; the proxy refuses that with 403, unless \
+            --intercept is given.
+            """,
+            """
+            With --intercept TLS of CMD ends in the proxy, for every host whose entry does not say otherwise: a CA of this run \
+            signs the certificates. Its key is in the memory of pinproxy alone. Variables tell CMD its certificate, beside the \
+            anchors of the system: those of OpenSSL, curl, Python, pip, git, Node, Deno, cargo, Go, Java and AWS. A program that \
+            reads none of them refuses the connection. The files are in a temporary folder, which is removed at the end.
+            """,
+            """
+            With --intercept, or --user, the URL of the proxy has a token of this run: no other user of this machine can use the \
+            listener. NAME is the user of CMD's requests, in the log and for rules.
+            """,
+            """
+            CMD does not get the variables that the configuration takes values from ("env"), and cannot read pinproxy's memory.
             """,
             """
             The standard output belongs to CMD: a task log that the configuration sends to stdout goes to stderr. CMD gets \
@@ -38,25 +53,43 @@ extension Command {
                 line: "pinproxy exec --config config.json -- git clone http://HOST/repository",
                 meaning: "Redirects of the origin to its own https lead back through the proxy."
             ),
+            Example(
+                line: "pinproxy exec --intercept -- pip download requests",
+                meaning: "Shows each request of a program that uses https, without a configuration."
+            ),
         ]
     ) { arguments throws(CommandFailure) in
+        // Secrets of the configuration and the key of the CA are in this memory: CMD runs as the same user.
+        _ = pinproxy_hide_memory()
         let descriptors = InheritedDescriptors.find()
         let signalMask = SignalForwarder.blockSignals()
-        let (proxy, record) = try start(arguments["config"])
-        var reloader = Reloader(path: arguments["config"], proxy: proxy.server, record: record) {
-            (parts: inout PolicyParts) throws(CommandFailure) in prepare(&parts.configuration)
+        var run = try ProgramRun(arguments)
+        let (proxy, record, secrets) = try start(&run)
+        let reloader = record.map { [run] record in
+            Reloader(path: arguments["config"], intercepting: run.intercepts, proxy: proxy.server, record: record) {
+                (parts: inout PolicyParts) throws(CommandFailure) in run.prepare(&parts)
+            }
         }
         let forwarder = SignalForwarder()
+        var files: AnchorFiles?
+        defer { files?.remove() }
         let code: ExitCode
         do throws(CommandFailure) {
-            let child = try start(arguments, proxy: proxy, signalMask, descriptors)
+            if let authority = run.authority { files = try AnchorFiles(authority.certificate) }
+            let environment = run.environment(
+                proxy.server.listening[0].address,
+                files,
+                without: secrets,
+                keepsNoProxy: arguments.has("keep-no-proxy")
+            )
+            let child = try start(arguments.operands, environment, signalMask, descriptors)
             do throws(IOFailure) {
                 try forwarder.start(child)
             } catch {
                 child.send(SIGKILL)
                 throw CommandFailure(.internal, error.description)
             }
-            wait(for: child, &reloader)
+            wait(for: child, reloader)
             forwarder.forgetChild()
             code = ExitCode(rawValue: child.collect())
         } catch {
@@ -72,55 +105,38 @@ extension Command {
 
     /// Starts the proxy. A function of its own, so that the loaded configuration is released: it lives as long as its
     /// policy.
-    private static func start(_ path: String) throws(CommandFailure) -> (RunningProxy, FileRecord) {
-        var (parts, outcome) = try LoadedConfiguration.loadParts(path)
-        LoadedConfiguration.show(outcome.warnings)
-        prepare(&parts.configuration)
+    ///
+    /// - Returns: also the record of the files, if there are any, and the variables with the secrets of the configuration.
+    private static func start(
+        _ run: inout ProgramRun
+    ) throws(CommandFailure) -> (RunningProxy, FileRecord?, secrets: Set<String>) {
+        let (parts, record) = try run.load()
         let proxy = try RunningProxy(parts, monitoring: .command)
-        return (proxy, outcome.record)
+        return (proxy, record, parts.configuration.variables)
     }
 
     /// Reloads until the program has ended.
-    private static func wait(for child: ChildProcess, _ reloader: inout Reloader) {
+    private static func wait(for child: ChildProcess, _ reloader: Reloader?) {
         // A kernel older than 5.3 has no such descriptor, so there is no reload.
-        if let end = DescriptorPoll.exitDescriptor(ofProcess: child.identifier) {
+        if var current = reloader, let end = DescriptorPoll.exitDescriptor(ofProcess: child.identifier) {
             defer { close(end) }
             while !DescriptorPoll.isReadable(end) {
-                DescriptorPoll.wait([end] + reloader.descriptors, until: reloader.deadline)
-                reloader.turn()
+                DescriptorPoll.wait([end] + current.descriptors, until: current.deadline)
+                current.turn()
             }
         }
         child.waitForEnd()
     }
 
-    /// Reduces a configuration to one listener on a free port, and no admin listener, because another process may use
-    /// these addresses. The listener allows the same as the first forward listener of the file.
-    private static func prepare(_ configuration: inout Configuration) {
-        let model = configuration.listeners.first { $0.mode == .forward }
-        configuration.listeners = [
-            ListenerConfiguration(
-                endpoint: .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 0)),
-                allowHosts: model?.allowHosts ?? .any
-            )
-        ]
-        configuration.admin = nil
-        if configuration.log.tasks == .stdout { configuration.log.tasks = .stderr }
-    }
-
     private static func start(
-        _ arguments: Arguments,
-        proxy: RunningProxy,
+        _ words: [String],
+        _ environment: [String],
         _ signalMask: sigset_t,
         _ descriptors: InheritedDescriptors
     ) throws(CommandFailure) -> ChildProcess {
-        let environment = ProxyEnvironment.variables(
-            ProxyEnvironment.current,
-            proxy: "http://\(proxy.server.listening[0].address)",
-            keepsNoProxy: arguments.has("keep-no-proxy")
-        )
         do throws(ChildProcess.SpawnFailure) {
             return try ChildProcess(
-                arguments.operands,
+                words,
                 environment: environment,
                 signalMask: signalMask,
                 descriptors: descriptors
@@ -129,7 +145,7 @@ extension Command {
             let isMissing = error.code == ENOENT
             throw CommandFailure(
                 ExitCode(rawValue: isMissing ? 127 : 126),
-                "cannot run \(Arguments.shown(arguments.operands[0])): \(String(cString: strerror(error.code)))",
+                "cannot run \(Arguments.shown(words[0])): \(String(cString: strerror(error.code)))",
                 remedy: isMissing ? "name a program in PATH, or its whole path" : ""
             )
         }
@@ -137,6 +153,20 @@ extension Command {
 }
 
 extension Command.Option {
+    fileprivate static let configOfRun = Command.Option(
+        name: "config",
+        value: "FILE",
+        summary: "the configuration; may be left out with --intercept"
+    )
+    fileprivate static let intercept = Command.Option(
+        name: "intercept",
+        summary: "let TLS of CMD end in the proxy, by a CA of this run"
+    )
+    fileprivate static let user = Command.Option(
+        name: "user",
+        value: "NAME",
+        summary: "the user of CMD's requests; with --intercept exec unless given"
+    )
     fileprivate static let keepNoProxy = Command.Option(
         name: "keep-no-proxy",
         summary: "leave no_proxy and NO_PROXY to CMD; what they name goes past the proxy and its pins"

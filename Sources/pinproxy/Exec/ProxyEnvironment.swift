@@ -12,11 +12,12 @@ enum ProxyEnvironment {
     static func variables(_ environment: [String], proxy: String, keepsNoProxy: Bool) -> [String] {
         var replaced: Set = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
         if !keepsNoProxy { replaced.formUnion(["no_proxy", "NO_PROXY"]) }
-        let kept = environment.filter { variable in
-            !replaced.contains(String(variable.prefix { $0 != "=" }))
-        }
+        let kept = environment.filter { !replaced.contains(name(of: $0)) }
         return kept + ["http_proxy", "https_proxy", "all_proxy"].map { "\($0)=\(proxy)" }
     }
+
+    /// The name of a variable that is written as `NAME=value`.
+    static func name(of variable: String) -> String { String(variable.prefix { $0 != "=" }) }
 
     /// The variables of this process.
     static var current: [String] {

@@ -14,9 +14,10 @@ enum LoadedConfiguration {
 
     /// Loads like `load`, for a server: with the record of the files, with which reloads begin.
     static func loadParts(
-        _ path: String
+        _ path: String,
+        intercepting: Bool = false
     ) throws(CommandFailure) -> (PolicyParts, ConfigurationLoader.Outcome) {
-        let outcome = try outcome(path)
+        let outcome = try outcome(path, intercepting: intercepting)
         guard let parts = outcome.parts else {
             Output.error(outcome.issues.map { "\($0)\n" }.joined())
             show(outcome.warnings)
@@ -27,8 +28,11 @@ enum LoadedConfiguration {
     }
 
     /// The policy, or every issue that prevents one. Only a configuration that is not there ends the command.
-    static func outcome(_ path: String) throws(CommandFailure) -> ConfigurationLoader.Outcome {
-        let outcome = ConfigurationLoader.load(path: path)
+    static func outcome(
+        _ path: String,
+        intercepting: Bool = false
+    ) throws(CommandFailure) -> ConfigurationLoader.Outcome {
+        let outcome = ConfigurationLoader.load(path: path, intercepting: intercepting)
         guard outcome.configurationIsMissing else { return outcome }
         throw CommandFailure(
             .inputMissing,

@@ -37,6 +37,7 @@ struct Reloader {
     }
 
     private let path: String
+    private let intercepting: Bool
     private let proxy: ProxyServer
     /// The changes made in memory to each loaded policy.
     private let prepare: (inout PolicyParts) throws(CommandFailure) -> Void
@@ -56,15 +57,18 @@ struct Reloader {
     /// Starts to watch the files.
     ///
     /// - Parameters:
-    ///   - record: the record of the load that the proxy was started with.
+    ///   - intercepting: as for the load that the proxy was started with (`ConfigurationLoader`).
+    ///   - record: the record of that load.
     ///   - prepare: the changes that were made to that load's policy.
     init(
         path: String,
+        intercepting: Bool = false,
         proxy: ProxyServer,
         record: FileRecord,
         prepare: @escaping (inout PolicyParts) throws(CommandFailure) -> Void = { _ in }
     ) {
         self.path = path
+        self.intercepting = intercepting
         self.proxy = proxy
         self.record = record
         self.prepare = prepare
@@ -147,7 +151,7 @@ struct Reloader {
         tidyLater()
         defer { reportFiles() }
         while true {
-            let outcome = ConfigurationLoader.load(path: path)
+            let outcome = ConfigurationLoader.load(path: path, intercepting: intercepting)
             record = outcome.record
             // Later events are about later changes.
             let isCurrent = watchAgain()

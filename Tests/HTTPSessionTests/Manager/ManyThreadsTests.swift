@@ -122,7 +122,7 @@ struct ManyThreadsTests {
         let left = Monitor(-1)
         try await eventually("nothing to be left on the loop") {
             manager.perform { session in
-                let count = session.taskCount + session.exchanges.count
+                let count = session.taskCount + session.cachedTaskCount
                 left.with { $0 = count }
             }
             return left.with { $0 } == 0

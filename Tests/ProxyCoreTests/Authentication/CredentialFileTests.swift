@@ -72,6 +72,41 @@ struct CredentialFileTests {
         #expect((token != nil) == isOne)
     }
 
+    @Test(
+        "a name that a process or a certificate could have is refused in both files, since rules could not tell them apart",
+        arguments: [
+            ("uid 0", "unixPeers"), ("uid 1000", "unixPeers"), ("uid bob", "unixPeers"), ("spiffe://", "certificates"),
+            ("spiffe://example.org/agent", "certificates"), ("CN = alice", "subject"), ("2.5.4.3 = alice", "subject"),
+            ("uid", nil), ("uid0", nil), ("fluid 0", nil), ("UID 0", nil), ("alice@spiffe", nil), ("a=b", nil),
+            ("= b", nil),
+        ]
+    )
+    func collisions(name: String, kind: String?) {
+        let digest = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7"
+        func fault(_ read: () throws(PasswordFile.Fault) -> Void) -> PasswordFile.Fault? {
+            do throws(PasswordFile.Fault) {
+                try read()
+                return nil
+            } catch {
+                return error
+            }
+        }
+        let faults = [
+            // In a file of users a colon ends the name.
+            name.contains(":") ? nil : Self.fault("a:\(Self.sha512)\n\(name):\(Self.sha512)\n"),
+            fault { () throws(PasswordFile.Fault) in _ = try TokenFile(Array("# t\n\(name):\(digest)\n".utf8)) },
+        ]
+        if let kind {
+            for fault in faults where fault != nil || !name.contains(":") {
+                #expect(fault?.line == 2 && fault?.message.contains(kind) == true, "\(String(describing: fault))")
+                #expect(fault?.remedy == "give the user another name")
+            }
+            #expect(faults[1] != nil)
+        } else {
+            #expect(faults == [nil, nil])
+        }
+    }
+
     @Test("hashes that would take for ever are refused")
     func refusesCost() {
         let bcrypt = "alice:$2y$31$abcdefghijklmnopqrstuuTs3NoC9VL7RYQUpxzR8TIOx5p/t5ckq"

@@ -117,6 +117,18 @@ struct ClientConfigurationTests {
                 listener(#""authentication": { "unixPeers": {}, "basic": { "file": "users" } }"#),
                 "/listeners/0/authentication/unixPeers", "nobody"
             ),
+            (#""authentication": { "localUsers": {} }"#, "/authentication/localUsers", "nobody"),
+            (#""authentication": { "localUsers": { "uids": [] } }"#, "/authentication/localUsers", "nobody"),
+            (#""authentication": { "localUsers": { "gids": [1] } }"#, "/authentication/localUsers/gids", "unknown"),
+            (#""authentication": { "localUsers": { "uids": [-1] } }"#, "/authentication/localUsers/uids/0", "from 0"),
+            (
+                #""listeners": [{ "unixSocket": "s", "authentication": { "localUsers": { "uids": [1] } } }]"#,
+                "/listeners/0", "no client could"
+            ),
+            (
+                #""listeners": [{ "unixSocket": "s", "authentication": { "localUsers": { "uids": [1] }, "basic": { "file": "users" } } }]"#,
+                "/listeners/0", "say unixPeers"
+            ),
             (listener(#""authentication": true"#), "/listeners/0/authentication", "names no way"),
             (
                 listener(#""authentication": { "basic": { "file": "users" }, "unixPeers": { "uids": [0] } }"#),

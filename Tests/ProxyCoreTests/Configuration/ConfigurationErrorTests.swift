@@ -305,6 +305,8 @@ struct ConfigurationErrorTests {
             LoadError(#""defaults": { "tlsProfile": true }"#, at: "/defaults/tlsProfile", says: "must be a string"),
             LoadError(host: #""tlsServerName": "*.b.example""#, at: "/tlsServerName", says: "pattern"),
             LoadError(#""defaults": { "tlsServerName": "b" }"#, at: "/defaults/tlsServerName", says: "said for a host"),
+            LoadError(host: #""browsers": "yes""#, at: "/browsers", says: "true or false"),
+            LoadError(#""defaults": { "browsers": true }"#, at: "/defaults/browsers", says: "said for a host"),
             LoadError(host: #""httpVersion": "3""#, at: "/httpVersion", says: "\"1.1\""),
             LoadError(host: #""resolve": "127.0.0.1""#, at: "/resolve", says: "port is missing"),
             LoadError(host: #""resolve": "127.0.0.1:0""#, at: "/resolve", says: "port 0"),

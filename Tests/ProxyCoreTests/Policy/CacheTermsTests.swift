@@ -78,7 +78,7 @@ struct CacheTermsTests {
             "httpVersion": "\"httpVersion\": \"2\"", "timeouts": "\"timeouts\": { \"connect\": \"1s\" }",
             "connectionsPerHost": "\"connectionsPerHost\": 7",
             // The client's side.
-            "connect": "\"connect\": \"tunnel\"",
+            "connect": "\"connect\": \"tunnel\"", "browsers": "\"browsers\": true",
             // The cache's way of storing and looking up.
             "cache": "\"cache\": { \"requestPolicy\": \"returnCacheDataElseLoad\" }",
         ]

@@ -157,6 +157,54 @@ struct ClientAuthenticationTests {
         }
     }
 
+    @Test(
+        "over loopback the process is known by its user, without a word of its own",
+        arguments: ["127.0.0.1", "[::1]"]
+    )
+    func localUsers(address: String) throws {
+        let own = Int(getuid())
+        for (user, status) in [(own, 200), (own + 1, 403)] {
+            let stage = try stage(["localUsers": ["uids": [user]]]) { $0.listeners[0]["address"] = "\(address):0" }
+            let url = "http://\(address):\(stage.proxy.port)"
+            let curl = try Programs.run(
+                "curl",
+                ["-sS", "--globoff", "-o", "/dev/null", "-w", "%{http_code}", "--proxy", url, stage.url()]
+            )
+            #expect(curl.output == "\(status)", "\(curl.errors)")
+            let line = try stage.proxy.waitForTaskLines(1)[0]
+            #expect(line.string("user") == (status == 200 ? "uid \(user)" : nil))
+        }
+    }
+
+    @Test(
+        "a user of this machine is served where a listener names it, and another one may use a password there",
+        .enabled(if: getuid() == 0, "another user's process needs root")
+    )
+    func otherLocalUsers() throws {
+        let stage = try stage(["localUsers": ["uids": [61_234]], "basic": ["file": "users.htpasswd"]])
+        func curl(_ user: Int, _ options: String...) throws -> String {
+            let words = ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", "curl", "-sS", "-o", "/dev/null"]
+            let proxy = ["-w", "%{http_code}", "--proxy", "http://127.0.0.1:\(stage.proxy.port)"]
+            return try Programs.run("setpriv", words + proxy + options + [stage.url()], folder: "/").output
+        }
+        #expect(try curl(61_234) == "200")
+        #expect(try curl(61_235) == "407")
+        #expect(try curl(61_235, "--proxy-user", "alice:correct horse") == "200")
+        let users = try stage.proxy.waitForTaskLines(3).map { $0.string("user") }
+        #expect(users == ["uid 61234", nil, "alice"])
+        // A connection that is open when a reload takes its user out is refused from then on.
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        #expect(try client.readResponse().status == 407)
+        try stage.reload { $0.members["authentication"] = ["localUsers": ["uids": [Int(getuid())]]] }
+        let other = try stage.proxy.connect()
+        try other.send(ProxyUnderTest.request("GET", stage.url()))
+        #expect(try other.readResponse().status == 200)
+        try stage.reload { $0.members["authentication"] = ["localUsers": ["uids": [61_234]]] }
+        try other.send(ProxyUnderTest.request("GET", stage.url()))
+        #expect(try other.readResponse().status == 403)
+    }
+
     @Test("a listener may be left open, or have users of its own")
     func perListener() throws {
         let stage = try stage { settings in

@@ -152,6 +152,12 @@ struct ListenerTLSTests {
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("user") == "CN = build agent 7")
         #expect(stage.origin.connections.count == 1)
+        builder.names = [.uri("spiffe://example.org/build/7")]
+        let workload = try builder.identity(issuer: clients.intermediate)
+        try folder.write(workload.certificate.pem + clients.intermediate.certificate.pem, as: "agent.pem")
+        try folder.write(workload.key.privateKeyPEM, as: "agent.key")
+        #expect(try curl(stage, "--proxy-cert", pem, "--proxy-key", key).output == "hello")
+        #expect(try stage.proxy.waitForTaskLines(2).last?.string("user") == "spiffe://example.org/build/7")
     }
 
     @Test(

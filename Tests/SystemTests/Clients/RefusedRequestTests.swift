@@ -111,6 +111,68 @@ struct RefusedRequestTests {
         #expect(answer.text.contains("mode forward") && !answer.text.contains("allowedHosts"))
     }
 
+    @Test("a page of another site has a browser send nothing to a gateway, unless the host serves browsers")
+    func gatewayForeignPage() throws {
+        let secret: (inout ProxySettings) -> Void = {
+            $0.addGateway(to: Stage.host)
+            $0.listeners[1]["http2"] = true
+            $0.hosts[Stage.host]?["headers"] = ["request": ["set": ["X-Api-Key": "secret"]]]
+        }
+        let stage = try Stage(secret) { OriginAnswer.text($0["X-Api-Key"] ?? "-") }
+        let port = stage.proxy.port(of: 1)
+        let requests = ["GET / HTTP/1.1", "POST /v1/messages HTTP/1.1\r\nContent-Length: 0", "OPTIONS / HTTP/1.1"]
+        func ask(_ line: String, _ field: String, _ stage: Stage) throws -> HTTPMessage {
+            let host = "localhost:\(stage.proxy.port(of: 1))"
+            return try stage.proxy.exchange("\(line)\r\nHost: \(host)\r\n\(field)\r\n\r\n", on: 1)
+        }
+        let foreign = [
+            ("Origin: http://evil.example", "Origin"), ("Origin: null", "Origin"),
+            ("Origin: http://localhost:1", "Origin"), ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Site"),
+            ("Sec-Fetch-Site: same-site", "Sec-Fetch-Site"),
+        ]
+        for (field, cause) in foreign {
+            for line in requests {
+                let answer = try ask(line, field, stage)
+                #expect(answer.status == 403 && answer.problemCode == "request_denied", "\(line) \(field)")
+                #expect(answer.text.contains("its \(cause) is") && answer.text.contains(#"\"browsers\": true"#))
+                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                #expect(answer["Access-Control-Allow-Origin"] == nil)
+            }
+        }
+        let peer = try HTTP2Peer(stage.proxy.connect(to: 1))
+        for (name, value) in [("origin", "http://evil.example"), ("sec-fetch-site", "cross-site")] {
+            let stream = peer.request("GET", "/", authority: "localhost:\(port)", fields: [(name, value)])
+            #expect(try peer.finish(stream).status == 403, "\(name)")
+        }
+        // An offer of WebSocket is a request, too, and the only kind that no preflight precedes.
+        let offer = "GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket"
+        #expect(try ask(offer, "Origin: http://evil.example", stage).status == 403)
+        #expect(stage.origin.connections.isEmpty)
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "request_denied" && line.string("url") == "https://\(Stage.host)/")
+
+        for field in [
+            "Accept: */*", "Sec-Fetch-Site: none", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:\(port)",
+        ] {
+            #expect(try ask(requests[0], field, stage).text == "secret", "\(field)")
+        }
+        let own = peer.request(
+            "GET",
+            "/",
+            authority: "localhost:\(port)",
+            fields: [("origin", "http://localhost:\(port)"), ("sec-fetch-site", "same-origin")]
+        )
+        #expect(try peer.finish(own).text == "secret")
+        // A forward listener's clients name the origin; browsers that use it as their proxy are meant to.
+        #expect(try stage.get(fields: [foreign[0].0]).status == 200)
+
+        let open = try Stage({
+            secret(&$0)
+            $0.hosts[Stage.host]?["browsers"] = true
+        }) { OriginAnswer.text($0["X-Api-Key"] ?? "-") }
+        for (field, _) in foreign { #expect(try ask(requests[1], field, open).text == "secret", "\(field)") }
+    }
+
     @Test(
         "a gateway takes a request of HTTP/1.0 without Host, which no web page can make, and points back to itself by paths"
     )

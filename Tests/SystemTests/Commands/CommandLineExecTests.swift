@@ -134,6 +134,212 @@ struct CommandLineExecTests {
         #expect(try process.waitForExit().exitCode == (signal == SIGTERM ? 5 : 6))
     }
 
+    // MARK: Interception
+
+    /// A pinned origin that answers with the request's path and X-Key.
+    private static func pinned() throws -> (ScriptedOrigin, ProxySettings) {
+        let pki = try TestPKI()
+        let server = try pki.server("api.test")
+        let origin = try ScriptedOrigin(server) { OriginAnswer.text("\($0.target) \($0["X-Key"] ?? "-")\n") }
+        var settings = ProxySettings(trusting: pki)
+        settings.serve("api.test", server, at: origin.port)
+        settings.members["log"] = ["tasks": "stderr", "format": "json"]
+        return (origin, settings)
+    }
+
+    private static func tasks(_ finished: Programs.Finished) -> [LogLine] {
+        finished.errors.split(separator: "\n").compactMap { LogLine(String($0)) }.filter {
+            $0.string("event") == "task"
+        }
+    }
+
+    @Test("--intercept: programs ask for https, trust the CA of the run, and are held to the pins")
+    func intercepts() throws {
+        let (origin, settings) = try Self.pinned()
+        let script = """
+            curl -sS https://api.test/curl
+            python3 -c 'import urllib.request as r; print(r.urlopen("https://api.test/python").read().decode(), end="")'
+            wget -qO- --ca-certificate="$SSL_CERT_FILE" https://api.test/wget
+            git ls-remote https://api.test/git 2>/dev/null
+            curl -sS http://api.test/plain
+            """
+        let finished = try exec(script, options: ["--intercept"], settings: settings)
+        #expect(finished.output == "/curl -\n/python -\n/wget -\n/plain -\n", "\(finished.errors)")
+        let tasks = Self.tasks(finished).filter { $0.string("method") == "GET" }
+        #expect(
+            tasks.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" && $0.string("user") == "exec" }
+        )
+        let paths = tasks.compactMap { $0.string("url") }
+        #expect(paths.contains("https://api.test/git/info/refs?service=git-upload-pack"), "\(paths)")
+        #expect(paths.count == 5)
+        // A wrong key is found behind the program's own TLS, too.
+        var wrong = settings
+        wrong.pin("api.test", to: .unrelated(3))
+        let before = origin.applicationBytes
+        let refused = try exec("curl -sS https://api.test/", options: ["--intercept"], settings: wrong)
+        #expect(refused.exitCode != 0 && refused.errors.contains("502"), "\(refused.errors)")
+        #expect(origin.applicationBytes == before)
+    }
+
+    @Test("--intercept: an entry of a host that says otherwise stays, and the file's own CA is not needed")
+    func entriesStay() throws {
+        let (origin, pinned) = try Self.pinned()
+        var settings = pinned
+        settings.hosts["api.test"]?["connect"] = "deny"
+        settings.members["interception"] = ["certificate": "none.pem", "key": "none.key"]
+        let finished = try exec("curl -sS https://api.test/", options: ["--intercept"], settings: settings)
+        #expect(finished.exitCode == 56 && finished.errors.contains("403"), "\(finished.errors)")
+        settings.hosts["api.test"]?["connect"] = nil
+        settings.members["defaults"] = ["connect": "tunnel"]
+        let other = try exec("curl -sS https://api.test/", options: ["--intercept"], settings: settings)
+        #expect(other.output == "/ -\n", "\(other.errors)")
+        #expect(!origin.connections.isEmpty)
+    }
+
+    @Test("--intercept: variables lead to files for the user alone, which are gone at the end, also after a signal")
+    func anchorFiles() throws {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
+        let system = try folder.write(try TestPKI("system").root.certificate.pem, as: "system.pem")
+        let environment = Programs.environment.merging([
+            "TMPDIR": folder.path, "SSL_CERT_FILE": system, "JAVA_TOOL_OPTIONS": "-Dkept=1", "PIP_CERT": "/other",
+        ]) { $1 }
+        func start(_ script: String) throws -> ChildProcess {
+            let words = ["exec", "--intercept", "--config", path, "--", "sh", "-c", script]
+            return try ChildProcess(try Programs.built("pinproxy"), words, environment: environment)
+        }
+        func made() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasPrefix("pinproxy-exec-") }
+        }
+        let script = """
+            env; stat -c 'mode %a' "$(dirname "$SSL_CERT_FILE")" "$SSL_CERT_FILE"
+            echo "bundle $(grep -c BEGIN "$SSL_CERT_FILE")"; echo "own $(grep -c BEGIN "$NODE_EXTRA_CA_CERTS")"
+            echo "java $(keytool -list -keystore "$(dirname "$SSL_CERT_FILE")/anchors.p12" -storepass changeit 2>/dev/null | grep -c trustedCertEntry)"
+            openssl verify -CAfile "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS" | sed 's/.*: /verified /'
+            """
+        let finished = try start(script).waitForExit(seconds: 60)
+        let lines = finished.output.split(separator: "\n").map(String.init)
+        func value(_ name: String) -> String? {
+            let found = lines.filter { $0.hasPrefix(name + "=") }
+            return found.count == 1 ? String(found[0].dropFirst(name.count + 1)) : nil
+        }
+        let bundle = try #require(value("SSL_CERT_FILE"))
+        #expect(bundle.hasPrefix("\(folder.path)/pinproxy-exec-"))
+        for name in [
+            "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO",
+            "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "npm_config_cafile",
+        ] { #expect(value(name) == bundle, "\(name)") }
+        #expect(value("NODE_EXTRA_CA_CERTS") == bundle.replacing("anchors.pem", with: "ca.pem"))
+        #expect(value("GIT_HTTP_PROXY_AUTHMETHOD") == "basic")
+        let java = try #require(value("JAVA_TOOL_OPTIONS"))
+        #expect(
+            java.hasPrefix(
+                "-Dkept=1 -Djavax.net.ssl.trustStore=\(bundle.replacing("anchors.pem", with: "anchors.p12")) "
+            )
+        )
+        let proxy = try #require(value("https_proxy")?.wholeMatch(of: /http:\/\/exec:[0-9a-f]{64}@127\.0\.0\.1:(\d+)/))
+            .1
+        #expect(java.hasSuffix("-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=\(proxy)"))
+        for line in ["mode 700", "mode 600", "bundle 2", "own 1", "java 2", "verified OK"] {
+            #expect(lines.contains(line), "\(line): \(finished.output) \(finished.errors)")
+        }
+        #expect(try made().isEmpty)
+
+        let process = try start("trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done")
+        _ = try process.waitForOutput("the program") { $0 == "ready\n" ? true : nil }
+        #expect(try made().count == 1)
+        process.signal(SIGTERM)
+        #expect(try process.waitForExit().exitCode == 5)
+        #expect(try made().isEmpty)
+        // A program that cannot be run leaves nothing either.
+        let none = try Programs.run(
+            try Programs.built("pinproxy"),
+            ["exec", "--intercept", "--config", path, "--", "\(folder.path)/none"],
+            environment: environment
+        )
+        #expect(none.exitCode == 127)
+        #expect(try made().isEmpty)
+    }
+
+    @Test(
+        "only the program of the run may use the listener: by its token, or as the same user of the machine",
+        .enabled(if: getuid() == 0, "another user's process needs root")
+    )
+    func token() throws {
+        let (origin, settings) = try Self.pinned()
+        let script = """
+            other() { setpriv --reuid=61234 --regid=61234 --clear-groups curl -s -w '%{http_code}\\n' "$@" http://api.test/; }
+            open=$(echo "$http_proxy" | sed 's/[^/]*@//')
+            other -o /dev/null -x "$open"
+            other -o /dev/null -x "$(echo "$http_proxy" | sed 's/:[0-9a-f]*@/:0@/')"
+            other -x "$http_proxy"
+            curl -s -x "$open" http://api.test/own
+            """
+        let finished = try exec(script, options: ["--intercept", "--user", "agent 7/ü"], settings: settings)
+        #expect(finished.output == "407\n407\n/ -\n200\n/own -\n", "\(finished.errors)")
+        #expect(Self.tasks(finished).map { $0.string("user") } == [nil, nil, "agent 7/ü", "agent 7/ü"])
+        let without = try exec("echo $http_proxy", options: ["--user", "agent"], settings: settings)
+        #expect(without.output.hasPrefix("http://agent:"))
+        #expect(!origin.connections.isEmpty)
+    }
+
+    @Test(
+        "a name that is no user's is refused, and so is a run without a configuration and without --intercept",
+        arguments: [
+            (["--intercept", "--user", "a:b"], "no colon"), (["--intercept", "--user", "uid 0"], "uid …"),
+            (["--intercept", "--user", "spiffe://example.org/a"], "no colon"),
+            (["--user", "a\u{7}"], "--config FILE is missing"),
+            ([], "--config FILE is missing"),
+        ]
+    )
+    func wrongUse(options: [String], says: String) throws {
+        let finished = try pinproxy(["exec"] + options + ["--", "true"])
+        #expect(finished.exitCode == 64 && finished.errors.contains(says), "\(finished.errors)")
+    }
+
+    @Test("variables that the configuration takes values from are not the program's", arguments: [[], ["--intercept"]])
+    func secrets(options: [String]) throws {
+        let (origin, pinned) = try Self.pinned()
+        var settings = pinned
+        settings.hosts["api.test"]?["headers"] = [
+            "request": ["set": ["X-Key": ["env": "PINPROXY_TEST_KEY"]]],
+            "response": ["set": ["X-Other": ["env": "PINPROXY_TEST_OTHER"]]],
+        ]
+        settings.hosts["other.test"] = [
+            "upstreamProxy": ["url": "http://127.0.0.1:9", "credentialsEnvironment": "PINPROXY_TEST_PROXY"]
+        ]
+        let finished = try exec(
+            "env | grep PINPROXY_TEST; curl -sS http://api.test/",
+            options: options,
+            settings: settings,
+            environment: [
+                "PINPROXY_TEST_KEY": "secret", "PINPROXY_TEST_OTHER": "b", "PINPROXY_TEST_PROXY": "a:b",
+                "PINPROXY_TEST_KEPT": "c",
+            ]
+        )
+        #expect(finished.output == "PINPROXY_TEST_KEPT=c\n/ secret\n", "\(finished.errors)")
+        #expect(!origin.connections.isEmpty)
+    }
+
+    @Test(
+        "the program cannot read the memory and the environment of pinproxy, without a configuration neither",
+        .enabled(if: getuid() == 0, "a user of its own needs root")
+    )
+    func hidden() throws {
+        let script = """
+            for file in environ mem maps; do cat /proc/$PPID/$file >/dev/null 2>&1 && echo "$file can be read"; done
+            echo "runs $(id -u) $(ls /proc/$PPID/fd 2>/dev/null | wc -l)"
+            """
+        let user = ["--reuid=61234", "--regid=61234", "--clear-groups"]
+        let finished = try Programs.run(
+            "setpriv",
+            user + [try Programs.built("pinproxy"), "exec", "--intercept", "--", "sh", "-c", script],
+            environment: Programs.environment.merging(["TMPDIR": "/tmp", "HOME": "/"]) { $1 },
+            folder: "/"
+        )
+        #expect(finished.output == "runs 61234 0\n", "\(finished.errors)")
+    }
+
     @Test("the program starts with no signal blocked and SIGPIPE in effect")
     func signalMask() throws {
         let finished = try exec("grep -E '^Sig(Blk|Ign)' /proc/self/status")

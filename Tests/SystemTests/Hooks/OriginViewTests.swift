@@ -18,6 +18,7 @@ struct OriginViewTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
         try Stage({
             $0.hosts[Self.other] = ["upgrade": true]
+            $0.hosts[Stage.host]?["browsers"] = true
             $0.addGateway(to: Stage.host)
             change(&$0)
         }) { Self.echo($0) }
