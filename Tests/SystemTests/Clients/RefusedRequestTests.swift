@@ -141,7 +141,7 @@ struct RefusedRequestTests {
         }
         let peer = try HTTP2Peer(stage.proxy.connect(to: 1))
         for (name, value) in [("origin", "http://evil.example"), ("sec-fetch-site", "cross-site")] {
-            let stream = peer.request("GET", "/", authority: "localhost:\(port)", fields: [(name, value)])
+            let stream = try peer.request("GET", "/", authority: "localhost:\(port)", fields: [(name, value)])
             #expect(try peer.finish(stream).status == 403, "\(name)")
         }
         // An offer of WebSocket is a request, too, and the only kind that no preflight precedes.
@@ -156,7 +156,7 @@ struct RefusedRequestTests {
         ] {
             #expect(try ask(requests[0], field, stage).text == "secret", "\(field)")
         }
-        let own = peer.request(
+        let own = try peer.request(
             "GET",
             "/",
             authority: "localhost:\(port)",

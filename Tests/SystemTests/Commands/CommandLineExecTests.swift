@@ -1,4 +1,5 @@
 import Foundation
+import ServerTrust
 import TestSupport
 import Testing
 
