@@ -74,15 +74,15 @@ public final class LoopTask {
     /// Starts the task, or lets a suspended one go on.
     public func resume() { resume(as: nil) }
 
-    /// - Parameter carrier: what carries it; nil: what the request asks for.
-    func resume(as carrier: TaskCarrier?) {
+    /// - Parameter given: what carries it; nil: what the request asks for.
+    func resume(as given: TaskCarrier?) {
         switch machine.resume() {
         case .start:
             session.leaveUnstarted(self)
             metrics.fetchStart = session.loop.wallClock
             startedAt = session.loop.now
             guard !isLate, !session.isRetired else { return finishLater(.sessionInvalidated) }
-            guard let carrier = carrier ?? session.makeCarrier(for: self) else { return finishLater(.notStored) }
+            guard let carrier = given ?? session.makeCarrier(for: self) else { return finishLater(.notStored) }
             self.carrier = carrier
             carrier.start()
         case .unpause:

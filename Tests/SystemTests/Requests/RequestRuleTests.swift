@@ -47,7 +47,9 @@ struct RequestRuleTests {
         #expect(try stage.get("/v1/a%2Fb").text.contains("encoded slash"))
         #expect(stage.origin.requests.isEmpty && stage.origin.connections.isEmpty)
         let lines = try stage.proxy.waitForTaskLines(4)
-        #expect(lines.map { $0.string("ambiguity") } == [nil, "methodOverride", "emptySegment", "encodedSlash"])
+        // Two workers hand their lines over in either order.
+        let causes = lines.map { $0.string("ambiguity") ?? "" }
+        #expect(causes.sorted() == ["", "emptySegment", "encodedSlash", "methodOverride"])
         #expect(lines.allSatisfy { $0.string("error") == "request_denied" && $0.string("rule") == nil })
     }
 
