@@ -225,10 +225,10 @@ final class Exchange {
                 if let rules = route.rules, isRefused(rules.judgeTunnel(user: user), by: rules) { return }
                 startTunnel(endpoint, generation)
             case .intercept(let endpoint):
-                if let rules = route.rules, isRefused(rules.judgeInterception(user: user), by: rules) { return }
+                if isRefusedOutright(by: route.rules) { return }
                 startInterception(endpoint, generation)
             case .requests(let authority):
-                if let rules = route.rules, isRefused(rules.judgeInterception(user: user), by: rules) { return }
+                if isRefusedOutright(by: route.rules) { return }
                 serveRequests(for: authority)
             }
         }
@@ -244,6 +244,14 @@ final class Exchange {
             self.route = route
             hooks.followAgain(under: route.hooks)
         }
+    }
+
+    /// Refuses a CONNECT in which every request would be refused. One that passes is no decision: the requests in it are judged and
+    /// counted.
+    private func isRefusedOutright(by rules: HostRules?) -> Bool {
+        guard let rules else { return false }
+        let verdict = rules.judgeInterception(user: user)
+        return verdict.decision == .denied && isRefused(verdict, by: rules)
     }
 
     /// Refuses the client's request when the rules deny it.

@@ -22,6 +22,13 @@ struct LoggedRequest {
     var status: Int?
     var error: String?
     var isConnect: Bool { method == "CONNECT" }
+    /// Whether bytes were relayed that nobody looked at: the proxy has made no TLS of its own, and something came back.
+    private var isTunnel = false
+
+    private init(method: String, url: String) {
+        self.method = method
+        self.url = url
+    }
 
     static func read(_ line: [UInt8]) -> Line {
         let document = JSONDocument(bytes: line, file: "")
@@ -33,6 +40,7 @@ struct LoggedRequest {
         first.user = members["user"]?.string
         first.status = members["status"]?.integer
         first.error = members["error"]?.string
+        first.isTunnel = members["pinning"] == nil && (members["bytesReceived"]?.integer ?? 0) > 0
         guard case .array(let transactions)? = members["transactions"]?.content, !transactions.isEmpty else {
             return .requests([first])
         }
@@ -56,7 +64,7 @@ struct LoggedRequest {
     /// What a rule is learned from; nil for a request that no server has responded to, and one whose URL is none.
     func sighting() -> (host: Host, port: UInt16?, method: String?, target: [UInt8])? {
         if isConnect {
-            guard error == nil, status == 200, let address = try? ServerAddress(url) else { return nil }
+            guard isTunnel, error == nil, status == 200, let address = try? ServerAddress(url) else { return nil }
             return (address.host, address.port == 443 ? nil : address.port, nil, [])
         }
         guard let originStatus, let parsed = AbsoluteURL(url) else { return nil }

@@ -101,6 +101,41 @@ struct RequestRuleTests {
         #expect(lines[1].string("rule") == "open" && lines[1]["wouldDeny"] as? Bool == true)
     }
 
+    @Test("an intercepted CONNECT passes where a request in it could; these are judged and counted, and it is not")
+    func interceptions() throws {
+        let work = try TemporaryFolder()
+        let other = "other.example.com"
+        let made = try Programs.run(
+            try Programs.built("pinproxy"),
+            ["ca", "init", "--dir", work.path, Stage.host, other]
+        )
+        try #require(made.exitCode == 0, "\(made.errors)")
+        let authority = "\(work.path)/pinproxy-ca.pem"
+        let stage = try stage(
+            [["id": "del", "host": Stage.host, "method": "DELETE", "then": "deny"], Self.readV1],
+            {
+                $0.members["interception"] = ["certificate": authority, "key": "\(work.path)/pinproxy-ca.key"]
+                $0.hosts[Stage.host]?["connect"] = "intercept"
+                $0.hosts[other] = ["connect": "intercept"]
+                $0.members["admin"] = ["address": "127.0.0.1:0"]
+            }
+        )
+        func curl(_ url: String) throws -> Programs.Finished {
+            let proxy = "http://127.0.0.1:\(stage.proxy.port)"
+            return try Programs.run("curl", ["-sS", "-x", proxy, "--cacert", authority, "-w", " %{http_code}", url])
+        }
+        #expect(try curl("https://\(Stage.host)/v1/x").output == "here 200")
+        let inside = try curl("https://\(Stage.host)/v2").output
+        #expect(inside.contains("request_denied") && inside.hasSuffix(" 403"))
+        let outside = try curl("https://\(other)/v1/x")
+        #expect(outside.exitCode == 56 && outside.errors.contains("403"), "\(outside.errors)")
+        #expect(stage.origin.requests.count == 1)
+        let page = try stage.proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1).text
+        #expect(page.contains(#"pinproxy_rule_matches_total{rule="v1",then="allow"} 1"#))
+        #expect(page.contains(#"pinproxy_rule_matches_total{rule="",then="deny"} 2"#))
+        #expect(page.contains(#"pinproxy_rule_matches_total{rule="del",then="deny"} 0"#))
+    }
+
     @Test("a stored response is not used for a request that the rules deny")
     func storedResponses() throws {
         let stage = try stage(
