@@ -13,7 +13,7 @@ package final class ProxyServer {
     private let lists: RevocationListFetcher
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
-    private let cache: CacheHolder
+    let cache: CacheHolder
     private let isLogGiven: Bool
     private let logLosses: LogLosses
     /// nil without an admin listener.

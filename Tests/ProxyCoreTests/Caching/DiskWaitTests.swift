@@ -1,0 +1,104 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+@testable import ProxyCore
+
+/// A proxy in this process, whose disk the test holds up.
+@Suite("Requests that wait for the cache's disk", .onOwnThreads)
+struct DiskWaitTests {
+    private static let host = "api.example.com"
+
+    /// What a stored response is waited for: the index, and then its file.
+    enum Wait: CaseIterable { case index, file }
+
+    enum Change: CaseIterable {
+        case none, pins, denied, uncached
+
+        /// The problem that the request gets under the policy of the reload.
+        var problem: String? {
+            switch self {
+            case .none, .uncached: nil
+            case .pins: "pin_mismatch"
+            case .denied: "host_denied"
+            }
+        }
+    }
+
+    /// Occupies the threads that do the work, until the gate opens.
+    private func hold(_ disk: DiskStore, _ wait: Wait, _ gate: Gate) throws {
+        let path = Array("/".utf8)
+        let key = CacheKey(method: .get, origin: Origin(scheme: .http, host: try Host("x")), target: path.span)
+        let isHeld = Latch(count: wait == .index ? 1 : 2)
+        let deliver: Delivery = { _ in
+            isHeld.countDown()
+            gate.hold()
+        }
+        switch wait {
+        case .index: disk.entries(for: key, deliver: deliver) { _ in }
+        case .file:
+            for number in 1...2 as ClosedRange<UInt64> {
+                disk.open(StoredFile(number: .max - number, length: 1, checksum: 0), deliver: deliver) { _ in }
+            }
+        }
+        isHeld.wait()
+    }
+
+    @Test(
+        "a request whose stored response is found behind a reload goes by the policy of the reload",
+        arguments: Wait.allCases,
+        Change.allCases
+    )
+    func reload(wait: Wait, change: Change) throws {
+        let pki = try TestPKI()
+        let identity = try pki.server(Self.host)
+        // More than the memory takes.
+        let body = String(repeating: "b", count: 300_000)
+        let origin = try ScriptedOrigin(identity) { _ in
+            OriginAnswer.text(body, fields: ["Cache-Control: max-age=3600"])
+        }
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: pki)
+        settings.serve(Self.host, identity, at: origin.port)
+        settings.members = ["workers": 1, "log": ["tasks": "off"]]
+        settings.members["cache"] = ["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "100MB"]]
+        func parts() throws -> PolicyParts {
+            let outcome = ConfigurationLoader.load(path: try settings.write(to: folder))
+            return try #require(outcome.parts, "\(outcome.issues)")
+        }
+        let server = try ProxyServer(parts: parts())
+        defer { server.stop() }
+        let disk = try #require(server.cache.current?.store.disk)
+        let port = try #require(AddressAndPort(server.listening[0].address)).port
+        func send(_ request: String = ProxyUnderTest.request("GET", "http://\(Self.host)/")) throws -> TestClient {
+            let client = try TestClient(port: port)
+            try client.send(request)
+            return client
+        }
+        #expect(try send().readResponse().status == 200)
+        disk.settle()
+        #expect(try send().readResponse()["Cache-Status"]?.contains("hit") == true)
+
+        let gate = Gate()
+        defer { gate.open() }
+        try hold(disk, wait, gate)
+        let client = try send()
+        // The one worker has taken what was sent to it before.
+        #expect(try send("TRACE / HTTP/1.1\r\nHost: nowhere\r\n\r\n").readResponse(to: "TRACE").status == 405)
+        switch change {
+        case .none: break
+        case .pins: settings.pin(Self.host, to: .unrelated(2))
+        case .denied: settings.members["access"] = ["denyHosts": [Self.host]]
+        case .uncached: settings.hosts[Self.host]?["cache"] = ["requestPolicy": "reloadIgnoringLocalCacheData"]
+        }
+        try server.reload(parts())
+        gate.open()
+        let answer = try client.readResponse()
+        #expect(answer.problemCode == change.problem)
+        #expect(answer.status == (change.problem == nil ? 200 : change == .denied ? 403 : 502))
+        #expect(origin.requests.count == (change == .uncached ? 2 : 1))
+    }
+}
