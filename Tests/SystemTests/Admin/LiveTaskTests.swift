@@ -283,7 +283,7 @@ struct LiveTaskTests {
         let client = try proxy.connect()
         let request = ProxyUnderTest.request("GET", "http://127.0.0.1:1/\(long)")
         var count = 0
-        _ = try Patience.poll(for: "a loss") {
+        _ = try Patience.poll(for: "a loss", seconds: 4 * Patience.seconds) {
             for _ in 0..<100 {
                 try client.send(request)
                 #expect(try client.readResponse().status == 403)

@@ -9,6 +9,8 @@ struct ManyConnectionsTests {
         let origin = try NginxOrigin(server)
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
+        // The last ones wait long for a connection where a sanitizer makes each handshake slow.
+        settings.setTimeouts(["connect": "60s"])
         let proxy = try ProxyUnderTest(settings)
         let clients = try (0..<2000).map { _ in try proxy.connect() }
         for (number, client) in clients.enumerated() {

@@ -334,6 +334,8 @@ struct HTTP2ClientTests {
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
         Self.takeHTTP2(&settings)
+        // Of 500 requests at once some wait long for a connection where a sanitizer makes everything slow.
+        settings.setTimeouts(["connect": "60s"])
         let proxy = try ProxyUnderTest(settings)
         let base = "http://127.0.0.1:\(proxy.port(of: 1))"
         let curl = try Programs.run(

@@ -196,11 +196,11 @@ struct HandshakeTurmoilTests {
             "address": "127.0.0.1:0", "mode": "forward", "tls": ["certificate": "own.pem", "key": "own.key"],
         ])
         let proxy = try ProxyUnderTest(settings)
-        let place = Place(
-            port: proxy.port,
-            portOfTLS: proxy.port(of: 1),
-            anchors: "\(proxy.folder.path)/anchors.pem"
-        )
+        // A file of the clients' own: each reload writes the proxy's anew, which is empty for a moment.
+        let folder = try TemporaryFolder()
+        let anchors = try folder.write(Stage.pki.root.certificate.pem, as: "anchors.pem")
+        defer { withExtendedLifetime(folder) {} }
+        let place = Place(port: proxy.port, portOfTLS: proxy.port(of: 1), anchors: anchors)
         let account = Monitor(Account())
         defer { account.with { $0.isStopping = true } }
         for (number, kind) in (Kind.allCases + [.asking, .leaving, .leavingTLS]).enumerated() {
