@@ -7,11 +7,14 @@ package final class CompiledRule: Sendable {
     let tally: RuleTally
     /// The member of a log line.
     let logText: [UInt8]
+    /// The methods with a case of their own, as bits: a set would be hashed into for each request.
+    private let knownMethods: UInt16
 
     init(_ rule: RequestRule, _ tally: RuleTally) {
         self.rule = rule
         self.tally = tally
         logText = Array(",\"rule\":\"\(rule.id)\"".utf8)
+        knownMethods = rule.methods?.methods.reduce(0) { $0 | $1.bit } ?? 0
     }
 
     /// Whether any method and path is meant.
@@ -50,7 +53,9 @@ extension CompiledRule {
         if let methods = rule.methods {
             if let cause = reading.method {
                 unclear = cause
-            } else if !methods.contains(method, isUpgrade: isUpgrade, isDeny: rule.action == .deny) {
+            } else if isUpgrade || method.bit == 0 {
+                guard methods.contains(method, isUpgrade: isUpgrade, isDeny: rule.action == .deny) else { return .no }
+            } else if method.bit & knownMethods == 0 {
                 return .no
             }
         }
@@ -76,5 +81,23 @@ extension CompiledRule {
         }
         if rule.paths.contains(where: { $0.matches(forms, encodedSlashes: encodedSlashes) }) { return .yes }
         return encodedSlashes == 0 ? .no : .unclear(.encodedSlash)
+    }
+}
+
+extension HTTPMethod {
+    /// A bit of its own for each method that has a case, and none for others.
+    fileprivate var bit: UInt16 {
+        switch self {
+        case .get: 1
+        case .head: 2
+        case .post: 4
+        case .put: 8
+        case .delete: 16
+        case .options: 32
+        case .patch: 64
+        case .connect: 128
+        case .trace: 256
+        case .other: 0
+        }
     }
 }
