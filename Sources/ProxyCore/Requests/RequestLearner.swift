@@ -39,11 +39,11 @@ package struct RequestLearner: Sendable {
     private var paths: [Place: [String: Set<String>]] = [:]
     private var counts: [Place: Int] = [:]
     private var tunnels: Set<Place> = []
-    private var pathCount = 0
+    private var pathBytes = 0
 
     /// Names that clients invent do not fill the memory.
     private static let hostBound = 10_000
-    private static let pathBound = 200_000
+    private static let pathBound = 32 << 20
     /// As many different names at one place of a path stand for themselves.
     private static let namesAtOnePlace = 4
     /// As many patterns stand in a rule; more become fewer and wider ones.
@@ -72,8 +72,8 @@ package struct RequestLearner: Sendable {
         guard !path.contains(UInt8(ascii: "*")) else { return .literalStar }
         let text = String(decoding: path, as: UTF8.self)
         if paths[place]?[method]?.contains(text) != true {
-            guard pathCount < Self.pathBound else { return .surplus }
-            pathCount += 1
+            guard pathBytes < Self.pathBound else { return .surplus }
+            pathBytes += path.count + 64
             paths[place, default: [:]][method, default: []].insert(text)
         }
         counts[place, default: 0] += 1

@@ -32,7 +32,7 @@ struct LogLines {
                 throw CommandFailure(
                     .failed,
                     "\(Arguments.shown(path)) is compressed",
-                    remedy: "unpack it on the way: zcat FILE | pinproxy pins learn --config FILE -"
+                    remedy: "unpack it on the way: zcat FILE | pinproxy …, with - in the place of the file"
                 )
             }
             isFirst = false

@@ -16,7 +16,7 @@ struct LoggedRequest {
     /// Absolute; host and port of a CONNECT.
     var url: String
     var user: String?
-    /// Of the origin's response; nil without one.
+    /// The status of the origin's response; nil without one.
     var originStatus: Int?
     /// The status that the client got.
     var status: Int?

@@ -20,8 +20,9 @@ struct RequestChanges {
     private var foreign = 0
     private var surplus = 0
 
-    /// As many different requests are told apart.
-    private static let bound = 100_000
+    /// As many bytes of different requests are told apart.
+    private static let bound = 32 << 20
+    private var bytes = 0
     /// As many are printed.
     private static let shown = 50
 
@@ -51,10 +52,11 @@ struct RequestChanges {
 
     private mutating func check(_ change: Change, _ request: LoggedRequest) -> RequestCheck? {
         if let known = known[change] { return known }
-        guard known.count < Self.bound else {
+        guard bytes < Self.bound else {
             surplus += 1
             return nil
         }
+        bytes += change.url.utf8.count + 256
         let isUpgrade = change.method == "UPGRADE"
         let check = RequestCheck(
             isUpgrade ? request.method : change.method,
@@ -70,7 +72,7 @@ struct RequestChanges {
     func text(_ lines: LogLines) -> String {
         var text = "\(requests) requests in \(lines.count) lines\n"
         if foreign > 0 { text += "\(foreign) of the lines are no lines of a task log: left out\n" }
-        if surplus > 0 { text += "\(surplus) requests are left out: more than \(Self.bound) different ones\n" }
+        if surplus > 0 { text += "\(surplus) requests are left out: more different ones than are told apart\n" }
         if denied.isEmpty, allowed.isEmpty { return text + "nothing would change\n" }
         text += list(denied, "would be denied")
         text += list(allowed, "would be sent that were denied")

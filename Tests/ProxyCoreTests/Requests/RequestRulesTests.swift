@@ -309,7 +309,7 @@ struct RequestRulesTests {
         for _ in 0..<50 {
             var requests = RequestsConfiguration()
             requests.policy = pick(RequestsConfiguration.Policy.allCases)
-            for number in 0..<(1 + Int(random.next() % 6)) {
+            for number in 0..<(1 + Int(random.next() % 20)) {
                 var rule = RequestRule(id: "r\(number)", pick(RequestRule.Action.allCases))
                 rule.hosts = some(patterns)
                 rule.ports = some([443, 8443])
@@ -324,11 +324,15 @@ struct RequestRulesTests {
                 requests.rules.append(rule)
             }
             let compiled = RequestRules(requests)
+            // One for each origin, as routes have them: it remembers verdicts where the list is long.
+            var routes: [String: HostRules] = [:]
             let model = Model(rules: requests.rules, policy: requests.policy)
-            for _ in 0..<20 {
+            for _ in 0..<60 {
                 let (host, port, method) = (try Host(pick(hosts)), pick([UInt16(443), 8443]), pick(methods))
                 let (target, user) = (pick(targets), pick(users.map(Optional.some) + [nil]))
-                let verdict = compiled.rules(for: host, port: port, defaultPort: 443).judge(
+                let rules = routes["\(host) \(port)"] ?? compiled.rules(for: host, port: port, defaultPort: 443)
+                routes["\(host) \(port)"] = rules
+                let verdict = rules.judge(
                     method,
                     target: Array(target.utf8).span,
                     fields: HeaderFields(),

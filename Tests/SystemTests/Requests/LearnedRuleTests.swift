@@ -13,7 +13,7 @@ struct LearnedRuleTests {
         let works: String
         /// What the program was not seen to do.
         let next: String
-        /// What is printed of the refusal.
+        /// The words that the program prints of the refusal.
         let tells: String
 
         var testDescription: String { name }

@@ -65,7 +65,7 @@ struct RequestRuleTests {
         #expect(try stage.proxy.waitForTaskLines(2).map { $0.string("rule") } == ["no-delete", "all"])
     }
 
-    @Test("what is only reported goes out, and its line says that it would be denied")
+    @Test("a request that is only reported goes out, and its line says that it would be denied")
     func reported() throws {
         let stage = try stage([["id": "try", "host": Stage.host, "method": "GET", "then": "report"]], policy: "report")
         #expect(try stage.get("/x").status == 200)
