@@ -310,7 +310,7 @@ struct CommandLineExecTests {
             "upstreamProxy": ["url": "http://127.0.0.1:9", "credentialsEnvironment": "PINPROXY_TEST_PROXY"]
         ]
         let finished = try exec(
-            "env | grep PINPROXY_TEST; curl -sS http://api.test/",
+            "env | grep -E '^PINPROXY_TEST_(KEY|OTHER|PROXY|KEPT)='; curl -sS http://api.test/",
             options: options,
             settings: settings,
             environment: [
