@@ -74,9 +74,10 @@ final class Exchange {
         stream = nil
         generation = nil
         route = nil
-        hooks = nil
-        relay = nil
-        credentials = nil
+        // Most requests have none of these: looking is cheaper than a release.
+        if hooks != nil { hooks = nil }
+        if relay != nil { relay = nil }
+        if credentials != nil { credentials = nil }
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
@@ -297,16 +298,16 @@ final class Exchange {
 
     private func reset() {
         isOver = false
-        problem = nil
-        route = nil
-        hooks = nil
-        user = nil
-        credentials = nil
+        if problem != nil { problem = nil }
+        if route != nil { route = nil }
+        if hooks != nil { hooks = nil }
+        if user != nil { user = nil }
+        if credentials != nil { credentials = nil }
         restarts = 0
         origin.reset()
         writer.begin()
         expectation = ContinueExpectation()
-        trailers = nil
+        if trailers != nil { trailers = nil }
         number &+= 1
         bytesFromClient = 0
         relayedBytes = 0

@@ -38,7 +38,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     /// Makes ready for another request.
     func reset() {
-        cache = nil
+        if cache != nil { cache = nil }
         isRepetition = false
     }
 
@@ -46,8 +46,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func detach() {
         exchange = nil
         next = nil
-        task = nil
-        cache = nil
+        if task != nil { task = nil }
+        if cache != nil { cache = nil }
         carried.release()
     }
 
@@ -64,8 +64,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     ) {
         guard let exchange else { return }
         self.next = next
-        task = nil
-        cache = nil
+        if task != nil { task = nil }
+        if cache != nil { cache = nil }
         guard let responses = worker.cache, let terms = route.cache,
             let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: changes)
         else { return dispatch(consume request, delegate: self) }
@@ -91,7 +91,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
         if let owner { task.owner = owner }
-        unsent = nil
+        if unsent != nil { unsent = nil }
         exchange.sendWaitingBody(to: task)
         task.resume()
     }
@@ -154,7 +154,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         // The response may go on to the cache, and to others that read it along.
         if cache?.leave() == true { ended?.noteMetrics() } else { ended?.cancel() }
         task = nil
-        unsent = nil
+        if unsent != nil { unsent = nil }
         return ended
     }
 
