@@ -41,6 +41,11 @@ package struct Configuration: Sendable {
 
     package init() {}
 
+    /// The places in `credentials` of those that a rule names, in the rule's order.
+    package func credentialIndexes(of rule: RequestRule) -> [Int] {
+        rule.credentials.compactMap { name in credentials.firstIndex { $0.name == name } }
+    }
+
     /// The addresses of the listeners, as far as their ports are known before they listen.
     package var fixedAddresses: [AddressAndPort] {
         (listeners.map(\.endpoint) + [admin?.endpoint].compactMap { $0 }).compactMap { endpoint in

@@ -1,4 +1,5 @@
 package import HTTPCore
+import ServerTrust
 
 /// One of `credentials` of the configuration: which field is written, and where its value comes from. It has no value itself.
 package struct CredentialDefinition: Hashable, Sendable {
@@ -21,6 +22,22 @@ package struct CredentialDefinition: Hashable, Sendable {
         self.name = name
         self.source = source
     }
+
+    /// SHA-256 over everything that is defined. Another definition may lead to another response; another value of the same
+    /// definition is the same key, renewed.
+    package var digest: [UInt8] {
+        // Each part is preceded by its length, so that different definitions never give the same bytes.
+        var bytes: [UInt8] = []
+        for part in parts + source.parts { bytes += Array("\(part.utf8.count):\(part)".utf8) }
+        return SecretDigest.sha256(bytes)
+    }
+
+    private var parts: [String] {
+        [
+            name, header, prefix, basicUser.map { "user \($0)" } ?? "", ttl?.description ?? "",
+            placeholder.map { "placeholder \($0)" } ?? "", "\(allowUnpinned)",
+        ]
+    }
 }
 
 /// Where the value of a credential comes from.
@@ -39,6 +56,26 @@ package enum CredentialSource: Hashable, Sendable {
         if case .awsSigV4(let source) = self { source.scope } else { nil }
     }
 
+    /// Everything that is defined, for digests.
+    fileprivate var parts: [String] {
+        switch self {
+        case .file(let path): return [kind, path]
+        case .env(let name): return [kind, name]
+        case .command(let words): return [kind] + words
+        case .oauth2(let client):
+            let lists = ["\(client.scopes.count)"] + client.scopes + client.parameters.flatMap { [$0.name, $0.value] }
+            return [kind, client.tokenURL.text, client.clientID, client.clientSecretFile, client.secretIn.rawValue]
+                + lists
+        case .awsSigV4(let source):
+            let keys =
+                switch source.keys {
+                case .file(let path): ["file", path]
+                case .command(let words): ["command"] + words
+                }
+            return [kind, source.scope.region, source.scope.service] + keys
+        }
+    }
+
     /// The program whose output is the value, with its arguments; nil for other sources.
     package var command: [String]? {
         switch self {
@@ -55,6 +92,12 @@ package enum CredentialSource: Hashable, Sendable {
         case .awsSigV4(let source): if case .file(let path) = source.keys { return path } else { return nil }
         case .command, .env, .oauth2: return nil
         }
+    }
+
+    /// The files with secrets: of the value itself, or of the client at a token server.
+    package var secretFiles: [String] {
+        if case .oauth2(let client) = self { return [client.clientSecretFile] }
+        return file.map { [$0] } ?? []
     }
 
     /// The key in the configuration.

@@ -31,7 +31,7 @@ package enum CredentialAdvice {
                 )
             )
         }
-        for path in secretFiles(definition.source) where FileContents.isReadableByEveryone(path) {
+        for path in definition.source.secretFiles where FileContents.isReadableByEveryone(path) {
             found.append(
                 DocumentIssue(
                     file: file,
@@ -42,11 +42,6 @@ package enum CredentialAdvice {
             )
         }
         return found
-    }
-
-    private static func secretFiles(_ source: CredentialSource) -> [String] {
-        if case .oauth2(let client) = source { return [client.clientSecretFile] }
-        return source.file.map { [$0] } ?? []
     }
 
     /// Fields of `headers` keep none of what credentials promise.

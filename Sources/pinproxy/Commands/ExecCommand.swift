@@ -111,6 +111,7 @@ extension Command {
         _ run: inout ProgramRun
     ) throws(CommandFailure) -> (RunningProxy, FileRecord?, secrets: Set<String>) {
         let (parts, record) = try run.load()
+        ReadableSecrets.warn(parts.configuration)
         let proxy = try RunningProxy(parts, monitoring: .command)
         return (proxy, record, parts.configuration.variables)
     }

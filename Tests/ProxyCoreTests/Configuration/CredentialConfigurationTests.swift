@@ -141,6 +141,31 @@ struct CredentialConfigurationTests {
         #expect(!issue.contains("s3cr3t"))
     }
 
+    @Test("each part of a definition makes another digest, and another place of the same text, too")
+    func digests() throws {
+        let oauth = #""tokenURL": "https://a.example", "clientID": "b", "clientSecretFile": "/c""#
+        var digests: Set<[UInt8]> = []
+        let members = [
+            #""env": "A""#, #""env": "B""#, #""file": "A""#, #""command": ["/A"]"#, #""command": ["/A", "A"]"#,
+            #""env": "A", "header": "X-A""#,
+            #""env": "A", "prefix": "A ""#, #""env": "A", "basicUser": "A""#, #""env": "A", "ttl": "1h""#,
+            #""env": "A", "placeholder": "A""#,
+            #""env": "A", "allowUnpinned": true"#, #""oauth2": { \#(oauth) }"#,
+            #""oauth2": { \#(oauth), "secretIn": "body" }"#,
+            #""oauth2": { \#(oauth), "scopes": ["a", "b"] }"#, #""oauth2": { \#(oauth), "scopes": ["ab"] }"#,
+            #""oauth2": { \#(oauth), "parameters": { "a": "b" } }"#,
+            #""awsSigV4": { "region": "a", "service": "b", "file": "/k" }"#,
+            #""awsSigV4": { "region": "b", "service": "a", "file": "/k" }"#,
+            #""awsSigV4": { "region": "a", "service": "b", "command": ["/k"] }"#,
+        ]
+        for text in members {
+            digests.insert(try #require(read(#""c": { \#(text) }"#).configuration.credentials.first).digest)
+        }
+        digests.insert(try #require(read(#""d": { "env": "A" }"#).configuration.credentials.first).digest)
+        #expect(digests.count == members.count + 1)
+        #expect(try one(#""env": "A""#).digest == one(#""env": "A""#).digest)
+    }
+
     @Test("a name has letters, digits and a few signs")
     func names() {
         for name in ["", "a b", "ä", "a/b", String(repeating: "a", count: 65)] {
@@ -166,14 +191,15 @@ struct CredentialConfigurationTests {
     }
 
     @Test("a rule names one credential or several, and a host")
-    func rules() {
+    func rules() throws {
         let read = read(
             key + #", "other": { "env": "B" }"#,
             more:
                 #""requests": { "rules": [{ "id": "r", "then": "allow", "host": ["a.example", "*.b.example"], "user": "u", "credential": ["other", "key"] }] }"#
         )
         #expect(read.issues.isEmpty)
-        #expect(read.configuration.requests?.rules.first?.credentials == ["other", "key"])
+        let first = try #require(read.configuration.requests?.rules.first)
+        #expect(first.credentials == ["other", "key"] && read.configuration.credentialIndexes(of: first) == [1, 0])
         #expect(
             read.configuration.requests?.rules.first?.conditions.hasSuffix("with the credential other, key") == true
         )

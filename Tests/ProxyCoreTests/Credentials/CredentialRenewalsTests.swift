@@ -277,6 +277,34 @@ struct CredentialRenewalsTests {
         #expect(Int64(time(nil)) <= end + 1)
     }
 
+    @Test("later than ten seconds after a run a 401 has the source run once for all", .timeLimit(.minutes(2)))
+    func unauthorized() throws {
+        var path = ""
+        let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
+            path = try folder.write(
+                "#!/bin/sh\nprintf x >>\(folder.path)/runs\necho token-number-$(wc -c <\(folder.path)/runs)\n",
+                as: "source"
+            )
+            chmod(path, 0o700)
+            settings.members["credentials"] = ["key": ["command": [path], "allowUnpinned": true]]
+        }
+        #expect(try stage.value() == "Bearer token-number-1")
+        let old = try stage.held()
+        // Ten seconds are the rule.
+        stage.loop.run(atMost: .milliseconds(10_200))
+        var others: [String] = []
+        for _ in 0..<20 {
+            stage.board.whenReady(0, after: old) { outcome in
+                if case .success(let value) = outcome { others.append(stage.sent(value)) }
+            }
+        }
+        #expect(try stage.value(after: old) == "Bearer token-number-2")
+        #expect(others == [String](repeating: "Bearer token-number-2", count: 20))
+        // Whoever comes late with the old value has the new one at once.
+        #expect(try stage.value(after: old) == "Bearer token-number-2")
+        #expect(try stage.count("runs") == 2)
+    }
+
     @Test(
         "a 401 soon after a run changes nothing, and the program can be stopped while a command hangs",
         .timeLimit(.minutes(1))
