@@ -115,6 +115,24 @@ struct CredentialCommandTests {
         #expect(!finished.output.contains("s3cr3t") && !finished.errors.contains("s3cr3t"))
     }
 
+    @Test("exec keeps the variable from its program, and says which file the program could read")
+    func exec() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: TestPKI.shared)
+        settings.pin(Stage.host, to: .unrelated(7))
+        settings.members["credentials"] = ["a": ["file": "secret"], "b": ["env": "A_KEY", "header": "X-Key"]]
+        settings.members["requests"] = [
+            "rules": [["id": "r", "then": "allow", "host": Stage.host, "user": "u", "credential": ["a", "b"]]]
+        ]
+        settings.files["secret"] = "s3cr3t-value"
+        let path = try settings.write(to: folder)
+        let words = ["exec", "--config", path, "--", "/bin/sh", "-c", "echo ${A_KEY:-none} ${OTHER:-none}"]
+        let finished = try pinproxy(words, environment: ["A_KEY": "s3cr3t-variable", "OTHER": "there"])
+        #expect(finished.exitCode == 0 && finished.output == "none there\n", "\(finished)")
+        #expect(finished.errors.contains(#""code":"credential_readable","credential":"a""#), "\(finished)")
+        #expect(!finished.errors.contains("s3cr3t"))
+    }
+
     // MARK: A proxy that runs
 
     private func stage(_ credential: [String: Any]) throws -> Stage {
