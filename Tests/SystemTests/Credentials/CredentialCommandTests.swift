@@ -59,7 +59,7 @@ struct CredentialCommandTests {
         let json = try check(["env": "PINPROXY_NO_SUCH_VARIABLE"], ["key", "--json"])
         #expect(json.exitCode == 1 && json.output.contains(#""works":false,"code":"source","message":"the variable"#))
         let unknown = try check(["env": "A"], ["kex"])
-        #expect(unknown.exitCode == 64 && unknown.errors.contains("there is no credential kex"), "\(unknown)")
+        #expect(unknown.exitCode == 64 && unknown.errors.contains("there is no credential \"kex\""), "\(unknown)")
         #expect(unknown.errors.contains("name one of: key"))
         #expect(try check(["env": "A", "file": "b"]).exitCode == 78)
         #expect(try pinproxy("check", "credential", "--config", "/none", "key").exitCode == 66)
