@@ -145,8 +145,13 @@ package struct CommandRun: Sendable {
     private func start(standardOutput: Int32) throws(CredentialFault) -> pid_t {
         let words = CStrings(arguments)
         let variables = CStrings(environment)
-        let process = withExtendedLifetime((words, variables)) {
-            pinproxy_start_command(words.pointers, variables.pointers, standardOutput)
+        var process: pid_t = -ETXTBSY
+        // Whoever has just written the file may have it open still, or a program that it is starting at this moment.
+        for attempt in 0..<5 where process == -ETXTBSY {
+            if attempt > 0 { usleep(20_000) }
+            process = withExtendedLifetime((words, variables)) {
+                pinproxy_start_command(words.pointers, variables.pointers, standardOutput)
+            }
         }
         guard process > 0 else {
             throw CredentialFault(.source, "the command cannot be run: \(String(cString: strerror(-process)))")

@@ -86,13 +86,12 @@ final class OAuthRequest: LoopTaskDelegate {
         return text
     }
 
-    /// application/x-www-form-urlencoded (WHATWG URL, section 5.2), with more encoded than there has to be.
+    /// application/x-www-form-urlencoded (WHATWG URL, section 5.2), with more encoded than there has to be: a space too, because
+    /// some servers do not take `+` for one within Basic authentication.
     private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
         var text: [UInt8] = []
         for byte in bytes {
-            if byte == UInt8(ascii: " ") {
-                text.append(UInt8(ascii: "+"))
-            } else if ASCII.isUnreserved(byte), byte != UInt8(ascii: "~") {
+            if ASCII.isUnreserved(byte), byte != UInt8(ascii: "~") {
                 text.append(byte)
             } else {
                 text += [UInt8(ascii: "%"), ASCII.hexDigit(byte >> 4), ASCII.hexDigit(byte & 15)]

@@ -441,15 +441,15 @@ struct CredentialRenewalsTests {
         #expect(try stage.value() == "Bearer token-12345678")
         let request = try #require(server.origin.requests.first)
         #expect(request.method == "POST" && request.target == "/token?x=1")
-        #expect(request.text == "grant_type=client_credentials&scope=read+a%2Fb&audience=api+%26+more")
-        #expect(request["Authorization"] == "Basic " + Base64.encode(Array("my+client:client+s3cr3t%2F%2B".utf8)))
+        #expect(request.text == "grant_type=client_credentials&scope=read%20a%2Fb&audience=api%20%26%20more")
+        #expect(request["Authorization"] == "Basic " + Base64.encode(Array("my%20client:client%20s3cr3t%2F%2B".utf8)))
         #expect(abs((stage.renewals.figures.first?.end ?? 0) - Int64(time(nil)) - 3600) <= 20)
 
         let body = try server.stage(["secretIn": "body"])
         #expect(try body.value() == "Bearer token-12345678")
         let second = try #require(server.origin.requests.last)
         #expect(second["Authorization"] == nil)
-        #expect(second.text == "grant_type=client_credentials&client_id=my+client&client_secret=client+s3cr3t%2F%2B")
+        #expect(second.text == "grant_type=client_credentials&client_id=my%20client&client_secret=client%20s3cr3t%2F%2B")
     }
 
     @Test("a token server with a wrong pin, or pins that are only reported, gets no byte")
