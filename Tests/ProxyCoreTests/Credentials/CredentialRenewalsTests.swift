@@ -449,7 +449,8 @@ struct CredentialRenewalsTests {
         #expect(try body.value() == "Bearer token-12345678")
         let second = try #require(server.origin.requests.last)
         #expect(second["Authorization"] == nil)
-        #expect(second.text == "grant_type=client_credentials&client_id=my%20client&client_secret=client%20s3cr3t%2F%2B")
+        let form = "grant_type=client_credentials&client_id=my%20client&client_secret=client%20s3cr3t%2F%2B"
+        #expect(second.text == form)
     }
 
     @Test("a token server with a wrong pin, or pins that are only reported, gets no byte")
