@@ -44,7 +44,7 @@ package struct RequestLearner: Sendable {
 
     /// Names that clients invent do not fill the memory.
     private static let hostBound = 10_000
-    private static let pathBound = 64 << 20
+    private static let pathBound = 32 << 20
     /// As many different names at one place of a path stand for themselves.
     private static let namesAtOnePlace = 4
     /// As many patterns stand in a rule; more become fewer and wider ones.
