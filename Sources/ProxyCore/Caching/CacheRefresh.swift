@@ -97,7 +97,10 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         guard worker.cache === transaction.cache, case .origin(let endpoint) = route.destination,
             endpoint.origin == request.endpoint.origin,
             route.cache?.digest(at: worker.loop.wallClock / 1_000_000) == transaction.digest,
-            route.requestHeaders == headers, Self.isAllowed(request, by: route.rules, user, &ruling)
+            route.requestHeaders == headers
+        else { return nil }
+        let credentials = ruling.credentials?.partition
+        guard Self.isAllowed(request, by: route.rules, user, &ruling), ruling.credentials?.partition == credentials
         else { return nil }
         return endpoint
     }
@@ -125,7 +128,14 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         request.isRepetition = isRepetition
         generation = worker.generation
         self.request.endpoint = endpoint
+        var guarded: GuardedFields?
+        if let credentials = ruling.credentials {
+            // A refresh has no client who waits: it is given up where the credential is not at hand.
+            guard let desk = generation.credentials, case .ready = desk.outcome(for: credentials) else { return nil }
+            guarded = desk.fields(for: credentials, of: request)
+        }
         let task = generation.manager.dataTask(with: request, delegate: delegate)
+        if guarded != nil { task.guarded = guarded }
         task.resume()
         return task
     }

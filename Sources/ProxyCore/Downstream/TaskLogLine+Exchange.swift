@@ -22,7 +22,10 @@ extension TaskLogLine {
             line.append(jsonEscaping: user.span)
             line.append("\"")
         }
-        if exchange.route?.rules != nil { exchange.ruling.write(to: &line) }
+        if exchange.route?.rules != nil {
+            exchange.ruling.write(to: &line)
+            if let credentials = exchange.credentials { line.append(credentials.logText) }
+        }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
         if exchange.writer.hasBegun {
             line.append(",\"status\":")

@@ -9,7 +9,7 @@ package final class HostPolicy: Sendable {
 
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration
-        hooks = HostHooks(configuration)
+        hooks = HostHooks.make(configuration)
     }
 }
 
@@ -43,7 +43,10 @@ package final class PolicySnapshot: Sendable {
         self.parts = parts
         access = AccessRules(parts.configuration.access, ownListeners: parts.ownListeners)
         defaults = HostPolicy(parts.configuration.defaults)
-        requests = parts.configuration.requests.map { RequestRules($0, following: former?.requests) }
+        let credentials = parts.configuration.credentials
+        requests = parts.configuration.requests.map {
+            RequestRules($0, credentials: credentials, following: former?.requests)
+        }
         security = parts.configuration.listeners.map { ListenerSecurity($0, parts) }
         var hosts = HostTable<HostPolicy>()
         for entry in parts.configuration.hosts {

@@ -12,8 +12,14 @@ package final class RequestRules: Sendable {
     private let below: [Host: [Int]]
     private let any: [Int]
 
-    /// - Parameter former: the rules before a reload. Those that still exist go on counting.
-    package init(_ configuration: RequestsConfiguration, following former: RequestRules? = nil) {
+    /// - Parameters:
+    ///   - credentials: all that the configuration has; rules name them.
+    ///   - former: the rules before a reload. Those that still exist go on counting.
+    package init(
+        _ configuration: RequestsConfiguration,
+        credentials: [CredentialDefinition] = [],
+        following former: RequestRules? = nil
+    ) {
         self.configuration = configuration
         var tallies: [String: RuleTally] = [:]
         for rule in former?.rules ?? [] { tallies[rule.tally.key] = rule.tally }
@@ -22,7 +28,15 @@ package final class RequestRules: Sendable {
             let fresh = RuleTally(id, then)
             return tallies[fresh.key] ?? fresh
         }
-        rules = configuration.rules.map { CompiledRule($0, tally($0.id, $0.action.rawValue)) }
+        var credentialed = 0
+        rules = configuration.rules.map { rule in
+            var given: RuleCredentials?
+            if !rule.credentials.isEmpty {
+                given = RuleCredentials(rule.credentials, of: credentials, number: credentialed)
+                credentialed += 1
+            }
+            return CompiledRule(rule, tally(rule.id, rule.action.rawValue), given)
+        }
         unmatched = tally("", configuration.policy.rawValue)
         var (exact, below, any) = ([Host: [Int]](), [Host: [Int]](), [Int]())
         for (index, rule) in configuration.rules.enumerated() {
@@ -36,6 +50,9 @@ package final class RequestRules: Sendable {
         }
         (self.exact, self.below, self.any) = (exact, below, any)
     }
+
+    /// The number of rules with credentials.
+    var credentialedCount: Int { rules.count { $0.credentials != nil } }
 
     /// How often each rule has decided, in the order of the configuration; requests that no rule matches come last.
     package var tallies: [RuleTally] { rules.map(\.tally) + [unmatched] }

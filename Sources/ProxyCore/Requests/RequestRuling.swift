@@ -18,6 +18,12 @@ struct RequestRuling {
         return verdict.decision == .denied ? Problem(verdict) : nil
     }
 
+    /// The credentials of the rule that lets the request through.
+    var credentials: RuleCredentials? {
+        guard let verdict, verdict.decision != .denied else { return nil }
+        return verdict.rule?.credentials
+    }
+
     /// Writes the members of the log line.
     func write(to line: inout ByteBuffer) {
         guard let verdict else { return }

@@ -85,7 +85,8 @@ package struct RulePath: Hashable, Sendable {
     }
 }
 
-/// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it.
+/// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it. One value
+/// serves one request after another, with its memory.
 struct PathForms {
     /// The normal form (`PathPattern.normal`).
     private var path: [UInt8] = []
@@ -95,10 +96,26 @@ struct PathForms {
     init() {}
 
     /// - Parameter target: path and query in origin form.
-    init(_ target: borrowing Span<UInt8>) {
+    init(_ target: borrowing Span<UInt8>) { reset(target) }
+
+    /// Takes the path of another request.
+    mutating func reset(_ target: borrowing Span<UInt8>) {
         let path = target.extracting(0..<RequestReading.endOfPath(target))
-        self.path = path.firstIndex(of: UInt8(ascii: "%")) == nil ? Array(copying: path) : PathPattern.normal(path)
+        folded = nil
+        guard path.firstIndex(of: UInt8(ascii: "%")) == nil else {
+            self.path = PathPattern.normal(path)
+            return
+        }
+        self.path.removeAll(keepingCapacity: true)
+        self.path.append(path)
     }
+
+    /// Forgets a path that was longer than most.
+    mutating func release() {
+        if path.capacity > Self.keptBytes { self = PathForms() }
+    }
+
+    private static let keptBytes = 1 << 10
 
     func match(_ pattern: WildcardPattern) -> Bool { pattern.matches(path.span) }
 
