@@ -50,7 +50,7 @@ final class CredentialFields: GuardedFields {
         var run = 0
         for place in 0..<value.count {
             run = value[place] == UInt8(ascii: "*") ? run + 1 : 0
-            if run == CredentialOutput.shortest { return true }
+            if run == CredentialOutput.leastBytes { return true }
         }
         return false
     }

@@ -93,7 +93,7 @@ extension CompiledRule {
             for path in paths where path.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
             return paths.contains { encodedSlashes > $0.encodedSlashes } ? .unclear(.encodedSlash) : .no
         }
-        for index in paths.indices where paths[index].matches(forms, encodedSlashes: encodedSlashes) { return .yes }
+        for index in paths.indices where paths[index].matches(&forms, encodedSlashes: encodedSlashes) { return .yes }
         return encodedSlashes == 0 ? .no : .unclear(.encodedSlash)
     }
 }

@@ -76,7 +76,10 @@ final class HostRules {
     ) -> RequestVerdict {
         var ambiguity: RequestAmbiguity?
         for rule in rules where rule.covers(user: user) {
-            switch rule.matches(method, reading, &forms, isUpgrade: isUpgrade) {
+            let match = rule.matches(method, reading, &forms, isUpgrade: isUpgrade)
+            // Whether this one matches is not known, and a later one does not decide before it.
+            if forms.isExhausted { return RequestVerdict(decision: .denied, ambiguity: .longPath) }
+            switch match {
             case .no: continue
             // An allow that would have matched otherwise explains why nothing did.
             case .unclear(let cause) where rule.action.isSent:
@@ -112,7 +115,9 @@ final class HostRules {
                 causes.append((rule, user == nil ? "no user is known" : "it is for other users"))
                 continue
             }
-            switch rule.matches(head.method, reading, &forms, isUpgrade: isUpgrade) {
+            let match = rule.matches(head.method, reading, &forms, isUpgrade: isUpgrade)
+            guard !forms.isExhausted else { return causes + [(rule, RequestAmbiguity.longPath.explanation)] }
+            switch match {
             case .yes: return causes + [(rule, "it matches")]
             case .unclear(let cause) where rule.action.isSent:
                 causes.append((rule, "the request can be read in two ways: \(cause.explanation)"))
