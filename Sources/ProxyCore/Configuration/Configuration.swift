@@ -27,6 +27,8 @@ package struct Configuration: Sendable {
     package var access = AccessConfiguration()
     /// Which requests may be sent; nil when `access` alone decides.
     package var requests: RequestsConfiguration?
+    /// What rules of `requests` may have written into requests, in the order of the file.
+    package var credentials: [CredentialDefinition] = []
     package var limits = LimitsConfiguration()
     /// Nil: nothing is cached.
     package var cache: CacheConfiguration?

@@ -41,6 +41,8 @@ package struct RequestRule: Hashable, Sendable {
     package var paths: [RulePath] = []
     /// Empty: every user, and clients of whom no user is known.
     package var users: [UserPattern] = []
+    /// The names of the credentials that are written into the request.
+    package var credentials: [String] = []
 
     package init(id: String, _ action: Action) {
         self.id = id
@@ -54,6 +56,7 @@ package struct RequestRule: Hashable, Sendable {
         if !ports.isEmpty { texts.append("port " + ports.map(String.init).joined(separator: ", ")) }
         if !paths.isEmpty { texts.append("path " + paths.map(\.text).joined(separator: ", ")) }
         if !users.isEmpty { texts.append("by " + users.map(\.text).joined(separator: ", ")) }
+        if !credentials.isEmpty { texts.append("with the credential " + credentials.joined(separator: ", ")) }
         return texts.joined(separator: "; ")
     }
 }
