@@ -132,7 +132,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         if let credentials = ruling.credentials {
             // A refresh has no client who waits: it is given up where the credential is not at hand.
             guard let desk = generation.credentials, case .ready = desk.outcome(for: credentials) else { return nil }
-            guarded = desk.fields(for: credentials, of: request)
+            guarded = desk.fields(for: credentials, of: request).guarded
         }
         let task = generation.manager.dataTask(with: request, delegate: delegate)
         if guarded != nil { task.guarded = guarded }

@@ -143,7 +143,7 @@ final class ProtocolUpgrade: Relay {
     /// A response other than 101 is complete.
     private func complete() {
         var trailers = response.trailers
-        if let guarded, guarded.isHeld(in: trailers) { guarded.mask(&trailers) }
+        guarded?.mask(&trailers)
         end { exchange.relayDidCompleteResponse(trailers: trailers) }
     }
 

@@ -42,12 +42,14 @@ struct AWSFields {
             payload = AWSSignature.Payload(ofClient: request.fields.value(at: index)) ?? .unsigned
         } else if scope.service == "s3" {
             payload = request.bodyLength.hasBody ? .unsigned : .empty
-            fields.append(name: contentDigest.bytes, value: payload.text.span)
+            let text = payload.text
+            fields.append(name: contentDigest.bytes, value: text.span)
         } else {
             payload = digest.map { .digest($0) } ?? .empty
         }
         var signed = HeaderFields()
-        signed.append(name: ("host" as StaticString).bytes, value: Array(request.endpoint.authorityText.utf8).span)
+        let host = Array(request.endpoint.authorityText.utf8)
+        signed.append(.host, host.span)
         for index in 0..<request.fields.count where isSigned(request.fields.name(at: index)) {
             signed.append(contentsOf: request.fields, at: index)
         }

@@ -31,7 +31,8 @@ package struct AWSSignature: Sendable {
             self = .named([UInt8](copying: value))
         }
 
-        fileprivate var text: [UInt8] {
+        /// What the canonical request and `X-Amz-Content-SHA256` have of it.
+        var text: [UInt8] {
             switch self {
             case .digest(let digest): AWSSignature.hexadecimal(digest)
             case .unsigned: Array("UNSIGNED-PAYLOAD".utf8)

@@ -3,6 +3,21 @@ import Glibc
 package import IOCore
 import ServerTrust
 
+/// Ends commands that are running, for a program that stops.
+package final class CommandCancellation: Sendable {
+    /// Readable from then on.
+    fileprivate let descriptor: Int32
+
+    package init() { descriptor = pinproxy_eventfd() }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    package func cancel() {
+        var one: UInt64 = 1
+        if descriptor >= 0 { _ = pinproxy_write_file(descriptor, &one, 8) }
+    }
+}
+
 /// One run of a program for what it prints. It blocks: for a thread of its own, never on a loop.
 ///
 /// The program is started without a shell, in a process group of its own, with the null device as standard input and error, and with
@@ -22,11 +37,18 @@ package struct CommandRun: Sendable {
     /// The whole environment as `NAME=value`.
     package let environment: [String]
     package let limits: Limits
+    private let cancellation: CommandCancellation?
 
-    package init(_ arguments: [String], environment: [String], limits: Limits = Limits()) {
+    package init(
+        _ arguments: [String],
+        environment: [String],
+        limits: Limits = Limits(),
+        cancellation: CommandCancellation? = nil
+    ) {
         self.arguments = arguments
         self.environment = environment
         self.limits = limits
+        self.cancellation = cancellation
     }
 
     /// The environment of this process without some of its variables.
@@ -149,8 +171,10 @@ package struct CommandRun: Sendable {
             var polled = [
                 pollfd(fd: hasEnd ? -1 : pipe, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: watch, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: cancellation?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
             ]
-            guard poll(&polled, 2, left) >= 0 || errno == EINTR else { return Self.failure("poll", errno) }
+            guard poll(&polled, 3, left) >= 0 || errno == EINTR else { return Self.failure("poll", errno) }
+            guard polled[2].revents == 0 else { return CredentialFault(.source, "the program is stopping") }
             // Looked at first, so that what was printed before the end is read.
             let isOver = polled[1].revents != 0
             if !hasEnd {

@@ -8,6 +8,8 @@ package struct CredentialPlaceholders: Sendable {
         let name: FieldName
         let text: [UInt8]
         var definitions: [CredentialDefinition]
+
+        func isNamed(_ other: [UInt8]) -> Bool { text.span.equalsIgnoringCase(other.span) }
     }
 
     private var fields: [Field] = []
@@ -16,7 +18,7 @@ package struct CredentialPlaceholders: Sendable {
     init?(_ definitions: [CredentialDefinition]) {
         for definition in definitions where definition.placeholder != nil {
             let text = Array(definition.header.utf8)
-            if let known = fields.firstIndex(where: { $0.text.span.equalsIgnoringCase(text.span) }) {
+            if let known = fields.firstIndex(where: { $0.isNamed(text) }) {
                 fields[known].definitions.append(definition)
             } else {
                 fields.append(Field(name: FieldName(text.span), text: text, definitions: [definition]))
@@ -50,7 +52,7 @@ extension CredentialDefinition {
             if value.contains(wanted) { return true }
             // What git and others make of a user and password (RFC 7617).
             guard value.hasPrefixIgnoringCase("basic "),
-                let pair = Base64.decode(value.extracting(6..<value.count))
+                let pair = Base64.decode(Array(copying: value.extracting(6..<value.count)))
             else { continue }
             let decoded = pair.span
             if decoded.contains(wanted) { return true }
@@ -113,5 +115,13 @@ extension Problem {
     /// The source of a credential gives no value.
     init(_ fault: CredentialFault, of name: String) {
         self.init(.credentialUnavailable, "The credential \"\(name)\" cannot be had: \(fault.message).")
+    }
+
+    static func waitedTooLong(for rule: RuleCredentials) -> Problem {
+        let names = rule.definitions.map { "\"\($0.name)\"" }.joined(separator: ", ")
+        return Problem(
+            .credentialUnavailable,
+            "The source of the credential \(names) gave nothing within timeouts.queue. Try again, or raise the limit."
+        )
     }
 }

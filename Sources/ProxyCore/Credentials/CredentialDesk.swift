@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import ServerTrust
 import SessionCore
 
 /// The credentials of one policy, for the requests of one loop.
@@ -7,34 +8,74 @@ final class CredentialDesk {
     /// What a request that wants credentials gets.
     enum Outcome {
         case ready
-        /// The source runs.
+        /// A source runs, or has to.
         case wait
         case failed(Problem)
     }
 
     private let board: CredentialBoard
+    private let loop: EventLoop
+    private let placeholders: CredentialPlaceholders?
     /// The latest fields, by the number of the rule: they change only with a value.
     private var made: [CredentialFields?]
     /// The latest value of each credential: one that ends while its request is on the way is sent all the same.
     private var latest: [CredentialValue?]
 
-    init(_ board: CredentialBoard, _ rules: RequestRules, credentials: [CredentialDefinition]) {
+    init(_ board: CredentialBoard, _ rules: RequestRules, credentials: [CredentialDefinition], loop: EventLoop) {
         self.board = board
+        self.loop = loop
+        placeholders = CredentialPlaceholders(credentials)
         made = Array(repeating: nil, count: rules.credentialedCount)
         latest = Array(repeating: nil, count: credentials.count)
     }
 
-    /// Whether the credentials of a rule can be written now. Asks for the values that are missing.
+    /// Why a request may not have the credentials of its rule, by what its client has sent.
+    ///
+    /// - Parameter rule: nil for a request whose rule gives none.
+    func refusal(of head: borrowing RequestHead, _ rule: RuleCredentials?) -> Problem? {
+        CredentialDemand(head, rule, placeholders).problem
+    }
+
+    /// Whether the credentials of a rule can be written now.
     func outcome(for rule: RuleCredentials) -> Outcome {
         var outcome = Outcome.ready
-        for place in rule.places {
+        for (index, place) in rule.places.enumerated() {
             switch board.value(place) {
             case .ready(let value): latest[place] = value
             case .wait: outcome = .wait
-            case .failed(let fault): return .failed(Problem(fault, of: board.name(place)))
+            case .failed(let fault): return .failed(Problem(fault, of: rule.definitions[index].name))
             }
         }
         return outcome
+    }
+
+    /// Waits for the sources of credentials for which `outcome` was `wait`.
+    func wait(for rule: RuleCredentials, atMost limit: TimeSpan, _ completion: @escaping (Problem?) -> Void) {
+        let any = [CredentialValue?](repeating: nil, count: rule.places.count)
+        _ = CredentialWait(for: rule, any, on: board, loop: loop, atMost: limit, completion)
+    }
+
+    /// Whether another value than the ones that a server has refused can be had.
+    func canRenew(_ rule: RuleCredentials, _ refused: CredentialFields) -> Bool {
+        for (place, value) in zip(rule.places, refused.values) {
+            if case .failed = board.refused401(place, value) { continue }
+            return true
+        }
+        return false
+    }
+
+    /// Waits for other values than the ones that a server has refused.
+    func renew(
+        _ rule: RuleCredentials,
+        _ refused: CredentialFields,
+        atMost limit: TimeSpan,
+        _ completion: @escaping (Problem?) -> Void
+    ) {
+        var others: [CredentialValue?] = []
+        for (place, value) in zip(rule.places, refused.values) {
+            if case .wait = board.refused401(place, value) { others.append(value) } else { others.append(nil) }
+        }
+        _ = CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
     }
 
     /// The fields for a request that is about to be sent, for which `outcome` was `ready`.
@@ -49,7 +90,7 @@ final class CredentialDesk {
         for place in rule.places {
             if case .ready(let value) = board.value(place) { latest[place] = value }
             // Without a value there is nothing that any server may have.
-            guard let value = latest[place] else { return CredentialFields(HeaderFields(), [], for: nil) }
+            guard let value = latest[place] else { return .none }
             values.append(value)
         }
         if let known = made[rule.number], known.isMade(of: values) { return known }
@@ -60,10 +101,12 @@ final class CredentialDesk {
             case .field(let bytes): fields.append(name: value.header.span, value: bytes.bytes)
             case .signing(let keys, let scope):
                 isSigned = true
-                AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: board.date)
+                AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: loop.wallClock / 1_000_000)
             }
         }
-        let new = CredentialFields(fields, values, for: rule)
+        let demand: GuardedFields.Demand = rule.allowsUnpinned ? .pinIfAny : .pin
+        let guarded = GuardedFields(fields, for: demand, masks: values.map(\.mask))
+        let new = CredentialFields(guarded: guarded, values: values)
         // A signature is one request's.
         if !isSigned { made[rule.number] = new }
         return new

@@ -120,6 +120,16 @@ package struct CredentialOutput: Sendable {
 
     // MARK: JSON
 
+    /// The `error` of a token server's refusal (RFC 6749, section 5.2), if it is one of those that the RFC names.
+    static func errorCode(in bytes: [UInt8]) -> String? {
+        let known = [
+            "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+            "invalid_scope",
+        ]
+        guard let object = try? object(bytes), let code = try? text("error", of: object) else { return nil }
+        return known.first { $0.utf8.elementsEqual(code) }
+    }
+
     private static let bearer = Array("bearer".utf8)
 
     private static func isWhiteSpace(_ byte: UInt8) -> Bool {

@@ -5,8 +5,8 @@ import SessionCore
 struct CredentialRepetition {
     private enum Phase {
         case open
-        /// The response of the first time is read to its end, or broken off.
-        case dropping
+        /// The response to the refused fields is read to its end, or broken off.
+        case dropping(CredentialFields)
         case made
     }
 
@@ -14,15 +14,22 @@ struct CredentialRepetition {
     private var unwanted = UnwantedBody()
 
     /// A request is sent again once, whatever comes back then.
-    var mayBegin: Bool { phase == .open }
-    var isDropping: Bool { phase == .dropping }
+    var mayBegin: Bool { if case .open = phase { true } else { false } }
+    var isDropping: Bool { if case .dropping = phase { true } else { false } }
     /// Whether the first response is over.
-    var isMade: Bool { phase == .made }
+    var isMade: Bool { if case .made = phase { true } else { false } }
 
-    mutating func begin() { phase = .dropping }
+    mutating func begin(_ refused: CredentialFields) { phase = .dropping(refused) }
 
     /// Counts bytes of the response; false when there are too many.
     mutating func drop(_ count: Int) -> Bool { unwanted.didReceive(count) }
 
-    mutating func end() { phase = .made }
+    /// The response is over.
+    ///
+    /// - Returns: the refused fields; nil when no response is dropped.
+    mutating func end() -> CredentialFields? {
+        guard case .dropping(let refused) = phase else { return nil }
+        phase = .made
+        return refused
+    }
 }

@@ -1,6 +1,7 @@
 package import HTTPCore
 import IOCore
 package import ServerTrust
+package import SessionCore
 
 /// The value of a credential: what is written into a request, what is masked in responses to it, and its end.
 ///
@@ -25,18 +26,21 @@ package final class CredentialValue: Sendable {
     package let mask: SecretMask
     /// Seconds since 1970; nil where no end is known.
     package let end: Int64?
+    /// Increases with each different value of the credential.
+    let version: Int
     /// The secret as the source gave it, for comparison with the next one.
     private let secrets: [SecretBytes]
 
     /// - Parameters:
     ///   - output: of the kind that the definition's source gives.
     ///   - end: seconds since 1970, from the source or `ttl`.
-    init(_ definition: CredentialDefinition, _ output: CredentialOutput, end: Int64?) {
+    init(_ definition: CredentialDefinition, _ output: CredentialOutput, end: Int64?, version: Int = 1) {
         credential = definition.name
         let name = Array(definition.header.utf8)
         header = name
         headerID = FieldName(name.span)
         self.end = end
+        self.version = version
         switch output.secret {
         case .token(let token):
             let sent = Self.sent(token, definition)

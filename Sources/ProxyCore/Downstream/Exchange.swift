@@ -30,6 +30,8 @@ final class Exchange {
     private var presented: ClientCredentials?
     /// The credentials that the request gets, or the hop of it that is under way, by its rule; nil for most.
     private(set) var credentials: RuleCredentials?
+    /// What they have made of the latest request that was sent.
+    private var credentialFields: CredentialFields?
     /// SHA-256 of the body, for a signature.
     private var bodyDigest: [UInt8]?
     /// What continues when the whole body is here, which a signature needs first.
@@ -84,6 +86,7 @@ final class Exchange {
         relay = nil
         presented = nil
         credentials = nil
+        credentialFields = nil
         bodyDigest = nil
         afterBody = nil
         // Most heads leave their memory to the next one.
@@ -316,6 +319,7 @@ final class Exchange {
         user = nil
         presented = nil
         credentials = nil
+        credentialFields = nil
         bodyDigest = nil
         afterBody = nil
         restarts = 0
@@ -752,7 +756,7 @@ final class Exchange {
     func obtainCredentials(for endpoint: Endpoint, _ then: @escaping () -> Void) -> Bool {
         credentials = ruling.credentials
         guard let desk = generation?.credentials else { return true }
-        if let problem = desk.demand(head, credentials) {
+        if let problem = desk.refusal(of: head, credentials) {
             refuseUnsent(problem)
             return false
         }
@@ -821,30 +825,29 @@ final class Exchange {
         }
     }
 
-    /// The server has refused a credential of the request.
-    ///
-    /// - Returns: whether it is renewed, so that the request can be sent again with the next value.
-    func renewCredentials() -> Bool {
-        guard let credentials, let desk = generation?.credentials, origin.task?.wasRepeated == false else { return false }
-        return desk.renew(credentials)
+    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
+    func renewableCredentials() -> CredentialFields? {
+        guard let credentials, let desk = generation?.credentials, origin.task?.wasRepeated == false,
+            let fields = credentialFields, desk.canRenew(credentials, fields)
+        else { return nil }
+        return fields
     }
 
-    /// Waits for the renewal. The request has a response, so that no reload may begin it anew.
-    func awaitRenewal(_ then: @escaping () -> Void) {
-        guard let credentials, let desk = generation?.credentials else { return }
+    /// Waits for other credentials than the refused ones. The request has a response, so that no reload may begin it anew.
+    func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
+        guard let credentials, let generation, let desk = generation.credentials else { return }
         let current = number
         let limit = (hooks?.route ?? route)?.endpoint?.timeouts.queue ?? .seconds(0)
-        desk.wait(for: credentials, atMost: limit) { [self] problem in
+        desk.renew(credentials, refused, atMost: limit) { [self] problem in
             guard number == current, !isOver else { return }
-            guard generation === worker.generation else {
-                return fail(
-                    Problem(
-                        .sessionInvalidated,
-                        "The policy was replaced while the credential of this request was renewed. Send it once more."
-                    )
-                )
+            if let problem {
+                fail(problem)
+            } else if generation === worker.generation {
+                then()
+            } else {
+                let cause = "The policy was replaced while the credential of this request was renewed. Send it once more."
+                fail(Problem(.sessionInvalidated, cause))
             }
-            if let problem { fail(problem) } else { then() }
             if number == current, !isOver { stream.exchangeNeedsBody() }
         }
     }
@@ -852,8 +855,9 @@ final class Exchange {
     /// The fields that the request's credentials make of it; nil for most requests.
     func guardedFields(of request: borrowing SessionRequest, in generation: Generation) -> GuardedFields? {
         guard let credentials else { return nil }
-        return generation.credentials?.fields(for: credentials, of: request, bodyDigest: bodyDigest)
-            ?? CredentialFields(HeaderFields(), [], for: nil)
+        let fields = generation.credentials?.fields(for: credentials, of: request, bodyDigest: bodyDigest)
+        credentialFields = fields
+        return (fields ?? .none).guarded
     }
 
     // MARK: - Hooks

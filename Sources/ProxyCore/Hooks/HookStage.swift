@@ -173,9 +173,9 @@ final class HookStage: ResponseStage {
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         if head.status == 401, repetition.mayBegin, sent != nil, repeatableBody != .lost,
-            exchange.renewCredentials()
+            let refused = exchange.renewableCredentials()
         {
-            repetition.begin()
+            repetition.begin(refused)
             return isWorthReading(head.framing) ? .allow : .cancel
         }
         // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
@@ -237,10 +237,8 @@ final class HookStage: ResponseStage {
     }
 
     override func receiveEnd(_ error: SessionError?) {
-        if repetition.isDropping {
-            repetition.end()
-            exchange.awaitRenewal { [weak self] in self?.sendAgain() }
-            return
+        if let refused = repetition.end() {
+            return exchange.renewCredentials(refused) { [weak self] in self?.sendAgain() }
         }
         if let failure = hooks.failure { return exchange.fail(failure) }
         if let plan = hooks.leave(origin.task) {

@@ -31,7 +31,7 @@ final class Generation: @unchecked Sendable {
     ///   - descriptors: the descriptors that connections may use.
     ///   - handshakes: the threads for the TLS handshakes with origins.
     ///   - lists: what fetches revocation lists.
-    ///   - credentials: the worker's values of credentials.
+    ///   - credentials: what keeps the values of credentials.
     init(
         _ snapshot: PolicySnapshot,
         loop: EventLoop,
@@ -39,7 +39,7 @@ final class Generation: @unchecked Sendable {
         descriptors: DescriptorShares,
         handshakes: FairThreads = .handshakes,
         lists: RevocationListSource? = nil,
-        credentials: CredentialBoard? = nil
+        credentials: CredentialRenewals? = nil
     ) throws(SessionError) {
         self.snapshot = snapshot
         router = Router(snapshot: snapshot, workers: workers)
@@ -66,7 +66,8 @@ final class Generation: @unchecked Sendable {
         requestBodyLimit = configuration.limits.requestBodyBytes
         leaves = snapshot.parts.authority.map { LeafContexts($0) }
         if let credentials, let rules = snapshot.requests, rules.credentialedCount > 0 {
-            self.credentials = CredentialDesk(credentials, rules, credentials: configuration.credentials)
+            let board = credentials.board(for: snapshot, on: loop)
+            self.credentials = CredentialDesk(board, rules, credentials: configuration.credentials, loop: loop)
         } else {
             self.credentials = nil
         }

@@ -11,6 +11,7 @@ package final class ProxyServer {
     private let state: ServerState
     private let monitor: PinMonitor
     private let lists: RevocationListFetcher
+    private let credentials: CredentialRenewals
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
     let cache: CacheHolder
@@ -87,6 +88,10 @@ package final class ProxyServer {
         listSettings.limits = fetching
         listSettings.log = monitoring.log
         lists = RevocationListFetcher(snapshot: snapshot, settings: listSettings)
+        var credentialSettings = CredentialRenewals.Settings()
+        credentialSettings.log = monitoring.log
+        credentialSettings.lists = lists.source
+        credentials = CredentialRenewals(snapshot: snapshot, settings: credentialSettings)
         do throws(MonitoringFailure) {
             monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
         } catch {
@@ -195,7 +200,8 @@ package final class ProxyServer {
                     workers: count,
                     descriptors: state.descriptors,
                     handshakes: state.handshakes,
-                    lists: lists.source
+                    lists: lists.source,
+                    credentials: credentials
                 ),
                 server: state,
                 monitor: monitor,
@@ -319,6 +325,7 @@ package final class ProxyServer {
         // This comes first, so that reports of the new generation's handshakes go where the new files say.
         monitor.replace(replacement)
         lists.replace(replacement)
+        credentials.replace(replacement)
         let responses = replaceCache(from: current, to: replacement.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         // The kept lines were masked by the former rules.
@@ -368,7 +375,8 @@ package final class ProxyServer {
                         workers: workers.count,
                         descriptors: state.descriptors,
                         handshakes: state.handshakes,
-                        lists: lists.source
+                        lists: lists.source,
+                        credentials: credentials
                     )
                 )
             } catch {
@@ -449,6 +457,7 @@ package final class ProxyServer {
         passwords.stop()
         state.handshakes.stop()
         monitor.stop()
+        credentials.stop()
         lists.stop()
         admin?.stop()
         cache.current?.store.close()

@@ -13,7 +13,7 @@ package final class CompiledRule: Sendable {
     // The conditions again, so that a look at one of them does not retain what the others hold.
     private let hasUsers: Bool
     private let hasMethods: Bool
-    private let paths: [RulePath]
+    private let paths: [CompiledPath]
     /// The methods with a case of their own, as bits: a set would be hashed into for each request.
     private let knownMethods: UInt16
 
@@ -25,7 +25,7 @@ package final class CompiledRule: Sendable {
         action = rule.action
         hasUsers = !rule.users.isEmpty
         hasMethods = rule.methods != nil
-        paths = rule.paths
+        paths = rule.paths.map { CompiledPath($0) }
         knownMethods = rule.methods?.methods.reduce(0) { $0 | $1.bit } ?? 0
     }
 
@@ -44,6 +44,13 @@ package final class CompiledRule: Sendable {
         guard let user else { return action == .deny }
         return rule.users.contains { $0.matches(user) }
     }
+}
+
+/// A path of a rule in an object of its own: a copy of the pattern would retain each of its parts.
+private final class CompiledPath: Sendable {
+    let pattern: RulePath
+
+    init(_ pattern: RulePath) { self.pattern = pattern }
 }
 
 extension CompiledRule {
@@ -90,10 +97,10 @@ extension CompiledRule {
 
     private func matchPath(_ encodedSlashes: Int, _ forms: inout PathForms) -> Match {
         if action == .deny {
-            for path in paths where path.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
-            return paths.contains { encodedSlashes > $0.encodedSlashes } ? .unclear(.encodedSlash) : .no
+            for path in paths where path.pattern.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
+            return paths.contains { encodedSlashes > $0.pattern.encodedSlashes } ? .unclear(.encodedSlash) : .no
         }
-        for index in paths.indices where paths[index].matches(&forms, encodedSlashes: encodedSlashes) { return .yes }
+        for path in paths where path.pattern.matches(&forms, encodedSlashes: encodedSlashes) { return .yes }
         return encodedSlashes == 0 ? .no : .unclear(.encodedSlash)
     }
 }

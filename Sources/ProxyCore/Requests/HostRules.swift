@@ -49,9 +49,9 @@ final class HostRules {
         _ fields: borrowing HeaderFields,
         _ user: [UInt8]?
     ) -> RequestVerdict {
-        forms.reset(target)
-        defer { forms.release() }
-        return judge(method, RequestReading(target: target, fields: fields), isUpgrade: isUpgrade, user)
+        let reading = RequestReading(target: target, fields: fields)
+        forms.reset(target.extracting(0..<reading.pathEnd))
+        return judge(method, reading, isUpgrade: isUpgrade, user)
     }
 
     /// Judges a CONNECT whose bytes are relayed: neither the path nor the method of what is in it are seen.

@@ -55,6 +55,8 @@ package struct RequestReading: Equatable, Sendable {
     package private(set) var method: RequestAmbiguity?
     /// The number of `%2F` in the path.
     package private(set) var encodedSlashes = 0
+    /// Where the path ends in the target.
+    private(set) var pathEnd = 0
 
     /// A request of which neither path nor method is known.
     static let unseen: RequestReading = {
@@ -69,6 +71,7 @@ package struct RequestReading: Equatable, Sendable {
     /// - Parameter target: path and query in origin form.
     package init(target: borrowing Span<UInt8>, fields: borrowing HeaderFields) {
         let end = Self.endOfPath(target)
+        pathEnd = end
         read(target.extracting(0..<end))
         if Self.hasMethodParameter(target.extracting(end..<target.count)) { method = .methodOverride }
         let overridden = Self.override(fields)

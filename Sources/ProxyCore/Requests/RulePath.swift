@@ -89,48 +89,47 @@ package struct RulePath: Hashable, Sendable {
 
 /// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it. One value
 /// serves one request after another, with its memory.
-struct PathForms {
+struct PathForms: ~Copyable {
     /// The normal form (`PathPattern.normal`).
-    private var path: [UInt8] = []
+    private var path = ByteBuffer()
     private var folded: [UInt8]?
     /// How many bytes may still be searched through. A client chooses the path, and there may be thousands of patterns.
     private var budget = searchLimit
 
     private static let searchLimit = 1 << 20
-
-    /// Whether more would have had to be searched through: no pattern is known to match or not to.
-    var isExhausted: Bool { budget < 0 }
+    private static let keptBytes = 1 << 10
 
     /// A path that is not seen.
     init() {}
 
     /// - Parameter target: path and query in origin form.
-    init(_ target: borrowing Span<UInt8>) { reset(target) }
+    init(_ target: borrowing Span<UInt8>) {
+        reset(target.extracting(0..<RequestReading.endOfPath(target)))
+    }
+
+    /// Whether more would have had to be searched through: no pattern is known to match or not to.
+    var isExhausted: Bool { budget < 0 }
 
     /// Takes the path of another request.
-    mutating func reset(_ target: borrowing Span<UInt8>) {
-        let path = target.extracting(0..<RequestReading.endOfPath(target))
-        folded = nil
+    mutating func reset(_ path: borrowing Span<UInt8>) {
+        if folded != nil { folded = nil }
         budget = Self.searchLimit
-        guard path.firstIndex(of: UInt8(ascii: "%")) == nil else {
-            self.path = PathPattern.normal(path)
-            return
+        if self.path.count > Self.keptBytes { self.path.release() } else { self.path.removeAll() }
+        if path.firstIndex(of: UInt8(ascii: "%")) == nil {
+            self.path.append(path)
+        } else {
+            self.path.append(PathPattern.normal(path))
         }
-        self.path.removeAll(keepingCapacity: true)
-        self.path.append(path)
     }
 
-    /// Forgets a path that was longer than most.
-    mutating func release() {
-        if path.capacity > Self.keptBytes { self = PathForms() }
+    mutating func match(_ pattern: WildcardPattern) -> Bool {
+        var budget = budget
+        defer { self.budget = budget }
+        return pattern.matches(path.bytes, within: &budget)
     }
-
-    private static let keptBytes = 1 << 10
-
-    mutating func match(_ pattern: WildcardPattern) -> Bool { pattern.matches(path.span, within: &budget) }
 
     mutating func matchFolded(_ pattern: WildcardPattern) -> Bool {
-        let folded = folded ?? RulePath.folded(path)
+        let folded = folded ?? RulePath.folded(Array(copying: path.bytes))
         self.folded = folded
         return pattern.matches(folded.span, within: &budget)
     }

@@ -82,8 +82,8 @@ final class HTTP2OriginStream: HTTP2Stream {
         if case .bytes(let count) = request.bodyLength { block.add("content-length", Array("\(count)".utf8).span) }
         var size = method.count + request.target.count + authority.count + 23
         for index in 0..<request.fields.count { size += request.fields.line(at: index).count + 2 }
-        if let guarded {
-            for index in 0..<guarded.fields.count { size += guarded.fields.line(at: index).count + 2 }
+        if let fields = guarded?.fields {
+            for index in 0..<fields.count { size += fields.line(at: index).count + 2 }
         }
         return size
     }

@@ -500,7 +500,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
         if trailers.count > 0 {
             var trailers = copy trailers
-            if let guarded = task.guarded, guarded.isHeld(in: trailers) { guarded.mask(&trailers) }
+            task.guarded?.mask(&trailers)
             task.delegate.task(task, didReceiveTrailers: trailers)
         }
         if self.task === task { task.finish(nil) }

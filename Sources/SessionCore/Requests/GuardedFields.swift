@@ -2,39 +2,68 @@ package import HTTPCore
 package import ServerTrust
 
 /// Fields that a request gets only on a connection whose server has proved enough: credentials that the request's sender does not
-/// have. A class to inherit from.
+/// have.
 ///
 /// They are written behind the request's own fields when the connection is there and its verdict is known, and enter no
 /// compression table (RFC 7541, section 7.1.3). Their values are taken out of whatever head the server sends back, before anybody
 /// else sees it.
-package class GuardedFields {
-    package final let fields: HeaderFields
+package final class GuardedFields: Sendable {
+    /// What a server has to have proved.
+    package enum Demand: Sendable {
+        /// One of the pinned keys.
+        case pin
+        /// The same; or chain and host, where no pins are for the host.
+        case pinIfAny
+        /// No server may have them.
+        case never
+    }
 
-    package init(_ fields: HeaderFields) { self.fields = fields }
+    package let fields: HeaderFields
+    private let demand: Demand
+    private let masks: [SecretMask]
+
+    /// - Parameter masks: what is masked in heads and trailers of the response.
+    package init(_ fields: HeaderFields, for demand: Demand, masks: [SecretMask]) {
+        self.fields = fields
+        self.demand = demand
+        self.masks = masks
+    }
 
     /// Whether the server may have the fields.
     ///
     /// - Parameter evaluation: what the policy found about the connection's server; nil without TLS.
-    package func mayGo(under evaluation: TrustEvaluation?) -> Bool { evaluation?.verdict == .pass }
+    package func mayGo(under evaluation: TrustEvaluation?) -> Bool {
+        switch evaluation?.verdict {
+        case .pass: demand != .never
+        case .notPinned: demand == .pinIfAny
+        case .fail, .reportOnly, .unverified, .expired, nil: false
+        }
+    }
 
-    /// Whether one of the fields that have come back holds a value.
-    package func isHeld(in fields: borrowing HeaderFields) -> Bool { false }
+    /// Makes the values in fields that have come back unreadable, and keeps the lengths.
+    package func mask(_ fields: inout HeaderFields) {
+        for mask in masks { mask.apply(to: &fields) }
+    }
 
-    /// Makes the values in fields unreadable, and keeps the lengths.
-    package func mask(_ fields: inout HeaderFields) {}
-}
-
-extension GuardedFields {
     /// The head without the values; nil when it has none.
-    package final func masked(_ head: borrowing ResponseHead) -> ResponseHead? {
+    package func masked(_ head: borrowing ResponseHead) -> ResponseHead? {
         guard isHeld(in: head.fields) else { return nil }
         var masked = copy head
         masked.changeFields { mask(&$0) }
         return masked
     }
 
+    private func isHeld(in fields: borrowing HeaderFields) -> Bool {
+        for mask in masks {
+            for index in 0..<fields.count where mask.holds(fields.value(at: index)) || mask.holds(fields.name(at: index)) {
+                return true
+            }
+        }
+        return false
+    }
+
     /// The error of a request whose server may not have the fields.
-    package final func refusal(of endpoint: Endpoint, _ evaluation: TrustEvaluation?) -> SessionError {
+    package func refusal(of endpoint: Endpoint, _ evaluation: TrustEvaluation?) -> SessionError {
         let (cause, remedy) =
             switch evaluation?.verdict {
             case nil: ("the connection has no TLS", "Ask for an https:// URL, or let the host have \"upgrade\": true.")

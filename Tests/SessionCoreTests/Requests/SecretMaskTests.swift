@@ -3,7 +3,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@testable import ProxyCore
+@testable import SessionCore
 
 @Suite("Secrets in heads of responses")
 struct SecretMaskTests {
