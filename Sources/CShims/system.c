@@ -341,7 +341,14 @@ int pinproxy_process_descriptor(int process) {
 }
 
 int pinproxy_pipe(int ends[2]) {
-    return pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    int result = pinproxy_set_non_blocking(ends[0]);
+    if (result != 0) {
+        close(ends[0]);
+        close(ends[1]);
+    }
+    return result;
 }
 
 int pinproxy_start_command(char *const *arguments, char *const *environment, int output) {

@@ -39,6 +39,24 @@ package enum CredentialSource: Hashable, Sendable {
         if case .awsSigV4(let source) = self { source.scope } else { nil }
     }
 
+    /// The program whose output is the value, with its arguments; nil for other sources.
+    package var command: [String]? {
+        switch self {
+        case .command(let words): return words
+        case .awsSigV4(let source): if case .command(let words) = source.keys { return words } else { return nil }
+        case .file, .env, .oauth2: return nil
+        }
+    }
+
+    /// The file that holds the value; nil for other sources.
+    package var file: String? {
+        switch self {
+        case .file(let path): return path
+        case .awsSigV4(let source): if case .file(let path) = source.keys { return path } else { return nil }
+        case .command, .env, .oauth2: return nil
+        }
+    }
+
     /// The key in the configuration.
     package var kind: String {
         switch self {

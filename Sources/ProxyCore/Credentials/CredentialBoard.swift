@@ -87,7 +87,9 @@ package final class CredentialBoard: @unchecked Sendable {
     ///   one. `failed`: the response is passed on.
     package func refused401(_ index: Int, _ value: CredentialValue) -> State {
         let news = slots[index].news
-        if let current = news.value, current.version != value.version, current.isValid(at: date) { return .ready(current) }
+        if let current = news.value, current.version != value.version, current.isValid(at: date) {
+            return .ready(current)
+        }
         return stateWithoutValue(index)
     }
 
@@ -142,7 +144,11 @@ package final class CredentialBoard: @unchecked Sendable {
         var left: [Waiter] = []
         var told: [(Waiter, Result<CredentialValue, CredentialFault>)] = []
         for waiter in waiters {
-            if let outcome = outcome(for: waiter, news, answer) { told.append((waiter, outcome)) } else { left.append(waiter) }
+            if let outcome = outcome(for: waiter, news, answer) {
+                told.append((waiter, outcome))
+            } else {
+                left.append(waiter)
+            }
         }
         slots[index].waiters = left
         for (waiter, outcome) in told { waiter.completion(outcome) }

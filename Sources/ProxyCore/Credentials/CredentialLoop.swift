@@ -106,7 +106,8 @@ final class CredentialLoop: @unchecked Sendable {
         for definition in used where entries[definition] == nil { entries[definition] = Entry(definition, at: now) }
         let former = register.figures
         register.figures = used.map { definition in
-            var figures = former.first { $0.name == definition.name } ?? CredentialRenewals.Figures(name: definition.name)
+            var figures =
+                former.first { $0.name == definition.name } ?? CredentialRenewals.Figures(name: definition.name)
             let entry = entries[definition]
             figures.hasValue = entry?.value != nil
             figures.end = entry?.value?.end
@@ -206,11 +207,7 @@ final class CredentialLoop: @unchecked Sendable {
 
     private func fail(_ entry: Entry, _ fault: CredentialFault) {
         // A file that is gone or emptied is a key that was taken back. A command may only have failed.
-        let dropsValue =
-            switch entry.definition.source {
-            case .file, .env, .awsSigV4(AWSSource(scope: _, keys: .file)): true
-            case .command, .oauth2, .awsSigV4: false
-            }
+        let dropsValue = entry.definition.source.file != nil
         entry.life.didFail(fault, dropsValue: dropsValue, at: now)
         if dropsValue { entry.value = nil }
         let (hasValue, end) = (entry.value != nil, entry.value?.end)

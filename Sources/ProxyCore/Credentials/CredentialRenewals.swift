@@ -1,6 +1,5 @@
 import HTTPCore
 package import IOCore
-package import ServerTrust
 package import SessionCore
 import Synchronization
 
@@ -9,7 +8,9 @@ import Synchronization
 package final class CredentialRenewals: Sendable {
     package struct Settings: Sendable {
         package var runs = CredentialRunner.Settings()
-        package var log: @Sendable (EventLine, LogConfiguration.Level, LogConfiguration.Level) -> Void = { $0.write($1, at: $2) }
+        package var log: @Sendable (EventLine, LogConfiguration.Level, LogConfiguration.Level) -> Void = {
+            $0.write($1, at: $2)
+        }
         package var lists: RevocationListSource?
 
         package init() {}
@@ -118,7 +119,10 @@ final class BoardHandle: @unchecked Sendable {
 
     init(_ loop: EventLoop, _ definitions: [CredentialDefinition]) {
         self.loop = loop
-        places = Dictionary(definitions.enumerated().map { ($0.element, $0.offset) }, uniquingKeysWith: { old, _ in old })
+        places = Dictionary(
+            definitions.enumerated().map { ($0.element, $0.offset) },
+            uniquingKeysWith: { old, _ in old }
+        )
     }
 
     func publish(_ index: Int, _ news: CredentialNews, _ answer: CredentialBoard.Answer) {

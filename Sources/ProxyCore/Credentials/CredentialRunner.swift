@@ -1,7 +1,7 @@
 import Glibc
 import HTTPCore
 package import IOCore
-package import ServerTrust
+import ServerTrust
 package import SessionCore
 
 /// Runs sources of credentials on behalf of one loop: files and commands on threads of their own, requests to token servers with a
@@ -65,23 +65,19 @@ package final class CredentialRunner: @unchecked Sendable {
     ///
     /// - Parameter completion: called once on the loop's thread, not from within this call.
     func run(_ definition: CredentialDefinition, _ completion: @escaping (Outcome) -> Void) {
+        if let path = definition.source.file { return readFile(path, completion) }
+        if let words = definition.source.command { return runCommand(words, completion) }
         switch definition.source {
-        case .file(let path): readFile(path, completion)
         case .env(let name):
             // The environment does not change while this program runs, and nobody else reads it in a way that could block.
             let value = getenv(name).map { Array(String(cString: $0).utf8) }
             let fault = CredentialFault(.source, "the variable \(name) is not set")
             endLater(value.map { .success($0) } ?? .failure(fault), completion)
-        case .command(let words), .awsSigV4(AWSSource(scope: _, keys: .command(let words))): runCommand(words, completion)
-        case .awsSigV4(let source):
-            switch source.keys {
-            case .file(let path): readFile(path, completion)
-            case .command(let words): runCommand(words, completion)
-            }
         case .oauth2(let client):
             readFile(client.clientSecretFile) { [self] outcome in
                 request(client, outcome, allowUnpinned: definition.allowUnpinned, completion)
             }
+        case .file, .command, .awsSigV4: break
         }
     }
 
@@ -178,7 +174,8 @@ package final class CredentialRunner: @unchecked Sendable {
         let origin = client.tokenURL.origin
         guard mayHaveSecret(origin, allowUnpinned: allowUnpinned) else { return fail(OAuthRequest.notHeld) }
         switch router.endpoint(origin) {
-        case .failure(let problem): fail(CredentialFault(.source, "the token server may not be asked: \(problem.details)"))
+        case .failure(let problem):
+            fail(CredentialFault(.source, "the token server may not be asked: \(problem.details)"))
         case .success(let endpoint):
             guard endpoint.scheme == .https else { return fail(OAuthRequest.notHeld) }
             OAuthRequest.start(client, secret: secret, allowUnpinned: allowUnpinned, at: endpoint, on: session) {

@@ -121,13 +121,19 @@ final class OAuthRequest: LoopTaskDelegate {
     override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         status = response.status
         if (300..<400).contains(status) {
-            fault = CredentialFault(.refused, "the token server answers with a redirect (\(status)), which is not followed")
+            fault = CredentialFault(
+                .refused,
+                "the token server answers with a redirect (\(status)), which is not followed"
+            )
             return .cancel
         }
         if let place = response.fields.first(.contentEncoding),
             !response.fields.value(at: place).equalsIgnoringCase("identity")
         {
-            fault = CredentialFault(.output, "the token server's response has a content coding, which was not asked for")
+            fault = CredentialFault(
+                .output,
+                "the token server's response has a content coding, which was not asked for"
+            )
             return .cancel
         }
         return .allow

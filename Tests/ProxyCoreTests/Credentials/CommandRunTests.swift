@@ -125,6 +125,13 @@ struct CommandRunTests {
         #expect(try run([most]).get().utf8.count == 65536)
     }
 
+    @Test("a command that prints faster than it is read waits, as at every pipe")
+    func blocking() throws {
+        // A descriptor that does not block would give an error here, and a part of the output.
+        let path = try script("for n in 1 2 3 4 5 6 7 8; do head -c 8192 /dev/zero | tr '\\0' a || exit 1; done")
+        for _ in 0..<20 { #expect(try run([path]).get().utf8.count == 65_536) }
+    }
+
     @Test("what is printed before the end is read, also when output is closed early")
     func order() throws {
         #expect(run([try script("printf one; sleep 0.1; printf two")]) == .success("onetwo"))
