@@ -98,7 +98,9 @@ final class CredentialDesk {
         var isSigned = false
         for value in values {
             switch value.content {
-            case .field(let bytes): fields.append(name: value.header.span, value: bytes.bytes)
+            case .field(let bytes):
+                let name = value.header
+                fields.append(name: name.span, value: bytes.bytes)
             case .signing(let keys, let scope):
                 isSigned = true
                 AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: loop.wallClock / 1_000_000)

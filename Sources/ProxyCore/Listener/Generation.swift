@@ -22,8 +22,8 @@ final class Generation: @unchecked Sendable {
     let requestBodyLimit: Int?
     /// The certificates for intercepted clients; nil without a local CA.
     let leaves: LeafContexts?
-    /// The values that are written into requests; nil where no rule names a credential.
-    let credentials: CredentialBoard?
+    /// The credentials that rules of `requests` give; nil without such rules.
+    let credentials: CredentialDesk?
 
     /// - Parameters:
     ///   - loop: the worker's loop; the session is used on its thread only.
@@ -65,7 +65,12 @@ final class Generation: @unchecked Sendable {
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
         requestBodyLimit = configuration.limits.requestBodyBytes
         leaves = snapshot.parts.authority.map { LeafContexts($0) }
-        self.credentials = snapshot.usedCredentials.isEmpty ? nil : credentials?.board(for: snapshot, on: loop)
+        if let credentials, let rules = snapshot.requests, rules.credentialedCount > 0 {
+            let board = credentials.board(for: snapshot, on: loop)
+            self.credentials = CredentialDesk(board, rules, credentials: configuration.credentials, loop: loop)
+        } else {
+            self.credentials = nil
+        }
     }
 
     /// Starts no new requests from now on. Requests that were not sent restart at once under the worker's current
