@@ -206,7 +206,7 @@ final class Exchange {
         case .own: respondToOptions()
         case .route(let route):
             self.route = route
-            if route.rules != nil { ruling = RequestRuling() }
+            if route.rules != nil { ruling.begin() }
             if head.fields.mayContain(anyOf: [.via, .other]),
                 OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym)
             {
@@ -766,7 +766,7 @@ final class Exchange {
         case .ready: gatherBody(then)
         case .failed(let problem): refuseUnsent(problem)
         case .wait:
-            awaitCredentials(credentials, desk, atMost: endpoint.timeouts.queue) { [self] in
+            awaitCredentials(credentials, desk, atMost: queueTime(of: endpoint)) { [self] in
                 if needsWholeBody(credentials) { gatherBody(then) } else { then() }
             }
         }
@@ -810,6 +810,11 @@ final class Exchange {
         if canContinue() { then() }
     }
 
+    /// How long a request may wait for credentials: as long as for a connection.
+    private func queueTime(of endpoint: Endpoint) -> TimeSpan {
+        endpoint.timeouts.queue ?? endpoint.timeouts.connect
+    }
+
     /// Waits for the sources of credentials.
     private func awaitCredentials(
         _ credentials: RuleCredentials,
@@ -837,7 +842,7 @@ final class Exchange {
     func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         guard let credentials, let generation, let desk = generation.credentials else { return }
         let current = number
-        let limit = (hooks?.route ?? route)?.endpoint?.timeouts.queue ?? .seconds(0)
+        let limit = (hooks?.route ?? route)?.endpoint.map { queueTime(of: $0) } ?? .seconds(0)
         desk.renew(credentials, refused, atMost: limit) { [self] problem in
             guard number == current, !isOver else { return }
             if let problem {

@@ -3,10 +3,17 @@ import IOCore
 
 /// What the rules have said of one request and of the hops that it followed, for its error response and its log line.
 struct RequestRuling {
-    /// The latest verdict.
-    private var verdict: RequestVerdict?
+    /// The latest verdict; of another request until `hasVerdict`, because to forget it costs as much as to replace it.
+    private var verdict = RequestVerdict(decision: .denied)
+    private var hasVerdict = false
     /// Whether a rule, or the policy, has let a part of it through that would be denied if that were in force.
     private var wouldDeny = false
+
+    /// Begins a request.
+    mutating func begin() {
+        hasVerdict = false
+        wouldDeny = false
+    }
 
     /// Takes a verdict down, and counts it.
     ///
@@ -14,19 +21,20 @@ struct RequestRuling {
     mutating func note(_ verdict: RequestVerdict, by rules: HostRules) -> Problem? {
         rules.count(verdict)
         self.verdict = verdict
+        hasVerdict = true
         if verdict.decision == .reported { wouldDeny = true }
         return verdict.decision == .denied ? Problem(verdict) : nil
     }
 
     /// The credentials of the rule that lets the request through.
     var credentials: RuleCredentials? {
-        guard let verdict, verdict.decision != .denied else { return nil }
+        guard hasVerdict, verdict.decision != .denied else { return nil }
         return verdict.rule?.credentials
     }
 
     /// Writes the members of the log line.
     func write(to line: inout ByteBuffer) {
-        guard let verdict else { return }
+        guard hasVerdict else { return }
         if let rule = verdict.rule { line.append(rule.logText) }
         if wouldDeny { line.append(",\"wouldDeny\":true") }
         if let ambiguity = verdict.ambiguity {
