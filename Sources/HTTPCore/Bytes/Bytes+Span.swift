@@ -1,18 +1,6 @@
 import IOCore
 
 extension Span where Element == UInt8 {
-    /// The first place at which a piece stands. Eight bytes in each step where its first byte is not.
-    package func firstRange(of piece: borrowing Span<UInt8>) -> Range<Int>? {
-        guard !piece.isEmpty else { return 0..<0 }
-        let last = count - piece.count
-        var place = 0
-        while place <= last, let found = firstIndex(of: piece[0], from: place), found <= last {
-            if extracting(found..<(found + piece.count)).equals(piece) { return found..<(found + piece.count) }
-            place = found + 1
-        }
-        return nil
-    }
-
     /// Whether both hold the same bytes.
     @inlinable
     @inline(__always)

@@ -4,7 +4,7 @@ package struct WildcardPattern: Hashable, Sendable {
     /// The pattern as written.
     package let text: String
     /// The pieces between the stars; a single piece without a star.
-    private let pieces: [[UInt8]]
+    private let pieces: [SearchPiece]
 
     /// - Returns: nil for a text that matches no name: it is empty, or has a character other than letters, digits,
     ///   `-`, `.`, `_`, `~` and `*`.
@@ -21,29 +21,80 @@ package struct WildcardPattern: Hashable, Sendable {
     ///   - bytes: the form in which it is compared.
     package init(_ text: String, _ bytes: [UInt8]) {
         self.text = text
-        pieces = bytes.split(separator: ASCII.asterisk, omittingEmptySubsequences: false).map { Array($0) }
+        pieces = bytes.split(separator: ASCII.asterisk, omittingEmptySubsequences: false).map { SearchPiece(Array($0)) }
     }
 
     /// The number of stars.
     package var starCount: Int { pieces.count - 1 }
 
     /// The piece before the only star, if that is at the end.
-    var prefix: [UInt8]? { pieces.count == 2 && pieces[1].isEmpty ? pieces[0] : nil }
+    var prefix: [UInt8]? { pieces.count == 2 && pieces[1].bytes.isEmpty ? pieces[0].bytes : nil }
 
     package func matches(_ name: borrowing Span<UInt8>) -> Bool {
-        let first = pieces[0]
-        let last = pieces[pieces.count - 1]
-        guard pieces.count > 1 else { return name.equals(first.span) }
-        guard name.count >= first.count + last.count, name.extracting(0..<first.count).equals(first.span),
-            name.extracting((name.count - last.count)..<name.count).equals(last.span)
+        var unbounded = Int.max
+        return matches(name, within: &unbounded)
+    }
+
+    /// - Parameter budget: how many bytes may be searched through between the first and the last star; below zero afterwards if
+    ///   there were more, and the result then means nothing.
+    package func matches(_ name: borrowing Span<UInt8>, within budget: inout Int) -> Bool {
+        let begin = pieces[0].bytes
+        guard pieces.count > 1 else { return name.equals(begin.span) }
+        let rest = pieces[pieces.count - 1].bytes
+        let (first, last) = (begin.count, rest.count)
+        guard name.count >= first + last, name.extracting(0..<first).equals(begin.span),
+            name.extracting((name.count - last)..<name.count).equals(rest.span)
         else { return false }
         // The middle pieces are searched one after the other, each at its earliest position.
-        var place = first.count
-        let end = name.count - last.count
-        for piece in pieces[1..<(pieces.count - 1)] {
-            guard let found = name.extracting(place..<end).firstRange(of: piece.span) else { return false }
-            place += found.upperBound
+        var place = first
+        let end = name.count - last
+        for index in 1..<max(pieces.count - 1, 1) {
+            let found = pieces[index].end(in: name, place..<end)
+            budget -= (found ?? end) - place
+            guard let found, budget >= 0 else { return false }
+            place = found
         }
         return true
+    }
+}
+
+/// A piece of a pattern, with what a search for it needs. A search looks at each byte at most twice, whatever the bytes are (Knuth,
+/// Morris and Pratt, 1977).
+private struct SearchPiece: Hashable, Sendable {
+    let bytes: [UInt8]
+    /// For each byte, how many bytes of the piece that end there are its beginning, too.
+    private let overlaps: [Int]
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        var overlaps = Array(repeating: 0, count: bytes.count)
+        var length = 0
+        for index in bytes.indices.dropFirst() {
+            while length > 0, bytes[index] != bytes[length] { length = overlaps[length - 1] }
+            if bytes[index] == bytes[length] { length += 1 }
+            overlaps[index] = length
+        }
+        self.overlaps = overlaps
+    }
+
+    /// The end of the first place that holds the piece.
+    func end(in name: borrowing Span<UInt8>, _ range: Range<Int>) -> Int? {
+        guard let first = bytes.first else { return range.lowerBound }
+        var index = range.lowerBound
+        var matched = 0
+        while index < range.upperBound {
+            if matched == 0 {
+                guard let found = name.firstIndex(of: first, from: index), found < range.upperBound else { return nil }
+                (index, matched) = (found, 1)
+            } else if name[index] == bytes[matched] {
+                matched += 1
+            } else {
+                matched = overlaps[matched - 1]
+                continue
+            }
+            index += 1
+            if matched == bytes.count { return index }
+        }
+        return nil
     }
 }

@@ -7,6 +7,11 @@ package final class CompiledRule: Sendable {
     let tally: RuleTally
     /// The member of a log line.
     let logText: [UInt8]
+    let action: RequestRule.Action
+    // The conditions again, so that a look at one of them does not retain what the others hold.
+    private let hasUsers: Bool
+    private let hasMethods: Bool
+    private let paths: [CompiledPath]
     /// The methods with a case of their own, as bits: a set would be hashed into for each request.
     private let knownMethods: UInt16
 
@@ -14,6 +19,10 @@ package final class CompiledRule: Sendable {
         self.rule = rule
         self.tally = tally
         logText = Array(",\"rule\":\"\(rule.id)\"".utf8)
+        action = rule.action
+        hasUsers = !rule.users.isEmpty
+        hasMethods = rule.methods != nil
+        paths = rule.paths.map { CompiledPath($0) }
         knownMethods = rule.methods?.methods.reduce(0) { $0 | $1.bit } ?? 0
     }
 
@@ -22,16 +31,23 @@ package final class CompiledRule: Sendable {
 
     /// A rule that denies and names no port is about every port.
     func covers(port: UInt16, defaultPort: UInt16) -> Bool {
-        if rule.ports.isEmpty { return rule.action == .deny || port == defaultPort }
+        if rule.ports.isEmpty { return action == .deny || port == defaultPort }
         return rule.ports.contains(port)
     }
 
     /// - Parameter user: nil when no user is known, who could be any to a rule that denies.
     func covers(user: [UInt8]?) -> Bool {
-        if rule.users.isEmpty { return true }
-        guard let user else { return rule.action == .deny }
+        if !hasUsers { return true }
+        guard let user else { return action == .deny }
         return rule.users.contains { $0.matches(user) }
     }
+}
+
+/// A path of a rule in an object of its own: a copy of the pattern would retain each of its parts.
+private final class CompiledPath: Sendable {
+    let pattern: RulePath
+
+    init(_ pattern: RulePath) { self.pattern = pattern }
 }
 
 extension CompiledRule {
@@ -50,16 +66,18 @@ extension CompiledRule {
         isUpgrade: Bool
     ) -> Match {
         var unclear: RequestAmbiguity?
-        if let methods = rule.methods {
+        if hasMethods {
             if let cause = reading.method {
                 unclear = cause
             } else if isUpgrade || method.bit == 0 {
-                guard methods.contains(method, isUpgrade: isUpgrade, isDeny: rule.action == .deny) else { return .no }
+                guard rule.methods?.contains(method, isUpgrade: isUpgrade, isDeny: action == .deny) == true else {
+                    return .no
+                }
             } else if method.bit & knownMethods == 0 {
                 return .no
             }
         }
-        if !rule.paths.isEmpty {
+        if !paths.isEmpty {
             if let cause = reading.path {
                 unclear = unclear ?? cause
             } else {
@@ -75,11 +93,11 @@ extension CompiledRule {
     }
 
     private func matchPath(_ encodedSlashes: Int, _ forms: inout PathForms) -> Match {
-        if rule.action == .deny {
-            for path in rule.paths where path.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
-            return rule.paths.contains { encodedSlashes > $0.encodedSlashes } ? .unclear(.encodedSlash) : .no
+        if action == .deny {
+            for path in paths where path.pattern.meets(&forms, encodedSlashes: encodedSlashes) { return .yes }
+            return paths.contains { encodedSlashes > $0.pattern.encodedSlashes } ? .unclear(.encodedSlash) : .no
         }
-        if rule.paths.contains(where: { $0.matches(forms, encodedSlashes: encodedSlashes) }) { return .yes }
+        for path in paths where path.pattern.matches(&forms, encodedSlashes: encodedSlashes) { return .yes }
         return encodedSlashes == 0 ? .no : .unclear(.encodedSlash)
     }
 }

@@ -9,6 +9,8 @@ final class HostRules {
     private let isConditional: Bool
     /// The latest verdicts; nil for a list that costs less than a look here.
     private var known: KnownVerdicts?
+    /// The path of the request that is judged.
+    private var forms = PathForms()
 
     init(_ rules: [CompiledRule], _ policy: RequestsConfiguration.Policy, _ unmatched: RuleTally) {
         self.rules = rules
@@ -32,7 +34,7 @@ final class HostRules {
         fields: borrowing HeaderFields,
         user: [UInt8]?
     ) -> RequestVerdict {
-        guard isConditional else { return judge(.get, .unseen, PathForms(), isUpgrade: false, user) }
+        guard isConditional else { return judge(.get, .unseen, isUpgrade: false, user) }
         let place = known?.place(of: method, isUpgrade, target, fields, user) ?? -1
         if place >= 0, let verdict = known?.verdict(at: place, method, isUpgrade, target, user) { return verdict }
         let verdict = judge(method, isUpgrade, target, fields, user)
@@ -47,25 +49,21 @@ final class HostRules {
         _ fields: borrowing HeaderFields,
         _ user: [UInt8]?
     ) -> RequestVerdict {
-        return judge(
-            method,
-            RequestReading(target: target, fields: fields),
-            PathForms(target),
-            isUpgrade: isUpgrade,
-            user
-        )
+        let reading = RequestReading(target: target, fields: fields)
+        forms.reset(target.extracting(0..<reading.pathEnd))
+        return judge(method, reading, isUpgrade: isUpgrade, user)
     }
 
     /// Judges a CONNECT whose bytes are relayed: neither the path nor the method of what is in it are seen.
     func judgeTunnel(user: [UInt8]?) -> RequestVerdict {
-        judge(.connect, .unseen, PathForms(), isUpgrade: false, user)
+        judge(.connect, .unseen, isUpgrade: false, user)
     }
 
     /// Judges a CONNECT whose requests will be judged one by one: it passes where one of them could.
     func judgeInterception(user: [UInt8]?) -> RequestVerdict {
-        for rule in rules where rule.covers(user: user) && (rule.rule.action.isSent || rule.isUnconditional) {
+        for rule in rules where rule.covers(user: user) && (rule.action.isSent || rule.isUnconditional) {
             // A request in it decides whether it is only reported.
-            return RequestVerdict(decision: rule.rule.action.isSent ? .allowed : .denied, rule: rule)
+            return RequestVerdict(decision: rule.action.isSent ? .allowed : .denied, rule: rule)
         }
         return RequestVerdict(decision: policy == .deny ? .denied : .allowed)
     }
@@ -73,21 +71,22 @@ final class HostRules {
     private func judge(
         _ method: HTTPMethod,
         _ reading: RequestReading,
-        _ forms: PathForms,
         isUpgrade: Bool,
         _ user: [UInt8]?
     ) -> RequestVerdict {
-        var forms = forms
         var ambiguity: RequestAmbiguity?
         for rule in rules where rule.covers(user: user) {
-            switch rule.matches(method, reading, &forms, isUpgrade: isUpgrade) {
+            let match = rule.matches(method, reading, &forms, isUpgrade: isUpgrade)
+            // Whether this one matches is not known, and a later one does not decide before it.
+            if forms.isExhausted { return RequestVerdict(decision: .denied, ambiguity: .longPath) }
+            switch match {
             case .no: continue
             // An allow that would have matched otherwise explains why nothing did.
-            case .unclear(let cause) where rule.rule.action.isSent:
+            case .unclear(let cause) where rule.action.isSent:
                 ambiguity = ambiguity ?? cause
                 continue
             case .unclear(let cause): return RequestVerdict(decision: .denied, rule: rule, ambiguity: cause)
-            case .yes: return RequestVerdict(decision: RequestVerdict.Decision(rule.rule.action), rule: rule)
+            case .yes: return RequestVerdict(decision: RequestVerdict.Decision(rule.action), rule: rule)
             }
         }
         switch policy {
@@ -116,9 +115,11 @@ final class HostRules {
                 causes.append((rule, user == nil ? "no user is known" : "it is for other users"))
                 continue
             }
-            switch rule.matches(head.method, reading, &forms, isUpgrade: isUpgrade) {
+            let match = rule.matches(head.method, reading, &forms, isUpgrade: isUpgrade)
+            guard !forms.isExhausted else { return causes + [(rule, RequestAmbiguity.longPath.explanation)] }
+            switch match {
             case .yes: return causes + [(rule, "it matches")]
-            case .unclear(let cause) where rule.rule.action.isSent:
+            case .unclear(let cause) where rule.action.isSent:
                 causes.append((rule, "the request can be read in two ways: \(cause.explanation)"))
             case .unclear(let cause):
                 return causes + [(rule, "it denies what can be read in two ways: \(cause.explanation)")]

@@ -16,6 +16,8 @@ package enum RequestAmbiguity: String, CaseIterable, Sendable {
     case overlongEncoding
     /// The target has no path: `*` of OPTIONS.
     case noPath
+    /// The path is so long, and the rules that would have to be compared with it are so many, that they are not.
+    case longPath
     case methodOverride
     case urlOverride
 
@@ -34,6 +36,8 @@ package enum RequestAmbiguity: String, CaseIterable, Sendable {
         case .malformedEncoding: "its path has a \"%\" without two hexadecimal digits. Encode the percent sign as %25"
         case .overlongEncoding:
             "its path has an overlong form of UTF-8, which some servers decode. Send the path without"
+        case .longPath:
+            "its path is too long to be compared with all rules of its host. Send a shorter path, or write fewer rules with stars"
         case .noPath: "it is for the server as a whole and has no path"
         case .methodOverride:
             "a field or parameter (X-HTTP-Method-Override and its kind, _method) may replace its method. Send the request with the "
@@ -51,6 +55,8 @@ package struct RequestReading: Equatable, Sendable {
     package private(set) var method: RequestAmbiguity?
     /// The number of `%2F` in the path.
     package private(set) var encodedSlashes = 0
+    /// Where the path ends in the target.
+    private(set) var pathEnd = 0
 
     /// A request of which neither path nor method is known.
     static let unseen: RequestReading = {
@@ -65,6 +71,7 @@ package struct RequestReading: Equatable, Sendable {
     /// - Parameter target: path and query in origin form.
     package init(target: borrowing Span<UInt8>, fields: borrowing HeaderFields) {
         let end = Self.endOfPath(target)
+        pathEnd = end
         read(target.extracting(0..<end))
         if Self.hasMethodParameter(target.extracting(end..<target.count)) { method = .methodOverride }
         let overridden = Self.override(fields)

@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 
 /// A pattern of a rule for the path of a request. It is written like those of the hooks (`PathPattern`), and is stricter about an
 /// encoded slash (`%2F`), which is a slash to some servers and none to others: a star takes in none.
@@ -35,7 +36,7 @@ package struct RulePath: Hashable, Sendable {
 
     /// Whether a path matches that is read in one way apart from its encoded slashes. When both have as many of these, no star
     /// has taken one in.
-    func matches(_ forms: borrowing PathForms, encodedSlashes count: Int) -> Bool {
+    func matches(_ forms: inout PathForms, encodedSlashes count: Int) -> Bool {
         count == encodedSlashes && forms.match(pattern)
     }
 
@@ -50,7 +51,8 @@ package struct RulePath: Hashable, Sendable {
     func covers(_ path: String) -> Bool {
         let bytes = Array(path.utf8)
         let reading = RequestReading(path: bytes.span)
-        return reading.path == nil && matches(PathForms(bytes.span), encodedSlashes: reading.encodedSlashes)
+        var forms = PathForms(bytes.span)
+        return reading.path == nil && matches(&forms, encodedSlashes: reading.encodedSlashes)
     }
 
     /// Whether a path has this form to a rule that denies: in any case, with encoded slashes as slashes. A path with more of these
@@ -85,26 +87,50 @@ package struct RulePath: Hashable, Sendable {
     }
 }
 
-/// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it.
-struct PathForms {
+/// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it. One value
+/// serves one request after another, with its memory.
+struct PathForms: ~Copyable {
     /// The normal form (`PathPattern.normal`).
-    private var path: [UInt8] = []
+    private var path = ByteBuffer()
     private var folded: [UInt8]?
+    /// How many bytes may still be searched through. A client chooses the path, and there may be thousands of patterns.
+    private var budget = searchLimit
+
+    private static let searchLimit = 1 << 20
+    private static let keptBytes = 1 << 10
 
     /// A path that is not seen.
     init() {}
 
     /// - Parameter target: path and query in origin form.
     init(_ target: borrowing Span<UInt8>) {
-        let path = target.extracting(0..<RequestReading.endOfPath(target))
-        self.path = path.firstIndex(of: UInt8(ascii: "%")) == nil ? Array(copying: path) : PathPattern.normal(path)
+        reset(target.extracting(0..<RequestReading.endOfPath(target)))
     }
 
-    func match(_ pattern: WildcardPattern) -> Bool { pattern.matches(path.span) }
+    /// Whether more would have had to be searched through: no pattern is known to match or not to.
+    var isExhausted: Bool { budget < 0 }
+
+    /// Takes the path of another request.
+    mutating func reset(_ path: borrowing Span<UInt8>) {
+        if folded != nil { folded = nil }
+        budget = Self.searchLimit
+        if self.path.count > Self.keptBytes { self.path.release() } else { self.path.removeAll() }
+        if path.firstIndex(of: UInt8(ascii: "%")) == nil {
+            self.path.append(path)
+        } else {
+            self.path.append(PathPattern.normal(path))
+        }
+    }
+
+    mutating func match(_ pattern: WildcardPattern) -> Bool {
+        var budget = budget
+        defer { self.budget = budget }
+        return pattern.matches(path.bytes, within: &budget)
+    }
 
     mutating func matchFolded(_ pattern: WildcardPattern) -> Bool {
-        let folded = folded ?? RulePath.folded(path)
+        let folded = folded ?? RulePath.folded(Array(copying: path.bytes))
         self.folded = folded
-        return pattern.matches(folded.span)
+        return pattern.matches(folded.span, within: &budget)
     }
 }
