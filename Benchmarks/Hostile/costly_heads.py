@@ -103,6 +103,29 @@ class ByTarget(Peer):
         stage.at_once(4, ask)
 
 
+class ByRules(Peer):
+    """Paths for which a search looks at each byte again and again, under a thousand rules of their host."""
+    name = "target-rules"
+    title = "20: targets of 8 and 60 KB under 1,000 rules with stars for their host"
+    is_short = True
+
+    def settings(self, stage: Stage) -> dict:
+        paths = ["/*aab*x*", f"/*{'a' * 200}b*x*", "/*ab*ab*ab*ab*ab*x*"]
+        return {"limits": {"targetBytes": "64KB", "headBytes": "1MB"}, "requests": {"policy": "allow", "rules": [
+            {"id": f"r{number}", "host": "rules.bench.test", "path": paths[number % 3] + f"{number}*", "then": "deny"}
+            for number in range(1000)]}}
+
+    def attack(self, stage: Stage) -> None:
+        targets = [f"http://rules.bench.test/{piece * (size // len(piece))}?{size}" for piece in ("a", "aab") for size in (8_000, 60_000)]
+
+        def ask() -> None:
+            for _ in range(2 if stage.is_short else 20):
+                for target in targets:
+                    if stage.goes_on:
+                        stage.ask(target)
+        stage.at_once(4, ask)
+
+
 PEERS = [
     ByOrigin("tokens", "7: Connection of 115,000 tokens beside 400 fields, from an origin", True),
     ByOrigin("distinct", "7: Connection of 38,000 distinct tokens", True),
@@ -117,4 +140,5 @@ PEERS = [
     ByOrigin("omitted", "7: 60,000 lines that are left out", True),
     ByClient(),
     ByTarget(),
+    ByRules(),
 ]

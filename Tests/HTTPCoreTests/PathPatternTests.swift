@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import HTTPCore
@@ -20,6 +21,39 @@ struct PathPatternTests {
     func matches(pattern: String, target: String, isMatch: Bool) throws {
         let pattern = try #require(PathPattern(pattern))
         #expect(pattern.matches(Array(target.utf8).span) == isMatch)
+    }
+
+    @Test("patterns agree with a naive search, and each byte between the stars is counted once")
+    func agreement() {
+        func isMatch(_ pattern: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> Bool {
+            guard let first = pattern.first else { return name.isEmpty }
+            guard first == UInt8(ascii: "*") else {
+                return name.first == first && isMatch(pattern.dropFirst(), name.dropFirst())
+            }
+            return name.indices.contains { isMatch(pattern.dropFirst(), name[$0...]) } || isMatch(pattern.dropFirst(), [])
+        }
+        var random = SeededGenerator(seed: 39)
+        func text(_ letters: String, _ count: Int) -> [UInt8] {
+            let letters = Array(letters.utf8)
+            return (0..<Int.random(in: 0...count, using: &random)).map { _ in letters.randomElement(using: &random)! }
+        }
+        for _ in 0..<20_000 {
+            let written = text("aab*", 9)
+            let name = text("aab", 14)
+            let pattern = WildcardPattern(String(decoding: written, as: UTF8.self), written)
+            var budget = 14
+            #expect(pattern.matches(name.span, within: &budget) == isMatch(written[...], name[...]) && budget >= 0)
+        }
+    }
+
+    @Test("a search that the budget does not allow ends below zero")
+    func budget() {
+        let pattern = WildcardPattern("/*aab*b", Array("/*aab*b".utf8))
+        let name = Array(("/" + String(repeating: "a", count: 8_000) + "bb").utf8)
+        for (allowed, left) in [(8_001, 0), (8_000, -1)] {
+            var budget = allowed
+            #expect(pattern.matches(name.span, within: &budget) == (left == 0) && budget == left)
+        }
     }
 
     @Test("what could match no path is none", arguments: ["", "a", "a/*", "/a?b", "/a#b", "/a b", "/ä", "/a\"b", "?"])

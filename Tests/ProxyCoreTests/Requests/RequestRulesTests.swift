@@ -47,6 +47,17 @@ struct RequestRulesTests {
         return decision + " " + (verdict.rule?.rule.id ?? "-") + (verdict.ambiguity.map { " \($0.rawValue)" } ?? "")
     }
 
+    @Test("a path that is too long for the patterns of its host is denied, whatever the policy says")
+    func longPaths() throws {
+        let text = (0..<200).map {
+            #"{"id": "r\#($0)", "host": "a.example", "path": "/*aab*x\#($0)*", "then": "deny"}"#
+        }
+        let rules = try rules(text.joined(separator: ","), policy: "allow")
+        #expect(try judge(rules, "GET", "https://a.example/\(String(repeating: "a", count: 8_000))") == "deny - longPath")
+        #expect(try judge(rules, "GET", "https://a.example/\(String(repeating: "a", count: 4_000))") == "allow -")
+        #expect(try judge(rules, "GET", "https://b.example/\(String(repeating: "a", count: 8_000))") == "allow -")
+    }
+
     @Test("the first rule that matches decides, and otherwise the policy")
     func order() throws {
         let text =
