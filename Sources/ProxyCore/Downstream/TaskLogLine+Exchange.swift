@@ -59,8 +59,10 @@ extension TaskLogLine {
             if let record, record.hasFollowed {
                 write(record, task, to: &line)
             } else if let task {
-                // A refused connection does not belong to the transaction; its keys are in the task's own members.
-                write(task.metrics.transaction, task.evaluation, url: url, to: &line)
+                // A refused connection does not belong to the transaction; its keys are in the task's own members. Of a reused
+                // connection they are in the line of its first request.
+                let evaluation = task.metrics.transaction.isReusedConnection ? nil : task.evaluation
+                write(task.metrics.transaction, evaluation, url: url, to: &line)
             }
             line.append("]")
         }

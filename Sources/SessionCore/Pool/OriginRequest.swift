@@ -286,6 +286,12 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard case .exchanging = phase else { return }
         timings.requestStart = elapsed
+        send(task, on: connection)
+    }
+
+    /// A function of its own, so that the request is borrowed from the task: the compiler copies it otherwise, with all that it
+    /// refers to.
+    private func send(_ task: LoopTask, on connection: HTTP1Connection) {
         connection.begin(task.request, task.guarded, self)
     }
 
