@@ -14,6 +14,7 @@ struct AdminSource: Sendable {
     let status: ServerStatus
     let monitor: PinMonitor
     let lists: RevocationListFetcher
+    let credentials: CredentialRenewals
     let cache: CacheHolder
     let logLosses: LogLosses
     let recentTasks: RecentTasks
@@ -46,6 +47,8 @@ struct AdminSource: Sendable {
             verdicts: monitor.verdicts,
             lostReports: monitor.lostReports,
             lists: lists.figures(at: Clock.realtime / 1_000_000),
+            credentials: credentials.figures,
+            date: Clock.realtime / 1_000_000,
             lostLogLines: logLosses.count,
             cache: cache.current.map { CacheFigures($0) },
             process: .read(),

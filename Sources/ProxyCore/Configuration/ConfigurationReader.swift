@@ -14,6 +14,12 @@ struct ConfigurationReader {
         var element: DocumentElement
     }
 
+    /// A rule and the places of the names in its `credential`.
+    struct CredentialUse {
+        var rule: Placed<RequestRule>
+        var names: [Placed<String>]
+    }
+
     let reader: DocumentReader
     let variables = EnvironmentVariables()
     var configuration = Configuration()

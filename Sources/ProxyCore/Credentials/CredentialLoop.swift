@@ -11,7 +11,7 @@ final class CredentialLoop: @unchecked Sendable {
     private var thread: LoopThread?
     private let runner: CredentialRunner
     private let register: CredentialRegister
-    private let settings: CredentialRenewals.Settings
+    private let settings: CredentialSettings
 
     // State of the thread.
     private var snapshot: PolicySnapshot
@@ -38,7 +38,7 @@ final class CredentialLoop: @unchecked Sendable {
         var record: FileRecord?
         /// The last fault of which there was an event.
         var shown: CredentialFault?
-        /// Boards whose requests wait for the run, for answers to what came while it was under way.
+        /// The end of the last run, in nanoseconds of the monotonic clock.
         var ranAt: UInt64?
 
         init(_ definition: CredentialDefinition, at now: Int64) {
@@ -50,7 +50,7 @@ final class CredentialLoop: @unchecked Sendable {
     init(
         _ snapshot: PolicySnapshot,
         _ register: CredentialRegister,
-        _ settings: CredentialRenewals.Settings
+        _ settings: CredentialSettings
     ) throws(IOFailure) {
         loop = try EventLoop()
         self.register = register
@@ -107,7 +107,7 @@ final class CredentialLoop: @unchecked Sendable {
         let former = register.figures
         register.figures = used.map { definition in
             var figures =
-                former.first { $0.name == definition.name } ?? CredentialRenewals.Figures(name: definition.name)
+                former.first { $0.name == definition.name } ?? CredentialFigures(name: definition.name)
             let entry = entries[definition]
             figures.hasValue = entry?.value != nil
             figures.end = entry?.value?.end
@@ -186,9 +186,7 @@ final class CredentialLoop: @unchecked Sendable {
     private func take(_ bytes: [UInt8], _ entry: Entry) throws(CredentialFault) {
         let definition = entry.definition
         let date = date
-        let prefix = Array((definition.basicUser == nil ? definition.prefix : "").utf8)
-        let output = try CredentialOutput(bytes, as: definition.source.form, prefix: prefix, now: date)
-        let end = output.end ?? definition.ttl.map { date.addingSaturated(Int64($0.count / 1000)) }
+        let (output, end) = try definition.read(bytes, at: date)
         var value = CredentialValue(definition, output, end: end, version: entry.life.version + 1)
         let isSame = entry.life.hasValue && entry.value?.isSame(as: value) == true
         if isSame { value = CredentialValue(definition, output, end: end, version: entry.life.version) }

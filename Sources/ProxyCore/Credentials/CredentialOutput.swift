@@ -224,6 +224,18 @@ package struct AWSKeys: Sendable {
     }
 }
 
+extension CredentialDefinition {
+    /// Reads what the source gave.
+    ///
+    /// - Parameter date: seconds since 1970.
+    /// - Returns: the value, and its end from the source or `ttl`.
+    func read(_ bytes: [UInt8], at date: Int64) throws(CredentialFault) -> (CredentialOutput, end: Int64?) {
+        let prefix = Array((basicUser == nil ? prefix : "").utf8)
+        let output = try CredentialOutput(bytes, as: source.form, prefix: prefix, now: date)
+        return (output, output.end ?? ttl.map { date.addingSaturated(Int64($0.count / 1000)) })
+    }
+}
+
 extension CredentialSource {
     /// What a source of this kind gives.
     var form: CredentialOutput.Form {

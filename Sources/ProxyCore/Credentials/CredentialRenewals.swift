@@ -1,49 +1,21 @@
-import HTTPCore
 package import IOCore
-package import SessionCore
 import Synchronization
 
 /// Keeps the values of the credentials that rules name: has their sources run when they are due, and tells the workers' boards. Its
 /// thread starts with the first policy that has credentials; where none has, there is none.
 package final class CredentialRenewals: Sendable {
-    package struct Settings: Sendable {
-        package var runs = CredentialRunner.Settings()
-        package var log: @Sendable (EventLine, LogConfiguration.Level, LogConfiguration.Level) -> Void = {
-            $0.write($1, at: $2)
-        }
-        package var lists: RevocationListSource?
-
-        package init() {}
-    }
-
-    /// What is known of one credential, for metrics and the admin listener. It has no part of a value.
-    package struct Figures: Sendable {
-        package var name: String
-        /// Whether a value is held.
-        package var hasValue = false
-        /// Seconds since 1970; nil without a value, and for one without an end.
-        package var end: Int64?
-        /// Why the last run failed; nil after a success.
-        package var fault: CredentialFault?
-        /// Seconds since 1970 of the last run that succeeded; nil: none.
-        package var renewedAt: Int64?
-        package var renewals = 0
-        /// Failed runs by their codes.
-        package var failures: [CredentialFault.Code: Int] = [:]
-    }
-
     private enum State {
         case idle
         case running(CredentialLoop)
         case stopped
     }
 
-    private let settings: Settings
+    private let settings: CredentialSettings
     private let register = CredentialRegister()
     private let state = Mutex(State.idle)
 
     /// - Parameter snapshot: its credentials are fetched at once.
-    package init(snapshot: PolicySnapshot, settings: Settings = Settings()) {
+    package init(snapshot: PolicySnapshot, settings: CredentialSettings = CredentialSettings()) {
         self.settings = settings
         replace(snapshot)
     }
@@ -88,7 +60,7 @@ package final class CredentialRenewals: Sendable {
     }
 
     /// What is known of each credential, in the order of the configuration.
-    package var figures: [Figures] { register.figures }
+    package var figures: [CredentialFigures] { register.figures }
 
     /// Ends the thread, and the commands that are running.
     package func stop() {
@@ -97,83 +69,5 @@ package final class CredentialRenewals: Sendable {
             return state
         }
         if case .running(let loop) = former { loop.stop() }
-    }
-}
-
-extension PolicySnapshot {
-    /// The credentials that some rule names.
-    var usedCredentials: [CredentialDefinition] {
-        let names = Set(configuration.requests?.rules.flatMap(\.credentials) ?? [])
-        return configuration.credentials.filter { names.contains($0.name) }
-    }
-}
-
-/// A board as the thread of the renewals knows it.
-///
-/// `@unchecked Sendable`: `board` is set before anybody else has the handle, and then read on the board's loop alone.
-final class BoardHandle: @unchecked Sendable {
-    let loop: EventLoop
-    /// The places of each definition.
-    let places: [CredentialDefinition: Int]
-    fileprivate(set) weak var board: CredentialBoard?
-
-    init(_ loop: EventLoop, _ definitions: [CredentialDefinition]) {
-        self.loop = loop
-        places = Dictionary(
-            definitions.enumerated().map { ($0.element, $0.offset) },
-            uniquingKeysWith: { old, _ in old }
-        )
-    }
-
-    func publish(_ index: Int, _ news: CredentialNews, _ answer: CredentialBoard.Answer) {
-        loop.submit { [self] in board?.publish(index, news, answer) }
-    }
-}
-
-/// The boards, and the latest news for new ones, behind a lock that no request takes.
-final class CredentialRegister: Sendable {
-    private struct Contents {
-        var boards: [BoardHandle] = []
-        var news: [CredentialDefinition: CredentialNews] = [:]
-        var figures: [CredentialRenewals.Figures] = []
-    }
-
-    private let contents = Mutex(Contents())
-
-    func add(_ handle: BoardHandle, _ board: CredentialBoard) {
-        contents.withLock { contents in
-            contents.boards.removeAll { $0.board == nil }
-            contents.boards.append(handle)
-            for (definition, index) in handle.places {
-                if let news = contents.news[definition] { board.start(index, news) }
-            }
-        }
-    }
-
-    /// Tells all boards that a run has ended.
-    func publish(_ news: CredentialNews, of definition: CredentialDefinition) {
-        let boards = contents.withLock { contents in
-            contents.news[definition] = news
-            return contents.boards
-        }
-        for handle in boards {
-            if let index = handle.places[definition] { handle.publish(index, news, .run) }
-        }
-    }
-
-    func forget(_ definition: CredentialDefinition) {
-        contents.withLock { $0.news[definition] = nil }
-    }
-
-    var figures: [CredentialRenewals.Figures] {
-        get { contents.withLock { $0.figures } }
-        set { contents.withLock { $0.figures = newValue } }
-    }
-
-    func change(_ name: String, _ change: (inout CredentialRenewals.Figures) -> Void) {
-        contents.withLock { contents in
-            guard let place = contents.figures.firstIndex(where: { $0.name == name }) else { return }
-            change(&contents.figures[place])
-        }
     }
 }

@@ -88,7 +88,7 @@ package final class ProxyServer {
         listSettings.limits = fetching
         listSettings.log = monitoring.log
         lists = RevocationListFetcher(snapshot: snapshot, settings: listSettings)
-        var credentialSettings = CredentialRenewals.Settings()
+        var credentialSettings = CredentialSettings()
         credentialSettings.log = monitoring.log
         credentialSettings.lists = lists.source
         credentials = CredentialRenewals(snapshot: snapshot, settings: credentialSettings)
@@ -238,6 +238,7 @@ package final class ProxyServer {
             status: status,
             monitor: monitor,
             lists: lists,
+            credentials: credentials,
             cache: cache,
             logLosses: logLosses,
             recentTasks: recentTasks,

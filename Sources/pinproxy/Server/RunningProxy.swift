@@ -13,6 +13,7 @@ struct RunningProxy {
         operatorRequests: OperatorRequests? = nil,
         passed: PassedSockets = .none
     ) throws(CommandFailure) {
+        MemoryGuard.hide(for: parts.configuration)
         do throws(ProxyServer.StartFailure) {
             server = try ProxyServer(
                 parts: parts,

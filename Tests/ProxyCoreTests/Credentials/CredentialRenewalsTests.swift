@@ -32,7 +32,7 @@ struct CredentialRenewalsTests {
             settings.members["log"] = ["tasks": "off"]
             define(credentials)
             try change(folder, &settings)
-            var settings = CredentialRenewals.Settings()
+            var settings = CredentialSettings()
             settings.runs = runs
             settings.log = { [events] line, _, _ in events.with { $0.append(line.json) } }
             let snapshot = try snapshot(1)
