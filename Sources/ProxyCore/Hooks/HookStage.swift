@@ -159,7 +159,7 @@ final class HookStage: ResponseStage {
 
     /// Sends a request that has credentials of a rule, and keeps it.
     func send(_ request: consuming SessionRequest, on route: Route, with changes: FieldChanges? = nil) {
-        if exchange.credentials != nil { sent = Sent(request: request, route: route, changes: changes) }
+        if exchange.credentials != nil { sent = Sent(request: copy request, route: route, changes: changes) }
         origin.send(request, on: route, with: changes, to: self)
     }
 
