@@ -22,7 +22,7 @@ extension Command {
     ) { arguments throws(CommandFailure) in
         if arguments.has("json") { return try checkForPrograms(arguments["config"]) }
         let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
-        LoadedConfiguration.show(warnings + advice(snapshot, arguments["config"]))
+        LoadedConfiguration.show(warnings + Self.advice(snapshot, arguments["config"]))
         try Output.standard(EffectivePolicy(snapshot).description)
         return .success
     }
@@ -37,7 +37,7 @@ extension Command {
         let snapshot = outcome.makeSnapshot()
         line.add("valid", snapshot != nil)
         line.add("errors", array: outcome.issues.map { JSONLine($0).object })
-        let advice = snapshot.map { advice($0, path) } ?? []
+        let advice = snapshot.map { Self.advice($0, path) } ?? []
         line.add(
             "warnings",
             array: (outcome.warnings + advice).map { warning in

@@ -26,13 +26,7 @@ extension Command {
         let (snapshot, _) = try LoadedConfiguration.load(arguments["config"])
         let name = arguments.operands[0]
         guard let definition = snapshot.configuration.credentials.first(where: { $0.name == name }) else {
-            let known = snapshot.configuration.credentials.map(\.name).joined(separator: ", ")
-            throw CommandFailure(
-                .usage,
-                "there is no credential \(Arguments.shown(name))",
-                remedy: known.isEmpty ? "the configuration has no \"credentials\"" : "name one of: \(known)",
-                usageOf: Command.checkCredential
-            )
+            throw unknown(name, snapshot.configuration.credentials)
         }
         let outcome = CredentialTrial.run(
             definition,
@@ -45,6 +39,16 @@ extension Command {
         )
         if case .failure = outcome { return .failed }
         return .success
+    }
+
+    private static func unknown(_ name: String, _ credentials: [CredentialDefinition]) -> CommandFailure {
+        let known = credentials.map(\.name).joined(separator: ", ")
+        return CommandFailure(
+            .usage,
+            "there is no credential \(Arguments.shown(name))",
+            remedy: known.isEmpty ? "the configuration has no \"credentials\"" : "name one of: \(known)",
+            usageOf: Command.checkCredential
+        )
     }
 
     private static func text(
