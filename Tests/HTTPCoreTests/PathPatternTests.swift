@@ -30,7 +30,8 @@ struct PathPatternTests {
             guard first == UInt8(ascii: "*") else {
                 return name.first == first && isMatch(pattern.dropFirst(), name.dropFirst())
             }
-            return name.indices.contains { isMatch(pattern.dropFirst(), name[$0...]) } || isMatch(pattern.dropFirst(), [])
+            let rest = pattern.dropFirst()
+            return isMatch(rest, []) || name.indices.contains { isMatch(rest, name[$0...]) }
         }
         var random = SeededGenerator(seed: 39)
         func text(_ letters: String, _ count: Int) -> [UInt8] {
