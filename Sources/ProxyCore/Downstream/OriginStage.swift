@@ -109,7 +109,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     var waitingBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
 
     /// SHA-256 of these bytes, which no task has received.
-    var digestOfWaitingBody: [UInt8] { SecretDigest.sha256(Array(copying: carried.bytes)) }
+    var digestOfWaitingBody: [UInt8] { carried.withUnsafeBytes { SecretDigest.sha256(Array($0)) } }
 
     func send(_ bytes: borrowing Span<UInt8>) { task?.send(bytes) }
 
