@@ -65,7 +65,12 @@ struct AdminSource: Sendable {
     }
 
     var policy: String {
-        PolicyDocuments.policy(status.current, monitor.verdicts, at: Clock.realtime / 1_000_000)
+        PolicyDocuments.policy(
+            status.current,
+            monitor.verdicts,
+            credentials: credentials.figures,
+            at: Clock.realtime / 1_000_000
+        )
     }
 
     var configuration: String { PolicyDocuments.configuration(status.current.snapshot) }

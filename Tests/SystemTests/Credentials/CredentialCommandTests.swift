@@ -164,6 +164,12 @@ struct CredentialCommandTests {
         }
         try metric(#"pinproxy_credential_renewals_total{credential="key",result="source"} 1"#)
         try metric(#"pinproxy_credential_expires_seconds{credential="key"} 0"#)
+        let policy = try stage.proxy.exchange("GET /policy HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        #expect(
+            policy.text.contains(#""credentials":[{"credential":"key","hasValue":false,"failure":"the file "#),
+            "\(policy)"
+        )
+        #expect(try SchemaCheck("policy.schema.json").issues(of: policy.body).isEmpty)
         var settings = stage.settings
         settings.files["none"] = "s3cr3t-value"
         try stage.proxy.rewrite(settings)
