@@ -26,6 +26,9 @@ extension TaskLogLine {
             exchange.ruling.write(to: &line)
             if let credentials = exchange.credentials { line.append(credentials.logText) }
         }
+        if exchange.route != nil, exchange.head.wantsUpgrade, UpgradeOffer(exchange.head) != nil {
+            line.append(",\"upgrade\":true")
+        }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
         if exchange.writer.hasBegun {
             line.append(",\"status\":")

@@ -46,11 +46,14 @@ struct RequestRuling {
 
 extension Problem {
     /// The refusal of a request. It names the rule or the cause, and no other rule: a program is not to learn what it may send.
-    init(_ verdict: RequestVerdict) {
+    ///
+    /// - Parameter isForOperator: leaves out the command that tells more, because its user reads this.
+    init(_ verdict: RequestVerdict, isForOperator: Bool = false) {
         let cause = verdict.ambiguity.map { " The request can be read in two ways: \($0.explanation)." } ?? ""
         let ruled =
             verdict.rule.map { "The rule \"\($0.rule.id)\" of requests denies it." }
             ?? "No rule of requests lets it be sent."
-        self.init(.requestDenied, "\(ruled)\(cause) (pinproxy check request METHOD URL shows the operator why.)")
+        let command = isForOperator ? "" : " (pinproxy check request METHOD URL shows the operator why.)"
+        self.init(.requestDenied, "\(ruled)\(cause)\(command)")
     }
 }
