@@ -84,7 +84,9 @@ struct RequestChanges {
         var text = "\(changes.values.reduce(0, +)) \(title)\n"
         for (change, count) in sorted(changes).prefix(Self.shown) {
             let cause = known[change]?.refusal.map { ": \($0.details)" } ?? ""
-            text += "  \(count) x \(change.method) \(change.url)\(change.user.map { " by \($0)" } ?? "")\(cause)\n"
+            let by = change.user.map { " by \($0)" } ?? ""
+            // The log may be anybody's.
+            text += "  \(count) x " + "\(change.method) \(change.url)\(by)\(cause)".legible + "\n"
         }
         if changes.count > Self.shown { text += "  and \(changes.count - Self.shown) other ones\n" }
         return text
