@@ -935,7 +935,7 @@ final class Exchange {
             refuse(
                 Problem(
                     .connectDenied,
-                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). Make one that takes the host in (pinproxy ca init)."
+                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). \(error.remedy)"
                 ),
                 keepAlive: canPersist
             )

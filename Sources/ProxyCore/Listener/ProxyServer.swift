@@ -17,6 +17,7 @@ package final class ProxyServer {
     let cache: CacheHolder
     private let isLogGiven: Bool
     private let logLosses: LogLosses
+    private let logObserver: LogObserver?
     /// nil without an admin listener.
     private let recentTasks: RecentTasks?
     private let sockets: [ListeningSocket]
@@ -44,6 +45,7 @@ package final class ProxyServer {
     ///
     /// - Parameters:
     ///   - log: replaces `log.tasks` of the configuration; the demo reads the lines itself.
+    ///   - logObserver: receives the lines of the log that `log.tasks` names, also where that is none.
     ///   - monitoring: settings of reports and warnings.
     ///   - fetching: the bounds of fetching revocation lists.
     ///   - build: the program's version for the metrics.
@@ -52,6 +54,7 @@ package final class ProxyServer {
     package init(
         parts: PolicyParts,
         log: LogWriter? = nil,
+        logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         fetching: ListFetchLimits = ListFetchLimits(),
         build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
@@ -72,8 +75,9 @@ package final class ProxyServer {
         self.adminSocket = adminSocket
         isLogGiven = log != nil
         logLosses = log?.losses ?? LogLosses()
+        self.logObserver = logObserver
         recentTasks = configuration.admin == nil ? nil : RecentTasks()
-        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
+        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses, logObserver) }
         snapshot = PolicySnapshot(Self.placed(parts, at: sockets + [adminSocket].compactMap { $0 }), generation: 1)
         let shares = Self.shareDescriptors(
             workers: Self.workerCount(configuration, clock),
@@ -163,20 +167,29 @@ package final class ProxyServer {
 
     private static func openLog(
         _ settings: LogConfiguration,
-        _ losses: LogLosses
+        _ losses: LogLosses,
+        _ observer: LogObserver?
     ) throws(StartFailure) -> LogWriter? {
         func writer(_ descriptor: Int32) throws(IOFailure) -> LogWriter {
             let text = LogText(settings.format, descriptor: descriptor)
-            return try LogWriter(descriptor: descriptor, closing: false, losses: losses, text: text)
+            return try LogWriter(
+                descriptor: descriptor,
+                closing: false,
+                losses: losses,
+                text: text,
+                observer: observer
+            )
         }
         do throws(IOFailure) {
             switch settings.tasks {
-            case .off: return nil
+            case .off:
+                guard let observer else { return nil }
+                return try LogWriter(path: "/dev/null", losses: losses, observer: observer)
             case .stdout: return try writer(1)
             case .stderr: return try writer(2)
             case .file(let path):
                 let text = settings.format == .text ? LogText(hasColours: false) : nil
-                return try LogWriter(path: path, losses: losses, text: text)
+                return try LogWriter(path: path, losses: losses, text: text, observer: observer)
             }
         } catch {
             if case .file(let path) = settings.tasks { throw .log(path: path, error) }
@@ -315,7 +328,7 @@ package final class ProxyServer {
         let settings = replacement.configuration.log
         let isOther = settings.tasks != current.log.tasks || settings.format != current.log.format
         let opensLog = !isLogGiven && (isOther || (reopensLog && settings.tasks.isFile))
-        let log = opensLog ? try Self.openLog(settings, logLosses) : self.log
+        let log = opensLog ? try Self.openLog(settings, logLosses, logObserver) : self.log
         let generations: [Generation]
         do throws(StartFailure) {
             generations = try makeGenerations(replacement)
@@ -393,7 +406,7 @@ package final class ProxyServer {
     package func reopenLogs() throws(StartFailure) {
         monitor.reopenReportFile()
         guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
-        let log = try Self.openLog(snapshot.configuration.log, logLosses)
+        let log = try Self.openLog(snapshot.configuration.log, logLosses, logObserver)
         onWorkers { _, worker in worker.logTo(log) }
         changeLog(log)
     }
@@ -423,6 +436,9 @@ package final class ProxyServer {
     }
 
     // MARK: The end
+
+    /// The number of lines of the task log that were lost.
+    package var lostLogLines: Int { logLosses.count }
 
     /// The number of open client connections.
     package var connections: Int { state.connections }

@@ -39,11 +39,12 @@ package struct RequestLearner: Sendable {
     private var paths: [Place: [String: Set<String>]] = [:]
     private var counts: [Place: Int] = [:]
     private var tunnels: Set<Place> = []
+    /// What the paths take up, and their tree when rules are made of them.
     private var pathBytes = 0
 
     /// Names that clients invent do not fill the memory.
     private static let hostBound = 10_000
-    private static let pathBound = 32 << 20
+    private static let pathBound = 64 << 20
     /// As many different names at one place of a path stand for themselves.
     private static let namesAtOnePlace = 4
     /// As many patterns stand in a rule; more become fewer and wider ones.
@@ -73,12 +74,22 @@ package struct RequestLearner: Sendable {
         let text = String(decoding: path, as: UTF8.self)
         if paths[place]?[method]?.contains(text) != true {
             guard pathBytes < Self.pathBound else { return .surplus }
-            pathBytes += path.count + 64
+            pathBytes += Self.cost(of: path)
+            // Clients may invent methods, too.
+            if paths[place]?[method] == nil { pathBytes += method.utf8.count + Self.costOfTable }
             paths[place, default: [:]][method, default: []].insert(text)
         }
         counts[place, default: 0] += 1
         return .learned
     }
+
+    /// About how many bytes a path takes up in a table, and its segments in a tree.
+    static func cost(of path: [UInt8]) -> Int {
+        let segments = path.count { $0 == UInt8(ascii: "/") }
+        return path.count + 64 + 128 * min(segments, PathTree.depth)
+    }
+
+    static let costOfTable = 256
 
     /// The proposed rules, ordered by host, each with the number of requests that were seen to its hosts.
     package var proposal: [(rule: RequestRule, requests: Int)] {
@@ -143,12 +154,20 @@ package struct RequestLearner: Sendable {
     static func patterns(for paths: Set<String>) -> [String] {
         for limit in [namesAtOnePlace, 2, 1] {
             let tree = PathTree(paths, namesAtOnePlace: limit)
+            // Comparing them is quadratic.
+            guard tree.patternCount <= patternsCompared else { continue }
             let patterns = uncovered(tree.patterns.map { cut($0) })
             if patterns.count <= patternsOfRule { return patterns.sorted() }
         }
         // Too many different beginnings: what is left apart are the numbers of encoded slashes.
-        return uncovered(paths.map(widest)).sorted()
+        let wide = Set(paths.map(widest))
+        guard wide.count > patternsCompared else { return uncovered(Array(wide)).sorted() }
+        let parts = Set(wide.map { $0.split(separator: "%2F", omittingEmptySubsequences: false).count })
+        return parts.map { "/" + [String](repeating: "*", count: $0).joined(separator: "%2F") }.sorted()
     }
+
+    /// As many patterns are compared with each other.
+    private static let patternsCompared = 256
 
     /// A pattern with no more stars than a rule may have: a wider one, in which encoded slashes stay spelled.
     private static func cut(_ pattern: String) -> String {
@@ -161,12 +180,11 @@ package struct RequestLearner: Sendable {
     /// The patterns that no other one covers.
     private static func uncovered(_ patterns: [String]) -> [String] {
         let distinct = Array(Set(patterns))
-        return distinct.filter { pattern in
-            let example = pattern.map { $0 == "*" ? "~" : $0 }
-            return !distinct.contains { other in
-                other != pattern && RulePath(other).map { $0.covers(String(example)) } ?? false
-            }
-        }
+        let compiled = distinct.map { RulePath($0) }
+        return distinct.indices.filter { index in
+            let example = String(distinct[index].map { $0 == "*" ? "~" : $0 })
+            return !compiled.indices.contains { $0 != index && compiled[$0]?.covers(example) ?? false }
+        }.map { distinct[$0] }
     }
 
     /// A name of a path, or a part with encoded slashes, with stars for what may differ.
@@ -198,11 +216,18 @@ private final class PathTree {
 
     private init() {}
 
+    /// What is deeper in a path counts as one name: clients choose paths, and a tree costs more than its paths.
+    static let depth = 32
+
     init(_ paths: Set<String>, namesAtOnePlace limit: Int) {
         for path in paths {
             var tree = self
-            for segment in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-                let name = RequestLearner.isID(String(segment)) ? "*" : String(segment)
+            let segments = path.dropFirst()
+                .split(separator: "/", maxSplits: Self.depth - 1, omittingEmptySubsequences: false)
+            for (index, segment) in segments.enumerated() {
+                let segment = String(segment)
+                let isRest = index == Self.depth - 1 && segment.contains("/")
+                let name = RequestLearner.isID(segment) ? "*" : isRest ? RequestLearner.wild(segment) : segment
                 tree = tree.branch(name)
             }
             tree.isEnd = true
@@ -231,6 +256,8 @@ private final class PathTree {
         isEnd = isEnd || other.isEnd
         for (name, tree) in other.branches { branch(name).take(tree) }
     }
+
+    var patternCount: Int { branches.values.reduce(isEnd ? 1 : 0) { $0 + $1.patternCount } }
 
     var patterns: [String] {
         (isEnd ? [""] : []) + branches.flatMap { name, tree in tree.patterns.map { "/\(name)\($0)" } }

@@ -21,9 +21,14 @@ struct LoggedRequest {
     /// The status that the client got.
     var status: Int?
     var error: String?
+    var errorDetails: String?
+    /// The rule that decided, and whether the request was sent although it, or the policy, would deny it.
+    var rule: String?
+    var wouldDeny = false
+    var ambiguity: String?
     var isConnect: Bool { method == "CONNECT" }
     /// Whether bytes were relayed that nobody looked at: the proxy has made no TLS of its own, and something came back.
-    private var isTunnel = false
+    private(set) var isTunnel = false
 
     private init(method: String, url: String) {
         self.method = method
@@ -40,6 +45,10 @@ struct LoggedRequest {
         first.user = members["user"]?.string
         first.status = members["status"]?.integer
         first.error = members["error"]?.string
+        first.errorDetails = members["errorDetails"]?.string
+        first.rule = members["rule"]?.string
+        if case .bool(true)? = members["wouldDeny"]?.content { first.wouldDeny = true }
+        first.ambiguity = members["ambiguity"]?.string
         first.isTunnel = members["pinning"] == nil && (members["bytesReceived"]?.integer ?? 0) > 0
         guard case .array(let transactions)? = members["transactions"]?.content, !transactions.isEmpty else {
             return .requests([first])

@@ -7,7 +7,10 @@ struct RequestProposal {
     var rules: [(rule: RequestRule, requests: Int)]
 
     /// A configuration with nothing else in it: what is in its braces belongs into another.
-    var text: String {
+    var text: String { text(after: []) }
+
+    /// - Parameter members: those that come before, whole lines.
+    func text(after members: [String]) -> String {
         let texts = rules.map { rule, requests in
             var members = [
                 "\"id\": \(JSONString.quoted(rule.id))", "\"host\": \(Self.values(rule.hosts.map(\.description)))",
@@ -18,17 +21,16 @@ struct RequestProposal {
             members.append("\"then\": \"allow\"")
             return "      { \(members.joined(separator: ", ")) }"
         }
-        return """
-            {
+        let requests = """
               "requests": {
                 "policy": "deny",
                 "rules": [
             \(texts.joined(separator: ",\n"))
                 ]
               }
-            }
-
             """
+        let all = members.map { "  \($0)" } + (rules.isEmpty ? [] : [requests])
+        return "{\n\(all.joined(separator: ",\n"))\n}\n"
     }
 
     var json: JSONLine {

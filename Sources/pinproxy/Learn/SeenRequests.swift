@@ -10,8 +10,10 @@ struct SeenRequests {
     private var surplus = 0
     private var foreign = 0
 
-    mutating func add(_ line: [UInt8]) {
-        switch LoggedRequest.read(line) {
+    mutating func add(_ line: [UInt8]) { add(LoggedRequest.read(line)) }
+
+    mutating func add(_ line: LoggedRequest.Line) {
+        switch line {
         case .requests(let requests): for request in requests { add(request) }
         case .irrelevant: break
         case .foreign, .notJSON: foreign += 1
@@ -19,6 +21,8 @@ struct SeenRequests {
     }
 
     private mutating func add(_ request: LoggedRequest) {
+        // The requests in an intercepted CONNECT have lines of their own.
+        if request.isConnect, request.error == nil, !request.isTunnel { return }
         requests += 1
         guard let (host, port, method, target) = request.sighting() else {
             unanswered += 1
@@ -33,16 +37,19 @@ struct SeenRequests {
     }
 
     func summary(_ lines: LogLines) -> String {
-        var text = "read \(lines.count) lines: \(requests) requests\n"
+        let text = "read \(lines.count) lines: \(requests) requests\n" + leftOut.map { "\($0): left out\n" }.joined()
+        return foreign > 0 ? text + "\(foreign) of the lines are no lines of a task log: left out\n" : text
+    }
+
+    /// The requests of which nothing is learned.
+    var leftOut: [String] {
         let left = [
             (unanswered, "no server has responded to"), (literalStars, "have a star in their path"),
             (surplus, "are to more hosts and paths than are told apart"),
         ]
-        for (count, what) in left where count > 0 { text += "\(count) of them \(what): left out\n" }
-        for (cause, count) in ambiguous.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-            text += "\(count) of them can be read in two ways (\(cause.rawValue)): left out\n"
-        }
-        if foreign > 0 { text += "\(foreign) of the lines are no lines of a task log: left out\n" }
-        return text
+        return left.filter { $0.0 > 0 }.map { "\($0.0) of them \($0.1)" }
+            + ambiguous.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+                "\($0.value) of them can be read in two ways (\($0.key.rawValue))"
+            }
     }
 }

@@ -9,6 +9,7 @@ struct RunningProxy {
 
     init(
         _ parts: PolicyParts,
+        logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         operatorRequests: OperatorRequests? = nil,
         passed: PassedSockets = .none
@@ -17,6 +18,7 @@ struct RunningProxy {
         do throws(ProxyServer.StartFailure) {
             server = try ProxyServer(
                 parts: parts,
+                logObserver: logObserver,
                 monitoring: monitoring,
                 build: .current,
                 operatorRequests: operatorRequests,

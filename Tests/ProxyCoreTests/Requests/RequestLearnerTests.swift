@@ -120,6 +120,56 @@ struct RequestLearnerTests {
         #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/%2A"]])
     }
 
+    @Test("paths of many segments, and many at each place, become few patterns")
+    func hostilePaths() throws {
+        func rules(_ targets: [String]) throws -> [String] {
+            var learner = RequestLearner()
+            for target in targets {
+                let sighting = RequestLearner.Sighting(
+                    host: try Host("a.example"),
+                    port: nil,
+                    method: "GET",
+                    target: Array(target.utf8)
+                )
+                #expect(learner.add(sighting) == .learned)
+            }
+            return learner.proposal.flatMap { $0.rule.paths.map(\.text) }
+        }
+        // A tree as deep as the path would be walked by functions that call themselves.
+        let deep = try rules((0..<3).map { "/" + String(repeating: "a/", count: 20_000) + "x\($0)" })
+        #expect(deep.count == 1 && deep[0].hasSuffix("*"), "\(deep.map { $0.prefix(100) })")
+        // No place has more than four names, and comparing all patterns with each other would take minutes.
+        var wide = [""]
+        for _ in 0..<7 { wide = wide.flatMap { path in ["a", "b", "c", "d"].map { "\(path)/\($0)" } } }
+        #expect(try rules(wide) == ["/*/*/*/*/*/*/*"])
+        var slashes = [""]
+        for _ in 0..<7 { slashes = slashes.flatMap { path in ["@s", "t", ""].map { "\(path)\($0)%2F" } } }
+        let clear = slashes.map { "/x\($0)y" }.filter {
+            RequestReading(path: Array($0.utf8).span).path == nil
+        }
+        #expect(try rules(clear).allSatisfy { $0.matches(of: /%2F/).count == 7 })
+    }
+
+    @Test("paths and methods that a client invents are bounded by what they take up")
+    func bounded() throws {
+        for isMethod in [true, false] {
+            var learner = RequestLearner()
+            var count = 0
+            while count < 1_000_000 {
+                let path = isMethod ? "/" : "/\(count)" + String(repeating: "/a", count: 1000)
+                let sighting = RequestLearner.Sighting(
+                    host: try Host("a.example"),
+                    port: nil,
+                    method: isMethod ? "M\(count)" + String(repeating: "x", count: 4000) : "GET",
+                    target: Array(path.utf8)
+                )
+                guard learner.add(sighting) == .learned else { break }
+                count += 1
+            }
+            #expect((1000..<20_000).contains(count))
+        }
+    }
+
     @Test("whatever was learned is let through by the proposal", arguments: 0..<20)
     func coversAll(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
