@@ -8,15 +8,18 @@ package struct RequestLearner: Sendable {
         package var host: Host
         /// Nil: the port of the scheme.
         package var port: UInt16?
-        /// In the words of a rule; nil for a tunnel.
+        /// As it was sent; nil for a tunnel.
         package var method: String?
+        /// Whether it offered another protocol.
+        package var isUpgrade: Bool
         /// Path and query.
         package var target: [UInt8]
 
-        package init(host: Host, port: UInt16?, method: String?, target: [UInt8]) {
+        package init(host: Host, port: UInt16?, method: String?, isUpgrade: Bool = false, target: [UInt8]) {
             self.host = host
             self.port = port
             self.method = method
+            self.isUpgrade = isUpgrade
             self.target = target
         }
     }
@@ -27,6 +30,11 @@ package struct RequestLearner: Sendable {
         case ambiguous(RequestAmbiguity)
         /// The path has a star itself, which would become a pattern.
         case literalStar
+        /// The path has a character that no pattern has.
+        case unwritablePath
+        /// The method is none that a rule names: it has other characters than capital letters, digits, `-` and `_`, or is a word that
+        /// means something else in rules.
+        case unusualMethod
         /// There are more hosts or paths than are told apart.
         case surplus
     }
@@ -63,6 +71,7 @@ package struct RequestLearner: Sendable {
             counts[place, default: 0] += 1
             return .learned
         }
+        guard Self.isUsual(method) else { return .unusualMethod }
         let reading = RequestReading(target: sighting.target.span, fields: HeaderFields())
         if let ambiguity = reading.path ?? reading.method { return .ambiguous(ambiguity) }
         // Each has a star on both sides in the widest pattern.
@@ -72,7 +81,10 @@ package struct RequestLearner: Sendable {
         let path = PathPattern.normal(written.span)
         guard !path.contains(UInt8(ascii: "*")) else { return .literalStar }
         let text = String(decoding: path, as: UTF8.self)
-        if paths[place]?[method]?.contains(text) != true {
+        // An offer is also the request that it is where the origin does not switch, and the word means GET alone.
+        let words = sighting.isUpgrade ? ["UPGRADE"] + (method == "GET" ? [] : [method]) : [method]
+        for method in words where paths[place]?[method]?.contains(text) != true {
+            guard PathPattern(text) != nil else { return .unwritablePath }
             guard pathBytes < Self.pathBound else { return .surplus }
             pathBytes += Self.cost(of: path)
             // Clients may invent methods, too.
@@ -112,6 +124,8 @@ package struct RequestLearner: Sendable {
                 rule.methods = methods
             }
             rule.paths = patterns.compactMap { RulePath($0) }
+            // Without a path it would be for all of them.
+            guard rule.methods == nil || !rule.paths.isEmpty else { return }
             known[key] = rules.count
             rules.append((rule, counts[place] ?? 0))
         }
@@ -139,6 +153,14 @@ package struct RequestLearner: Sendable {
             rules[index].rule.id = id
         }
         return rules
+    }
+
+    private static func isUsual(_ method: String) -> Bool {
+        guard let first = method.utf8.first, first &- UInt8(ascii: "A") < 26 else { return false }
+        let bytes = method.utf8.allSatisfy {
+            $0 &- UInt8(ascii: "A") < 26 || ASCII.isDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+        }
+        return bytes && method != "UPGRADE" && method != "CONNECT"
     }
 
     private static func words(_ methods: [String]) -> [String] {

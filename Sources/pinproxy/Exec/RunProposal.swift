@@ -69,7 +69,9 @@ struct RunProposal {
             }
         }
         let members = ["\"version\": 1"] + (servers.isEmpty ? [] : ["\"pins\": \"pins\""])
-        try NewFile.create("\(folder)/config.json", RequestProposal(rules: rules).text(after: members), mode: 0o666)
+        let proposal = RequestProposal(rules: rules)
+        if !rules.isEmpty { try proposal.check() }
+        try NewFile.create("\(folder)/config.json", proposal.text(after: members), mode: 0o666)
         return text(content, rules: rules.count, servers: servers.count)
     }
 

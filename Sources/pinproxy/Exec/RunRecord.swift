@@ -85,7 +85,7 @@ extension RunRecord.Content {
         guard !request.isConnect, let url = AbsoluteURL(request.url) else {
             return groups.add(request.method, request.url, target: [], within: &budget)
         }
-        let method = request.originStatus == 101 ? "UPGRADE" : request.method
+        let method = request.isUpgrade && request.method == "GET" ? "UPGRADE" : request.method
         return groups.add(method, url.origin.description, target: url.target, within: &budget)
     }
 }
@@ -94,7 +94,7 @@ extension RunRecord.Objection {
     /// Nil where there is none, and where the program has given up itself.
     init?(_ request: LoggedRequest) {
         let rule = request.rule.map { "rule \"\($0)\"" } ?? "no rule of requests matches"
-        let ruling = rule + (request.ambiguity.map { ", can be read in two ways: \($0)" } ?? "")
+        let ruling = rule + (request.ambiguity.map { ", can be read in two ways: \($0.rawValue)" } ?? "")
         guard let error = request.error else {
             guard request.wouldDeny else { return nil }
             self.init(kind: .wouldBeDenied, cause: ruling)

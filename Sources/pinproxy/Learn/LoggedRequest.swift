@@ -25,7 +25,10 @@ struct LoggedRequest {
     /// The rule that decided, and whether the request was sent although it, or the policy, would deny it.
     var rule: String?
     var wouldDeny = false
-    var ambiguity: String?
+    var ambiguity: RequestAmbiguity?
+    /// Whether it offered another protocol.
+    private var offersUpgrade = false
+    var isUpgrade: Bool { offersUpgrade || originStatus == 101 }
     var isConnect: Bool { method == "CONNECT" }
     /// Whether bytes were relayed that nobody looked at: the proxy has made no TLS of its own, and something came back.
     private(set) var isTunnel = false
@@ -48,7 +51,8 @@ struct LoggedRequest {
         first.errorDetails = members["errorDetails"]?.string
         first.rule = members["rule"]?.string
         if case .bool(true)? = members["wouldDeny"]?.content { first.wouldDeny = true }
-        first.ambiguity = members["ambiguity"]?.string
+        first.ambiguity = members["ambiguity"]?.string.flatMap(RequestAmbiguity.init(rawValue:))
+        if case .bool(true)? = members["upgrade"]?.content { first.offersUpgrade = true }
         first.isTunnel = members["pinning"] == nil && (members["bytesReceived"]?.integer ?? 0) > 0
         guard case .array(let transactions)? = members["transactions"]?.content, !transactions.isEmpty else {
             return .requests([first])
@@ -70,16 +74,19 @@ struct LoggedRequest {
         return .requests(requests)
     }
 
+    /// Whether the origin has responded, and has not done what was asked for.
+    var isRefusedByOrigin: Bool { originStatus.map { $0 >= 400 } ?? false }
+
     /// What a rule is learned from; nil for a request that no server has responded to, and one whose URL is none.
-    func sighting() -> (host: Host, port: UInt16?, method: String?, target: [UInt8])? {
+    func sighting() -> RequestLearner.Sighting? {
         if isConnect {
             guard isTunnel, error == nil, status == 200, let address = try? ServerAddress(url) else { return nil }
-            return (address.host, address.port == 443 ? nil : address.port, nil, [])
+            return .init(host: address.host, port: address.port == 443 ? nil : address.port, method: nil, target: [])
         }
-        guard let originStatus, let parsed = AbsoluteURL(url) else { return nil }
+        guard originStatus != nil, let parsed = AbsoluteURL(url) else { return nil }
         let origin = parsed.origin
         let port = origin.port == origin.scheme.defaultPort ? nil : origin.port
-        return (origin.host, port, originStatus == 101 ? "UPGRADE" : method, parsed.target)
+        return .init(host: origin.host, port: port, method: method, isUpgrade: isUpgrade, target: parsed.target)
     }
 }
 

@@ -9,6 +9,17 @@ struct RequestProposal {
     /// A configuration with nothing else in it: what is in its braces belongs into another.
     var text: String { text(after: []) }
 
+    /// Ends the command where the rules do not load: a defect of this program must not become the user's problem.
+    func check() throws(CommandFailure) {
+        let document = JSONDocument(text: text(after: ["\"version\": 1"]), file: "proposal")
+        let issues = ConfigurationLoader.load(DocumentReader(document)).issues
+        // The anchors of this machine are of no interest here.
+        let own = issues.filter { $0.pointer.hasPrefix("/requests") || !document.issues.isEmpty }
+        guard !own.isEmpty else { return }
+        Output.error(own.map { "\($0)\n" }.joined())
+        throw CommandFailure(.internal, "the proposal does not load")
+    }
+
     /// - Parameter members: those that come before, whole lines.
     func text(after members: [String]) -> String {
         let texts = rules.map { rule, requests in

@@ -7,6 +7,9 @@ struct SeenRequests {
     private var unanswered = 0
     private var ambiguous: [RequestAmbiguity: Int] = [:]
     private var literalStars = 0
+    private var refused = 0
+    private var unwritablePaths = 0
+    private var unusualMethods = 0
     private var surplus = 0
     private var foreign = 0
 
@@ -24,14 +27,26 @@ struct SeenRequests {
         // The requests in an intercepted CONNECT have lines of their own.
         if request.isConnect, request.error == nil, !request.isTunnel { return }
         requests += 1
-        guard let (host, port, method, target) = request.sighting() else {
+        guard let sighting = request.sighting() else {
             unanswered += 1
             return
         }
-        switch learner.add(RequestLearner.Sighting(host: host, port: port, method: method, target: target)) {
+        // Of a tunnel nothing more is to be seen.
+        if let cause = request.ambiguity, cause != .tunnel {
+            ambiguous[cause, default: 0] += 1
+            return
+        }
+        // Names that do not exist, and what is not allowed, are tried out by whoever wants wider rules.
+        guard !request.isRefusedByOrigin else {
+            refused += 1
+            return
+        }
+        switch learner.add(sighting) {
         case .learned: break
         case .ambiguous(let cause): ambiguous[cause, default: 0] += 1
         case .literalStar: literalStars += 1
+        case .unwritablePath: unwritablePaths += 1
+        case .unusualMethod: unusualMethods += 1
         case .surplus: surplus += 1
         }
     }
@@ -44,7 +59,10 @@ struct SeenRequests {
     /// The requests of which nothing is learned.
     var leftOut: [String] {
         let left = [
-            (unanswered, "no server has responded to"), (literalStars, "have a star in their path"),
+            (unanswered, "no server has responded to"), (refused, "a server has refused (4xx, 5xx)"),
+            (literalStars, "have a star in their path"),
+            (unwritablePaths, "have a character in their path that no rule has"),
+            (unusualMethods, "have a method that no rule names"),
             (surplus, "are to more hosts and paths than are told apart"),
         ]
         return left.filter { $0.0 > 0 }.map { "\($0.0) of them \($0.1)" }

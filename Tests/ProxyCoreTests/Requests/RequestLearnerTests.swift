@@ -160,7 +160,7 @@ struct RequestLearnerTests {
                 let sighting = RequestLearner.Sighting(
                     host: try Host("a.example"),
                     port: nil,
-                    method: isMethod ? "M\(count)" + String(repeating: "x", count: 4000) : "GET",
+                    method: isMethod ? "M\(count)" + String(repeating: "X", count: 4000) : "GET",
                     target: Array(path.utf8)
                 )
                 guard learner.add(sighting) == .learned else { break }
@@ -168,6 +168,39 @@ struct RequestLearnerTests {
             }
             #expect((1000..<20_000).contains(count))
         }
+    }
+
+    @Test("an offer of Upgrade is learned as the word, and with the method where it is not GET")
+    func upgrades() throws {
+        var learner = RequestLearner()
+        for (method, path) in [("GET", "/socket"), ("POST", "/tunnel")] {
+            let sighting = RequestLearner.Sighting(
+                host: try Host("a.example"),
+                port: nil,
+                method: method,
+                isUpgrade: true,
+                target: Array(path.utf8)
+            )
+            #expect(learner.add(sighting) == .learned)
+        }
+        let rules = learner.proposal.map { "\($0.rule.methods?.words ?? []) \($0.rule.paths.map(\.text))" }
+        #expect(rules.sorted() == [#"["POST", "UPGRADE"] ["/tunnel"]"#, #"["UPGRADE"] ["/socket"]"#])
+    }
+
+    @Test("paths and methods that no rule can name are not learned, and no rule comes without a path")
+    func unnameable() throws {
+        var learner = RequestLearner()
+        func add(_ method: String, _ target: String) throws -> RequestLearner.Outcome {
+            learner.add(.init(host: try Host("a.example"), port: nil, method: method, target: Array(target.utf8)))
+        }
+        for path in ["/v1/\"x\"", "/v1/<", "/v1/x>y"] { #expect(try add("POST", path) == .unwritablePath) }
+        for method in ["read", "UPGRADE", "get", "CONNECT", "*", "`", "Get", "GET HTTP/1.1", "", "1", "A\u{1b}"] {
+            #expect(try add(method, "/v1/x") == .unusualMethod)
+        }
+        #expect(learner.proposal.isEmpty)
+        #expect(try add("M-SEARCH", "/v1/x") == .learned)
+        #expect(try add("GET", "/v1/a\"b") == .unwritablePath)
+        #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/x"]])
     }
 
     @Test("whatever was learned is let through by the proposal", arguments: 0..<20)

@@ -73,4 +73,57 @@ struct RequestCommandTests {
         let all = try check("--log", log).output
         #expect(all.contains("owned") && !all.utf8.contains(0x1b) && !all.contains("\n  9 x GET"), "\(all)")
     }
+
+    // MARK: A log
+
+    private static func line(_ method: String, _ url: String, _ status: Int, _ more: String = "") -> String {
+        let url = "\"url\":\"\(url)\""
+        return
+            #"{"event":"task",\#(more)"method":"\#(method)",\#(url),"status":\#(status),"transactions":[{\#(url),"status":\#(status)}]}"#
+    }
+
+    @Test("requests that were refused, could be read in two ways or cannot be named are counted and left out")
+    func learned() throws {
+        let lines = [
+            Self.line("GET", "https://a.example/ok", 200),
+            Self.line("POST", "https://a.example/v1/\\\"x\\\"", 200),
+            Self.line("get", "https://a.example/ok", 200), Self.line("read", "https://a.example/ok", 200),
+            Self.line("POST", "https://a.example/secret", 403), Self.line("POST", "https://a.example/gone", 404),
+            Self.line("POST", "https://a.example/v1", 200, #""wouldDeny":true,"ambiguity":"methodOverride","#),
+            Self.line("GET", "https://a.example/socket", 200, #""upgrade":true,"#),
+        ]
+        let log = try folder.write(lines.joined(separator: "\n") + "\n", as: "tasks.log")
+        let learned = try Programs.run(try Programs.built("pinproxy"), ["requests", "learn", log])
+        #expect(learned.exitCode == 0, "\(learned.errors)")
+        let object = try JSONSerialization.jsonObject(with: Data(learned.output.utf8)) as? [String: Any]
+        let rules = (object?["requests"] as? [String: Any])?["rules"] as? [[String: Any]] ?? []
+        #expect(
+            rules.map { "\($0["method"] ?? "") \($0["path"] ?? "")" }.sorted() == ["GET /ok", "UPGRADE /socket"],
+            "\(learned.output)"
+        )
+        for text in [
+            "2 of them a server has refused", "1 of them have a character in their path",
+            "2 of them have a method that no rule names", "1 of them can be read in two ways (methodOverride)",
+        ] {
+            #expect(learned.errors.contains(text), "\(learned.errors)")
+        }
+    }
+
+    @Test("a request of a log counts as what it was: ambiguous by its fields, or an offer of Upgrade")
+    func changes() throws {
+        let lines = [
+            Self.line("GET", "https://a.example/ok", 200),
+            Self.line("GET", "https://a.example/ok", 200, #""wouldDeny":true,"ambiguity":"methodOverride","#),
+            Self.line("GET", "https://a.example/ok", 200, #""wouldDeny":true,"ambiguity":"hostOverride","#),
+            Self.line("GET", "https://a.example/ok", 200, #""upgrade":true,"#),
+            Self.line("GET", "https://s.example/ok", 200, #""upgrade":true,"#),
+            Self.line("DELETE", "https://s.example/ok", 200, #""upgrade":true,"#),
+        ]
+        let log = try folder.write(lines.joined(separator: "\n") + "\n", as: "tasks.log")
+        let check = try check("--log", log)
+        #expect(check.exitCode == 77 && check.output.contains("4 would be denied"), "\(check.output)")
+        for text in ["1 x UPGRADE https://a.example/ok", "1 x UPGRADE DELETE https://s.example/ok"] {
+            #expect(check.output.contains(text), "\(check.output)")
+        }
+    }
 }
