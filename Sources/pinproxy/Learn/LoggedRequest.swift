@@ -1,4 +1,5 @@
 import HTTPCore
+import ProxyCore
 import ServerTrust
 import StrictJSON
 

@@ -99,7 +99,10 @@ struct RequestRuleTests {
 
     @Test("a policy that reports sends what can be read in two ways, and names the cause in the log")
     func reportedCauses() throws {
-        let stage = try Stage { $0.members["requests"] = ["policy": "report"] }
+        let stage = try Stage(
+            { $0.members["requests"] = ["policy": "report"] },
+            answering: { _ in OriginAnswer.text("here") }
+        )
         #expect(try stage.get("/x", fields: ["X-HTTP-Method-Override: DELETE"]).status == 200)
         #expect(try stage.get("/a/../b").status == 200)
         #expect(try stage.get("/x", fields: ["X-Forwarded-Host: other.example"]).status == 200)
