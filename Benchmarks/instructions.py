@@ -68,6 +68,12 @@ ROWS = {row.name: row for row in (
     Row("1k-rules-host", "1 KB, miss, under 1,000 rules of its host", Setup(settings={"requests": {"rules": [
         {"id": f"r{number}", "host": KEPT_HOST, "path": "/*a*b*c*d*e*f*" + str(number), "then": "deny"}
         for number in range(999)] + [{"id": "last", "host": KEPT_HOST, "then": "allow"}]}}), kept("/1k"), 1000),
+    Row("1k-set", "1 KB, miss, with a field of headers.request.set", Setup(settings={
+        "requests": {"rules": [{"id": "all", "host": KEPT_HOST, "then": "allow"}]},
+        "defaults": {"headers": {"request": {"set": {"X-Api-Key": {"env": "PATH"}}}}}}), kept("/1k"), 1000),
+    Row("1k-credential", "1 KB, miss, with a credential", Setup(settings={
+        "requests": {"rules": [{"id": "all", "host": KEPT_HOST, "then": "allow", "credential": "key"}]},
+        "credentials": {"key": {"header": "X-Api-Key", "env": "PATH"}}}), kept("/1k"), 1000),
     Row("1k-hit", "1 KB, cache hit", Setup(caches=True), kept("/1k"), 1500),
     Row("100k", "100 KB, miss", Setup(), kept("/100k"), 150),
     Row("100k-hit", "100 KB, cache hit", Setup(caches=True), kept("/100k"), 500),

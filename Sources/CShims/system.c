@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -337,6 +338,47 @@ int pinproxy_take_signal(int descriptor) {
 int pinproxy_process_descriptor(int process) {
     int descriptor = pidfd_open(process, 0);
     return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_pipe(int ends[2]) {
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    int result = pinproxy_set_non_blocking(ends[0]);
+    if (result != 0) {
+        close(ends[0]);
+        close(ends[1]);
+    }
+    return result;
+}
+
+int pinproxy_start_command(char *const *arguments, char *const *environment, int output) {
+    posix_spawnattr_t attributes;
+    int code = posix_spawnattr_init(&attributes);
+    if (code != 0)
+        return -code;
+    posix_spawn_file_actions_t actions;
+    code = posix_spawn_file_actions_init(&actions);
+    if (code != 0) {
+        posix_spawnattr_destroy(&attributes);
+        return -code;
+    }
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    pid_t process = 0;
+    // `output` is above 2 in every process that has its standard descriptors, or else is one of them already.
+    if ((code = posix_spawn_file_actions_adddup2(&actions, output, 1)) == 0
+        && (code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) == 0
+        && (code = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)) == 0
+        && (code = posix_spawn_file_actions_addclosefrom_np(&actions, 3)) == 0)
+        code = posix_spawn(&process, arguments[0], &actions, &attributes, arguments, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return code == 0 ? process : -code;
 }
 
 int pinproxy_terminal_columns(int descriptor) {

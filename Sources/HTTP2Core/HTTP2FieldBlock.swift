@@ -78,6 +78,11 @@ package struct HTTP2FieldBlock: ~Copyable {
         for index in 0..<fields.count { add(fields, at: index) }
     }
 
+    /// Adds every field, and keeps all of them out of the compression table.
+    package mutating func addSensitive(_ fields: borrowing HeaderFields) {
+        for index in 0..<fields.count { add(fields.name(at: index), fields.value(at: index), isSensitive: true) }
+    }
+
     /// Adds the field at `index`, unless it is about the connection.
     package mutating func add(_ fields: borrowing HeaderFields, at index: Int) {
         let id = fields.id(at: index)

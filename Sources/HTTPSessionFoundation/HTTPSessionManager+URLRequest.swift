@@ -55,7 +55,10 @@ extension HTTPSessionManager {
         if let bytes = request.httpBody { return .bytes(Array(bytes)) }
         guard let stream = request.httpBodyStream else { return .none }
         let once = OneStream(stream)
-        let length = request.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) }
+        let length = request.value(forHTTPHeaderField: "Content-Length").flatMap { text in
+            let digits = Array(text.utf8)
+            return DecimalNumber.parse(digits.span)
+        }
         return .source(.inputStream(length: length) { once.take() })
     }
 

@@ -14,7 +14,7 @@ extension SessionError {
     private var urlErrorCode: URLError.Code {
         switch code {
         case .pinMismatch, .pinForbidden, .pinSetExpired, .certificateRevoked, .stapleMissing, .certificateUntrusted,
-            .certificateHostMismatch:
+            .certificateHostMismatch, .credentialWithheld:
             .serverCertificateUntrusted
         case .certificateExpired: .serverCertificateHasBadDate
         case .clientCertificateRefused: .clientCertificateRejected

@@ -110,6 +110,90 @@ struct EventLoopTests {
         #expect(loop.hasNothingPlanned)
     }
 
+    @Test("What work of other threads holds is released when it is done, before the next work")
+    func releaseOfSubmissions() throws {
+        final class Held: Sendable {
+            let done: Collected
+            init(_ done: Collected) { self.done = done }
+            deinit { done.append(100) }
+        }
+        let loop = try EventLoop()
+        let done = Collected()
+        for number in 0..<3 {
+            let held = Held(done)
+            loop.submit { held.done.append(number) }
+        }
+        loop.run(until: { done.values.count >= 6 }, atMost: .seconds(30))
+        #expect(done.values == [0, 100, 1, 100, 2, 100])
+    }
+
+    @Test("A peer's part of a turn ends long before the turn does")
+    func part() throws {
+        let loop = try EventLoop()
+        var spans: [UInt64] = []
+        loop.atEndOfTurn {
+            for _ in 0..<2 {
+                let begun = Clock.monotonic
+                loop.beginPart()
+                while !loop.isPartOver {}
+                spans.append(Clock.monotonic - begun)
+            }
+            // A long turn ends every part.
+            Self.takeLong()
+            loop.beginPart()
+            #expect(loop.isPartOver)
+        }
+        loop.turn(waitingAtMost: .milliseconds(0))
+        #expect(spans.count == 2 && spans.allSatisfy { $0 >= 200_000 })
+        let byHand = try EventLoop(clock: .byHand)
+        byHand.beginPart()
+        byHand.advance(by: .seconds(1))
+        #expect(!byHand.isPartOver)
+    }
+
+    @Test("Behind work of other threads that takes long, a turn handles one event")
+    func eventsBehindSubmissions() throws {
+        let loop = try EventLoop()
+        let done = Collected()
+        var pairs: [(Int32, Int32)] = []
+        for number in 0..<3 {
+            let pair = socketPair()
+            pairs.append(pair)
+            try loop.register(
+                pair.0,
+                .readable,
+                Watching { _ in
+                    done.append(100 + number)
+                    loop.unregister(pair.0)
+                }
+            )
+        }
+        for number in 0..<8 {
+            loop.submit {
+                done.append(number)
+                Self.takeLong()
+            }
+        }
+        // The submissions are fetched before the sockets are ready.
+        loop.turn(waitingAtMost: .milliseconds(0))
+        for pair in pairs {
+            var byte: UInt8 = 1
+            #expect(send(pair.1, &byte, 1, 0) == 1)
+        }
+        var turns: [[Int]] = []
+        while done.values.count < 11, turns.count < 100 {
+            let before = done.values.count
+            loop.turn(waitingAtMost: .milliseconds(0))
+            turns.append(Array(done.values[before...]))
+        }
+        #expect(done.values.count == 11)
+        #expect(turns.allSatisfy { turn in !turn.contains { $0 < 100 } || turn.count { $0 >= 100 } <= 1 }, "\(turns)")
+        for pair in pairs {
+            close(pair.0)
+            close(pair.1)
+        }
+    }
+
     @Test("what a turn has no time for is put back before what came since")
     func putBack() {
         final class Element {

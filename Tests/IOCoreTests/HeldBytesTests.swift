@@ -51,6 +51,26 @@ struct HeldBytesTests {
         #expect(!budget.isShort && budget.mayHoldMore(32 << 20, of: 10))
     }
 
+    @Test("Connections that come one after another hold no more than the limit and 64 KB each")
+    func oneAfterAnother() {
+        let limit = 40 << 20
+        for count in [1, 10, 100, 1000, 10_000] {
+            let budget = HeldBytesBudget(limit: limit)
+            let account = HeldBytes(budget)
+            for number in 1...count {
+                // Each takes as much as it may while the later ones are not there yet.
+                var held = 0
+                while held < 8 << 20, budget.mayHoldMore(held, of: number) {
+                    held += 1 << 10
+                    account.change(by: 1 << 10)
+                }
+                // One that holds nothing is served, however much others hold.
+                #expect(held > 0)
+            }
+            #expect(account.count <= limit + count * (65 << 10), "\(count): \(account.count >> 20) MB")
+        }
+    }
+
     @Test("the memory of the process is that of the machine, or of its control group")
     func available() {
         #expect(SystemMemory.available > 16 << 20)

@@ -25,6 +25,26 @@ struct LocalAuthorityTests {
         #expect(authority.certificate.permittedNames == ["api.example.com", "example.org"])
     }
 
+    @Test("it knows without a signature which hosts it was made for")
+    func isMade() throws {
+        let hosts = try ["api.example", "127.0.0.1"].map { try Host($0) }
+        let identity = try LocalAuthority.make(for: hosts, name: "test", validity: Self.year)
+        let authority = try LocalAuthority(identity, for: hosts)
+        let now = Self.now
+        let others = ["xapi.example", "example", "api.example.test", "127.0.0.2", "::1"]
+        for (name, isMade) in ["api.example", "a.b.api.example", "127.0.0.1"].map({ ($0, true) })
+            + others.map({ ($0, false) })
+        {
+            let host = try Host(name)
+            #expect(authority.isMade(for: host) == isMade, "\(name)")
+            // OpenSSL is of the same mind.
+            #expect((try authority.objection(to: host, at: now) == nil) == isMade, "\(name)")
+        }
+        let none = try LocalAuthority(LocalAuthority.make(for: [], name: "test", validity: Self.year), for: [])
+        #expect(try !none.isMade(for: Host("a.example")) && none.objection(to: Host("a.example"), at: now) != nil)
+        #expect(try LocalAuthority(identity).isMade(for: Host("other.example")))
+    }
+
     @Test("one for addresses signs for these alone")
     func signsForAddresses() throws {
         let authority = try LocalAuthority(try Self.authority("192.0.2.1", "2001:db8::1"))

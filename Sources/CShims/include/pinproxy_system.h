@@ -120,5 +120,12 @@ int pinproxy_signal_descriptor(void);
 int pinproxy_take_signal(int descriptor);
 // A descriptor that is readable when that child has ended, closed on exec. Returns it or -errno.
 int pinproxy_process_descriptor(int process);
+// A pipe, closed on exec (`pipe2` is a GNU extension). Its first end does not block; the second does, because programs that get it
+// as their standard output do not know of any other kind. Returns 0 or -errno.
+int pinproxy_pipe(int ends[2]);
+// Starts a program, named by its path, in a process group of its own (posix_spawn(3)): its standard output is a descriptor of the
+// caller, input and error are the null device, no other descriptor is open in it, no signal is blocked or ignored. Returns its
+// number, or -errno when it could not be started.
+int pinproxy_start_command(char *const *arguments, char *const *environment, int output);
 
 #endif

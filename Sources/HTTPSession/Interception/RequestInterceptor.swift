@@ -179,7 +179,7 @@ extension SessionError.Code {
         switch self {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted, .addressDenied,
-            .redirectDenied, .sessionInvalidated, .cancelled:
+            .credentialWithheld, .redirectDenied, .sessionInvalidated, .cancelled:
             false
         default: true
         }

@@ -29,7 +29,7 @@ public struct StubFailure: Sendable {
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed,
             .clientCertificateRefused, .proxyUntrusted,
             .proxyHandshakeFailed, .proxyRefused, .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout,
-            .addressDenied, .limitReached, .sessionInvalidated:
+            .addressDenied, .credentialWithheld, .limitReached, .sessionInvalidated:
             true
         case .responseTimeout, .stalled, .responseInvalid, .responseTruncated, .responseTooLarge, .requestInvalid,
             .redirectDenied, .fileFailed, .notStored, .cancelled, .internal:

@@ -33,10 +33,13 @@ package final class EventLoop: @unchecked Sendable {
     /// The number of fetched events, and of those that were dispatched: a long turn leaves some to the next one.
     private var eventCount = 0
     private var dispatchedCount = 0
-    /// What other threads have submitted, taken from them in this turn or in one that had no time for all of it.
-    private var taken: [@Sendable () -> Void] = []
+    /// What other threads have submitted, taken from them in this turn or in one that had no time for all of it; nil when it is
+    /// done: what only it holds, such as closed connections, is freed piece by piece and not with the last one.
+    private var taken: [(@Sendable () -> Void)?] = []
     private var takenCount = 0
-    private var turnBegan: UInt64 = 0
+    /// When this turn began, or the one before it whose deferred work is being done.
+    package private(set) var turnBegan: UInt64 = 0
+    private var partBegan: UInt64 = 0
     private var thread: pthread_t?
     /// Memory for the bytes that are read at the moment. Its borrower swaps it for an empty buffer, and gives it back
     /// empty; another one in between gets an empty buffer.
@@ -64,7 +67,7 @@ package final class EventLoop: @unchecked Sendable {
     private let wakeUp: Int32
     private let lock = PosixLock()
     /// *Guarded by `lock`.
-    private var submitted: [@Sendable () -> Void] = []
+    private var submitted: [(@Sendable () -> Void)?] = []
     /// Whether `run` has returned. Guarded by `lock`.
     private var hasEnded = false
     private let stopping = Atomic<Bool>(false)
@@ -124,12 +127,29 @@ package final class EventLoop: @unchecked Sendable {
     /// A turn that has taken so many nanoseconds ends; the rest is for the next turns. What many peers want at once, each of them
     /// little, is so divided into turns, between which the sockets, timers and output of the others have theirs.
     private static let longestTurn: UInt64 = 3_000_000
+    /// So much of a turn is for what the last one had no time for: those who have just sent something come soon.
+    private static let longestRest: UInt64 = 1_000_000
+    /// A peer whose input takes longer, in nanoseconds, gets the rest of it processed in later turns. Of many that send much at once
+    /// each has a part of a turn, and nobody else waits until all of one's input is processed.
+    private static let longestPart: UInt64 = 200_000
     /// The clock is read once for so many handlers, a power of two.
     private static let handlersPerReading = 4
 
     /// Whether this turn has taken long: a handler with work that can wait leaves it to the next turn. A loop whose clock is
     /// moved by hand has no long turns.
     package var isTurnLong: Bool { clock == .system && Clock.monotonic &- turnBegan >= Self.longestTurn }
+
+    /// Begins the part that a peer's input has in this turn: one clock call, for input that may take long.
+    package func beginPart() {
+        if clock == .system { partBegan = Clock.monotonic }
+    }
+
+    /// Whether that part has taken long, or the turn has.
+    package var isPartOver: Bool {
+        guard clock == .system else { return false }
+        let now = Clock.monotonic
+        return now &- partBegan >= Self.longestPart || now &- turnBegan >= Self.longestTurn
+    }
 
     /// Whether the turn ends in the middle of handlers.
     ///
@@ -221,8 +241,10 @@ package final class EventLoop: @unchecked Sendable {
         turnBegan = now
         var hasWorked = count > 0
         let isBehind = !taken.isEmpty
+        // Where work of other threads has taken all of the turn, one event has its turn in any case.
+        var isLong = false
         if isBehind {
-            runTaken()
+            isLong = runTaken()
             hasWorked = true
         }
         while index < count {
@@ -231,11 +253,11 @@ package final class EventLoop: @unchecked Sendable {
             if event.key == UInt64.max {
                 takeSubmitted()
                 // Once a turn.
-                if !isBehind { runTaken() }
+                if !isBehind { isLong = runTaken() }
             } else {
                 dispatch(event)
             }
-            if endsTurn(after: index) { break }
+            if isLong || endsTurn(after: index) { break }
         }
         dispatchedCount = index
         eventCount = count
@@ -256,11 +278,13 @@ package final class EventLoop: @unchecked Sendable {
     @inline(__always)
     package func noteWork(_ kind: TurnWork) { work.formUnion(kind) }
 
-    /// Does the deferred work that the last turn had no time for: a turn of its own.
+    /// Does deferred work that the last turn had no time for: a short turn of its own.
     private func finishLastTurn() {
-        turnBegan = freshNow
+        let start = freshNow
+        // The turn has the rest of its time behind it.
+        turnBegan = start &- (Self.longestTurn - Self.longestRest)
         runDeferred()
-        measureTurn(since: turnBegan)
+        measureTurn(since: start)
     }
 
     /// Measures the turn that ends now. Almost always it is a short one, which costs a look at the monotonic clock.
@@ -360,15 +384,20 @@ package final class EventLoop: @unchecked Sendable {
         taken.append(contentsOf: queue)
     }
 
-    private func runTaken() {
+    /// - Returns: whether the turn has taken long.
+    private func runTaken() -> Bool {
         noteWork(.message)
-        while takenCount < taken.count {
-            taken[takenCount]()
+        var isLong = false
+        while takenCount < taken.count, !isLong {
+            taken[takenCount].take()?()
             takenCount += 1
-            if takenCount < taken.count, endsTurn(after: takenCount) { return }
+            isLong = endsTurn(after: takenCount)
         }
-        taken = []
-        takenCount = 0
+        if takenCount == taken.count {
+            taken = []
+            takenCount = 0
+        }
+        return isLong
     }
 
     @inline(__always)

@@ -241,8 +241,17 @@ package struct ByteBuffer: ~Copyable {
     /// The two digits of a number below 100, the first one in the lower byte.
     @inline(__always)
     private static func pair(_ value: UInt32) -> UInt32 {
-        let tens = value / 10
-        return 0x3030 &+ tens &+ (value &- tens &* 10) &<< 8
+        assert(value < 100)
+        let digits = UnsafeRawPointer(pairs.utf8Start).loadUnaligned(fromByteOffset: Int(value) &* 2, as: UInt16.self)
+        return UInt32(UInt16(littleEndian: digits))
+    }
+
+    /// The numbers below 100, of two digits each.
+    private static var pairs: StaticString {
+        """
+        0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849\
+        5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899
+        """
     }
 
     /// Lets `body` write up to `count` bytes at the end; it returns the number of written bytes.

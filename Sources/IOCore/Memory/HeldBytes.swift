@@ -7,6 +7,9 @@ package final class HeldBytesBudget: Sendable {
     private let drawn = Atomic<Int>(0)
     private let limit: Atomic<Int>
 
+    /// What a connection may hold, at most, when the limit is reached: enough for requests of the usual size.
+    private static let leastPart = 64 << 10
+
     package init(limit: Int) { self.limit = Atomic(limit) }
 
     /// The bytes that are held, rounded up for each loop.
@@ -22,14 +25,18 @@ package final class HeldBytesBudget: Sendable {
 
     /// Whether a connection may hold more.
     ///
-    /// One that holds little may always: it has to be served however much others hold. All of them together, each with its
-    /// equal part of the second half, stay within the limit.
+    /// One that holds little may always: it has to be served however much others hold. From half of the limit on, a connection
+    /// has its equal part of the other half. That part was larger for those that came when there were fewer connections, so
+    /// that from the limit on it is `leastPart` at most.
     ///
     /// - Parameters:
     ///   - held: the bytes that it holds.
     ///   - connections: the number of connections.
     package func mayHoldMore(_ held: Int, of connections: Int) -> Bool {
-        !isShort || held < limit.load(ordering: .relaxed) / 2 / max(1, connections)
+        let (used, limit) = (used, limit.load(ordering: .relaxed))
+        guard used >= limit / 2 else { return true }
+        let part = limit / 2 / max(1, connections)
+        return held < (used < limit ? part : min(part, Self.leastPart))
     }
 }
 

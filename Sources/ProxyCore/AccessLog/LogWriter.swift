@@ -3,6 +3,9 @@ import Glibc
 package import IOCore
 import Synchronization
 
+/// Receives whole lines of the task log as JSON, whatever its form is, on the log's thread.
+package typealias LogObserver = @Sendable (UnsafeRawBufferPointer) -> Void
+
 /// Writes log lines to a descriptor, apart from the loops that make them.
 ///
 /// Each worker collects lines in a buffer of its own and hands it over when it is large or old enough. The log's own
@@ -24,12 +27,14 @@ package final class LogWriter: Sendable {
     private let bound = 16 << 20
     /// The form for people; nil for the lines as they are.
     private let text: LogText?
+    private let observer: LogObserver?
 
     /// - Parameters:
     ///   - closing: whether the descriptor is closed at the end.
     ///   - clock: with `.byHand` there is no thread: everything is written when the log is closed.
     ///   - losses: counts the lines that could not be written, including those of former writers.
     ///   - text: turns the lines into text for people.
+    ///   - observer: receives the lines, too.
     ///   - notify: receives the event lines about lost lines.
     package init(
         descriptor: Int32,
@@ -37,12 +42,14 @@ package final class LogWriter: Sendable {
         clock: LoopClock = .system,
         losses: LogLosses = LogLosses(),
         text: LogText? = nil,
+        observer: LogObserver? = nil,
         notify: @escaping @Sendable (EventLine) -> Void = { $0.write() }
     ) throws(IOFailure) {
         let loop = try EventLoop(clock: clock)
         self.loop = loop
         output = LineOutput(descriptor: descriptor)
         self.text = text
+        self.observer = observer
         self.losses = losses
         self.notify = notify
         reminder = Reminder(losses, notify)
@@ -55,11 +62,19 @@ package final class LogWriter: Sendable {
         path: String,
         clock: LoopClock = .system,
         losses: LogLosses = LogLosses(),
-        text: LogText? = nil
+        text: LogText? = nil,
+        observer: LogObserver? = nil
     ) throws(IOFailure) {
         let descriptor = pinproxy_open_append(path)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "open") }
-        try self.init(descriptor: descriptor, closing: true, clock: clock, losses: losses, text: text)
+        try self.init(
+            descriptor: descriptor,
+            closing: true,
+            clock: clock,
+            losses: losses,
+            text: text,
+            observer: observer
+        )
     }
 
     /// Takes over whole lines. May be called on any thread.
@@ -94,6 +109,7 @@ package final class LogWriter: Sendable {
 
     /// Writes on the log's thread. A closed reader, or a full disk, does not stop the proxy.
     private func put(_ lines: UnsafeRawBufferPointer) {
+        observer?(lines)
         let (lost, code) =
             text.map { $0.text(of: Array(lines)).withUnsafeBytes { output.append($0) } } ?? output.append(lines)
         if code != 0 { reminder.code = code }

@@ -134,7 +134,7 @@ struct TaskLogLine {
     }
 
     func write(
-        _ transaction: borrowing TransactionMetrics,
+        _ transaction: TransactionMetrics,
         _ evaluation: TrustEvaluation?,
         url: Range<Int>,
         to line: inout ByteBuffer
@@ -147,7 +147,7 @@ struct TaskLogLine {
 
     /// Writes the members of a transaction after its URL.
     func write(
-        _ transaction: borrowing TransactionMetrics,
+        _ transaction: TransactionMetrics,
         _ evaluation: TrustEvaluation?,
         to line: inout ByteBuffer
     ) {
@@ -184,37 +184,11 @@ struct TaskLogLine {
         }
         line.append(transaction.isReusedConnection ? ",\"reusedConnection\":true" : ",\"reusedConnection\":false")
         if let connection = transaction.connection {
-            line.append(",\"remoteAddress\":\"")
-            line.append(connection.remoteAddressBytes)
-            line.append("\"")
-            writeTLS(connection.tlsVersion, connection.cipher, connection.tlsGroup, &line)
+            line.append(connection.logMembers)
             if let proxy = connection.proxy { write(proxy, isReused: transaction.isReusedConnection, &line) }
         }
         if let evaluation, !transaction.isReusedConnection { offeredPins(evaluation, &line) }
         line.append("}")
-    }
-
-    private func writeTLS(
-        _ version: ShortName?,
-        _ cipher: ShortName?,
-        _ group: TLSGroup?,
-        _ line: inout ByteBuffer
-    ) {
-        if let version {
-            line.append(",\"tlsVersion\":\"")
-            line.append(version.bytes)
-            line.append("\"")
-        }
-        if let cipher {
-            line.append(",\"cipher\":\"")
-            line.append(cipher.bytes)
-            line.append("\"")
-        }
-        if let group {
-            line.append(",\"tlsGroup\":\"")
-            line.append(group.name)
-            line.append("\"")
-        }
     }
 
     /// Writes the facts about TLS to an HTTPS proxy.
@@ -222,7 +196,7 @@ struct TaskLogLine {
         line.append(",\"proxy\":{\"authority\":\"")
         line.append(proxy.authority.bytes)
         line.append("\"")
-        writeTLS(proxy.tlsVersion, proxy.cipher, proxy.tlsGroup, &line)
+        line.appendTLSMembers(proxy.tlsVersion, proxy.cipher, proxy.tlsGroup)
         line.append(proxy.note)
         if let evaluation = proxy.evaluation, !isReused { offeredPins(evaluation, &line) }
         line.append("}")

@@ -14,6 +14,7 @@ struct AdminSource: Sendable {
     let status: ServerStatus
     let monitor: PinMonitor
     let lists: RevocationListFetcher
+    let credentials: CredentialRenewals
     let cache: CacheHolder
     let logLosses: LogLosses
     let recentTasks: RecentTasks
@@ -46,6 +47,8 @@ struct AdminSource: Sendable {
             verdicts: monitor.verdicts,
             lostReports: monitor.lostReports,
             lists: lists.figures(at: Clock.realtime / 1_000_000),
+            credentials: credentials.figures,
+            date: Clock.realtime / 1_000_000,
             lostLogLines: logLosses.count,
             cache: cache.current.map { CacheFigures($0) },
             process: .read(),
@@ -62,7 +65,12 @@ struct AdminSource: Sendable {
     }
 
     var policy: String {
-        PolicyDocuments.policy(status.current, monitor.verdicts, at: Clock.realtime / 1_000_000)
+        PolicyDocuments.policy(
+            status.current,
+            monitor.verdicts,
+            credentials: credentials.figures,
+            at: Clock.realtime / 1_000_000
+        )
     }
 
     var configuration: String { PolicyDocuments.configuration(status.current.snapshot) }

@@ -22,6 +22,9 @@ struct MetricsPage {
     var verdicts: [PinUsage.Verdicts]
     var lostReports: [ReportLoss: Int]
     var lists = (counts: RevocationListFetcher.Counts(), held: RevocationListStore.Figures())
+    /// What is known of each credential, and the time of this, in seconds since 1970.
+    var credentials: [CredentialFigures] = []
+    var date: Int64 = 0
     var lostLogLines: Int
     /// nil without a cache.
     var cache: CacheFigures?
@@ -37,6 +40,7 @@ struct MetricsPage {
         writePins(&page)
         writeReports(&page)
         writeRevocationLists(&page)
+        if !credentials.isEmpty { writeCredentials(&page) }
         if let cache { write(cache, &page) }
         writePolicy(&page)
         if let rules = status.snapshot.requests { write(rules, &page) }
@@ -238,6 +242,29 @@ struct MetricsPage {
             "When a revocation list was fetched last; 0 for never."
         )
         page.sample(Int(lists.counts.lastSuccess))
+    }
+
+    private func writeCredentials(_ page: inout ExpositionText) {
+        page.begin(
+            "pinproxy_credential_renewals_total",
+            .counter,
+            "Runs of the sources of credentials, by what came of them."
+        )
+        for credential in credentials {
+            page.sample(credential.renewals, ("credential", credential.name), ("result", "success"))
+            for code in CredentialFault.Code.allCases where code != .ended {
+                page.sample(credential.failures[code] ?? 0, ("credential", credential.name), ("result", code.rawValue))
+            }
+        }
+        page.begin(
+            "pinproxy_credential_expires_seconds",
+            .gauge,
+            "Seconds until the end of a credential's value; 0 without a value, none for one without an end."
+        )
+        for credential in credentials where !credential.hasValue || credential.end != nil {
+            let left = credential.hasValue ? credential.end.map { max($0.subtractingSaturated(date), 0) } ?? 0 : 0
+            page.sample(Int(left), ("credential", credential.name))
+        }
     }
 
     private func write(_ cache: CacheFigures, _ page: inout ExpositionText) {

@@ -7,7 +7,12 @@ enum PolicyDocuments {
     /// `/policy`: the domains of the pin files, with what their handshakes have shown.
     ///
     /// - Parameter now: seconds since 1970.
-    static func policy(_ status: ServerStatus.Values, _ verdicts: [PinUsage.Verdicts], at now: Int64) -> String {
+    static func policy(
+        _ status: ServerStatus.Values,
+        _ verdicts: [PinUsage.Verdicts],
+        credentials: [CredentialFigures] = [],
+        at now: Int64
+    ) -> String {
         let snapshot = status.snapshot
         let seen = Dictionary(verdicts.map { ($0.domain, $0) }) { first, _ in first }
         var line = JSONLine()
@@ -16,6 +21,7 @@ enum PolicyDocuments {
         if let files = status.files { line.add("files", files.json) }
         line.add("unpinnedHosts", snapshot.configuration.unpinnedHosts.rawValue)
         if let rules = snapshot.requests { line.add("requests", requests(rules)) }
+        if !credentials.isEmpty { line.add("credentials", array: credentials.map { credential($0).object }) }
         line.add(
             "domains",
             array: snapshot.pinnedDomains.domains.map { domain($0, seen[$0.host], at: now).object }
@@ -40,6 +46,16 @@ enum PolicyDocuments {
             }
         )
         line.add("unmatched", tallies.last?.count ?? 0)
+        return line
+    }
+
+    private static func credential(_ figures: CredentialFigures) -> JSONLine {
+        var line = JSONLine()
+        line.add("credential", figures.name)
+        line.add("hasValue", figures.hasValue)
+        if let end = figures.end { line.add("expires", Timestamp.text(unixSeconds: end)) }
+        if let time = figures.renewedAt { line.add("renewed", Timestamp.text(unixSeconds: time)) }
+        if let fault = figures.fault { line.add("failure", fault.message) }
         return line
     }
 

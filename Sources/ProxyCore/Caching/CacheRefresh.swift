@@ -18,6 +18,8 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     private let isHop: Bool
     private let user: [UInt8]?
     private(set) var ruling: RequestRuling
+    /// What the rule gives to the request.
+    private(set) var credentials: RuleCredentials?
     private var request: SessionRequest
     /// The generation that the request's endpoint was found in.
     private var generation: Generation
@@ -72,6 +74,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         _ ruling: RequestRuling
     ) {
         self.ruling = ruling
+        credentials = setting.generation.credentials?.credentials(ofRule: ruling.allowingRule)
         self.transaction = transaction
         self.request = request
         generation = setting.generation
@@ -97,8 +100,12 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         guard worker.cache === transaction.cache, case .origin(let endpoint) = route.destination,
             endpoint.origin == request.endpoint.origin,
             route.cache?.digest(at: worker.loop.wallClock / 1_000_000) == transaction.digest,
-            route.requestHeaders == headers, Self.isAllowed(request, by: route.rules, user, &ruling)
+            route.requestHeaders == headers
         else { return nil }
+        let former = credentials
+        guard Self.isAllowed(request, by: route.rules, user, &ruling) else { return nil }
+        credentials = worker.generation.credentials?.credentials(ofRule: ruling.allowingRule)
+        guard credentials?.partition == former?.partition else { return nil }
         return endpoint
     }
 
@@ -125,7 +132,14 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         request.isRepetition = isRepetition
         generation = worker.generation
         self.request.endpoint = endpoint
+        var guarded: GuardedFields?
+        if let credentials {
+            // A refresh has no client who waits: it is given up where the credential is not at hand.
+            guard let desk = generation.credentials, case .ready = desk.outcome(for: credentials) else { return nil }
+            guarded = desk.fields(for: credentials, of: request).guarded
+        }
         let task = generation.manager.dataTask(with: request, delegate: delegate)
+        if guarded != nil { task.guarded = guarded }
         task.resume()
         return task
     }

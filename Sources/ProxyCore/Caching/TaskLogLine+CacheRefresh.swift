@@ -9,6 +9,7 @@ extension TaskLogLine {
         let client: StaticString = "cache"
         writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
         refresh.ruling.write(to: &line)
+        if let credentials = refresh.credentials { line.append(credentials.logText) }
         line.append(",\"method\":\"GET\",\"url\":\"")
         let start = line.count
         line.append(refresh.logPrefix)

@@ -39,7 +39,10 @@ package enum ConfigurationLoader {
         let library = TrustAnchorLibrary(intermediates: read.intermediates.flatMap { $0.certificates() ?? [] })
         let anchors = loadAnchors(read, library)
         let (pinnedDomains, pinIssues, pinWarnings) = loadPins(read, library)
-        if let pinnedDomains { checkAgainstPins(read, pinnedDomains) }
+        if let pinnedDomains {
+            checkAgainstPins(read, pinnedDomains)
+            checkCredentials(read, pinnedDomains, now: Int64(time(nil)))
+        }
         var parts = PolicyParts(
             configuration: read.configuration,
             pinnedDomains: pinnedDomains ?? PinnedDomains(),

@@ -129,10 +129,23 @@ extension DocumentElement {
     func pathPattern() -> PathPattern? {
         guard let text = string() else { return nil }
         if let pattern = PathPattern(text) { return pattern }
+        let example = "write one as in \"/v1/items\", \"/v1/*\" or \"*.zip\", without query and percent-encoded"
+        guard let wrong = text.unicodeScalars.first(where: { PathPattern("/\($0)") == nil }) else {
+            report("not a pattern for a path: it does not begin with \"/\" or \"*\"", remedy: example)
+            return nil
+        }
+        let name = wrong == " " ? "a space" : "\"\(wrong)\""
         report(
-            "not a pattern for a path",
-            remedy: "write one as in \"/v1/items\", \"/v1/*\" or \"*.zip\", without query and percent-encoded"
+            "not a pattern for a path: it has \(name)",
+            remedy: wrong == "?" || wrong == "#"
+                ? example
+                : "write \"\(String(wrong).utf8.map { "%\(Self.hexadecimal($0))" }.joined())\" in its place"
         )
         return nil
+    }
+
+    private static func hexadecimal(_ byte: UInt8) -> String {
+        let digits = String(byte, radix: 16, uppercase: true)
+        return byte < 0x10 ? "0\(digits)" : digits
     }
 }

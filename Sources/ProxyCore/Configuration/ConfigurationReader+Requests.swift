@@ -18,7 +18,7 @@ extension ConfigurationReader {
             }
             var places: [String: String] = [:]
             for element in elements {
-                guard let object = element.object(), let rule = readRequestRule(object) else { continue }
+                guard let object = element.object(), let (rule, names) = readRequestRule(object) else { continue }
                 if let first = places.updateValue(element.pointer, forKey: rule.id) {
                     object["id"]?.report(
                         "the rule \(first) has this id already",
@@ -26,14 +26,17 @@ extension ConfigurationReader {
                     )
                 }
                 requests.rules.append(rule)
-                requestRules.append(Placed(value: rule, element: element))
+                let placed = Placed(value: rule, element: element)
+                requestRules.append(placed)
+                if !names.isEmpty { credentialUses.append(CredentialUse(rule: placed, names: names)) }
             }
         }
         object.finish()
         configuration.requests = requests
     }
 
-    private func readRequestRule(_ object: DocumentObject) -> RequestRule? {
+    /// - Returns: the rule, and the names of its credentials.
+    private func readRequestRule(_ object: DocumentObject) -> (RequestRule, [Placed<String>])? {
         comment(object)
         let id = object.required("id").flatMap { readRuleID($0) }
         let action = object.required("then")?.choice(RequestRule.Action.self)
@@ -55,14 +58,18 @@ extension ConfigurationReader {
                 return nil
             }
         }
-        object.finish()
-        return id == nil || action == nil ? nil : rule
+        let names = object["credential"].map { readRuleCredentials($0, rule) } ?? []
+        rule.credentials = names.map(\.value)
+        object.finish { key in
+            key == "credentials"
+                ? "did you mean \"credential\"? The credentials themselves are at the top of the file" : nil
+        }
+        return id == nil || action == nil ? nil : (rule, names)
     }
 
     private func readRuleID(_ element: DocumentElement) -> String? {
         guard let text = element.string() else { return nil }
-        let isValid = text.utf8.allSatisfy { ASCII.isUnreserved($0) && $0 != UInt8(ascii: "~") }
-        if isValid, (1...64).contains(text.utf8.count) { return text }
+        if Self.isIdentifier(text) { return text }
         element.report(
             "not an id",
             remedy: "write 1 to 64 letters, digits, \"-\", \".\" or \"_\": log and metrics show it"

@@ -14,6 +14,12 @@ struct ConfigurationReader {
         var element: DocumentElement
     }
 
+    /// A rule and the places of the names in its `credential`.
+    struct CredentialUse {
+        var rule: Placed<RequestRule>
+        var names: [Placed<String>]
+    }
+
     let reader: DocumentReader
     let variables = EnvironmentVariables()
     var configuration = Configuration()
@@ -55,6 +61,12 @@ struct ConfigurationReader {
     var upstreamProxies: [Placed<UpstreamProxyConfiguration>] = []
     /// The rules of `requests`.
     var requestRules: [Placed<RequestRule>] = []
+    /// `credentials`, without those that could not be read.
+    var credentials: [Placed<CredentialDefinition>] = []
+    /// The names of all.
+    var credentialNames: Set<String> = []
+    /// The rules with a `credential`.
+    var credentialUses: [CredentialUse] = []
 
     init(_ reader: DocumentReader) {
         self.reader = reader
@@ -90,6 +102,7 @@ struct ConfigurationReader {
         if let object = root.object("crls") { readRevocationLists(object) }
         if let object = root.object("access") { readAccess(object) }
         if let object = root.object("requests") { readRequests(object) }
+        if let object = root.object("credentials") { readCredentials(object) }
         if let object = root.object("limits") { readLimits(object) }
         if let element = root["upstreamProxy"], case .proxy(let proxy) = readUpstreamProxy(element) {
             configuration.defaults.upstreamProxy = proxy
@@ -236,6 +249,7 @@ struct ConfigurationReader {
     private func checkTogether() {
         checkClients()
         checkRequests()
+        checkCredentials()
         let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)
         for resolve in resolves
         where rules.evaluate(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {

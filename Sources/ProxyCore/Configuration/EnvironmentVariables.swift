@@ -4,6 +4,9 @@ import Glibc
 final class EnvironmentVariables {
     private(set) var names: Set<String> = []
 
+    /// A variable whose value is read later.
+    func note(_ name: String) { names.insert(name) }
+
     /// The value of a variable; nil when it is not set.
     func value(_ name: String) -> [UInt8]? {
         guard !name.isEmpty, !name.utf8.contains(0), !name.utf8.contains(UInt8(ascii: "=")) else { return nil }

@@ -7,6 +7,7 @@ final class LeafContexts {
     /// The reason why a host has no certificate.
     struct Refusal: Error {
         var reason: String
+        var remedy = "Make one that takes the host in (pinproxy ca init)."
     }
 
     private struct Entry {
@@ -31,6 +32,12 @@ final class LeafContexts {
     /// - Parameter now: seconds since 1970.
     func context(for host: Host, at now: Int64) throws(Refusal) -> TLSServerContext {
         if let entry = entries[host], now < entry.until - Self.margin { return entry.context }
+        guard authority.isMade(for: host) else {
+            throw Refusal(
+                reason: "it was made when exec began, for the hosts that the rules of requests let through then",
+                remedy: "Start exec anew."
+            )
+        }
         do throws(OpenSSLError) {
             if let objection = try authority.objection(to: host, at: now) {
                 throw OpenSSLError(draining: objection)

@@ -9,20 +9,26 @@ import SessionCore
 final class ProtocolUpgrade: Relay {
     private let offer: UpgradeOffer
     private var request: ByteBuffer
+    /// The credentials of the request.
+    private let guarded: GuardedFields?
     private var response: HTTP1ResponseReader
     /// Unprocessed bytes of the response.
     private var pending = ByteBuffer()
     private var informational: InformationalBudget
 
-    /// - Parameter request: the head in the form for the origin.
+    /// - Parameters:
+    ///   - request: the head in the form for the origin, without its end.
+    ///   - guarded: fields that it gets when the server has proved enough.
     init(
         _ exchange: Exchange,
         _ clientStream: ExchangeStream,
         to endpoint: Endpoint,
         offer: UpgradeOffer,
-        request: consuming ByteBuffer
+        request: consuming ByteBuffer,
+        guarded: GuardedFields?
     ) {
         self.offer = offer
+        self.guarded = guarded
         self.request = request
         response = HTTP1ResponseReader(limits: exchange.responseHeadLimits)
         informational = InformationalBudget(headBytes: exchange.responseHeadLimits.headBytes)
@@ -31,6 +37,13 @@ final class ProtocolUpgrade: Relay {
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
+        if let guarded {
+            guard guarded.mayGo(under: task.evaluation) else {
+                return fail(guarded.refusal(of: endpoint, task.evaluation))
+            }
+            guarded.fields.serialize(into: &request)
+        }
+        request.appendHeadEnd()
         task.noteRequestHead(request.count)
         task.send(request.bytes)
         request.release()
@@ -97,8 +110,11 @@ final class ProtocolUpgrade: Relay {
         return flow
     }
 
+    /// The head that has come, without what nobody may see.
+    private var responseHead: ResponseHead { guarded?.masked(response.head) ?? response.head }
+
     private func didReceiveInformational() {
-        let head = response.head
+        let head = responseHead
         // It shows that the origin works on the request.
         arm(after: endpoint.timeouts.firstByte)
         switch informational.receive(status: head.status, byteCount: head.byteCount, at: worker.loop.now) {
@@ -113,7 +129,7 @@ final class ProtocolUpgrade: Relay {
         disarm()
         task.noteResponse(status: response.head.status)
         guard response.head.status == 101 else {
-            if let problem = exchange.deliverUnswitched(response.head) { end { exchange.relayDidRefuse(problem) } }
+            if let problem = exchange.deliverUnswitched(responseHead) { end { exchange.relayDidRefuse(problem) } }
             return
         }
         guard offer.isAccepted(by: response.head) else {
@@ -121,12 +137,14 @@ final class ProtocolUpgrade: Relay {
                 SessionError(.responseInvalid, "\(endpoint.host) switches to a protocol that it was not asked for.")
             )
         }
-        takeOverConnection(.relaying) { exchange.writeProtocolSwitch(response.head, &$0) }
+        takeOverConnection(.relaying) { exchange.writeProtocolSwitch(responseHead, &$0) }
     }
 
     /// A response other than 101 is complete.
     private func complete() {
-        end { exchange.relayDidCompleteResponse(trailers: response.trailers) }
+        var trailers = response.trailers
+        guarded?.mask(&trailers)
+        end { exchange.relayDidCompleteResponse(trailers: trailers) }
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {

@@ -134,7 +134,7 @@ class Relay: LoopStreamTaskDelegate {
         }
         var left = Self.turnLimit
         while transport.isReadable, wantsInput {
-            guard left > 0 else { return transport.pumpLater() }
+            guard transport.mayRead(left, of: Self.turnLimit) else { return transport.pumpLater() }
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):

@@ -63,7 +63,7 @@ struct UpgradeOffer {
         return false
     }
 
-    /// Makes the request's head for an origin connection of its own.
+    /// Makes the request's head for an origin connection of its own, without the empty line at its end.
     ///
     /// - Parameter fields: end-to-end fields and Via, as `OriginFields` makes them.
     func request(_ head: borrowing RequestHead, authority: String, fields: borrowing HeaderFields) -> ByteBuffer {
@@ -78,7 +78,6 @@ struct UpgradeOffer {
         }
         request.append("\r\n")
         for index in 0..<fields.count { fields.serializeField(at: index, into: &request) }
-        request.appendHeadEnd()
         return request
     }
 }

@@ -85,7 +85,7 @@ final class ClientConnection: ExchangeStream {
         if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
         var left = Self.turnLimit
         while transport.isReadable, wantsInput, input.isEmpty {
-            guard left > 0 else { return transport.pumpLater() }
+            guard transport.mayRead(left, of: Self.turnLimit) else { return transport.pumpLater() }
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):

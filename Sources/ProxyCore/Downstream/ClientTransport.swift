@@ -113,9 +113,12 @@ final class ClientTransport: EventHandler {
     }
 
     /// Appends the requests that can be closed when memory is short, if this connection has more than its part of it.
-    func appendIdle(since limit: UInt64, to idle: inout [any MemoryHolder]) {
-        guard case .http2(let connection) = user, !worker.mayHold(connection.heldBytes) else { return }
+    ///
+    /// - Returns: whether it has.
+    func appendIdle(since limit: UInt64, to idle: inout [any MemoryHolder]) -> Bool {
+        guard case .http2(let connection) = user, !worker.mayHold(connection.heldBytes) else { return false }
         connection.appendIdleStreams(since: limit, to: &idle)
+        return true
     }
 
     /// Whether `clientName` is still valid under these credentials, which a reload may have replaced.
@@ -459,6 +462,15 @@ final class ClientTransport: EventHandler {
 
     /// A few bytes count in a turn's part like so many: with TLS each record is read by itself, and costs as much.
     static let leastReading = 512
+
+    /// Whether the user reads again in this turn. The first reading is free; behind it a turn that has taken long leaves the rest to
+    /// the next one, in which other connections have theirs.
+    ///
+    /// - Parameters:
+    ///   - left: the bytes that are left of the connection's part in the turn.
+    ///   - limit: that part.
+    @inline(__always)
+    func mayRead(_ left: Int, of limit: Int) -> Bool { left == limit || left > 0 && !worker.loop.isTurnLong }
 
     /// Reads as much as fits into the buffer of one turn, and updates `isReadable`.
     @inline(__always)

@@ -27,7 +27,15 @@ final class Exchange {
     /// What `requests` says of the request, where its route has rules.
     private(set) var ruling = RequestRuling()
     /// The credentials that this request was authenticated with; nil when its connection was.
-    private var credentials: ClientCredentials?
+    private var presented: ClientCredentials?
+    /// The credentials that the request gets, or the hop of it that is under way, by its rule; nil for most.
+    private(set) var credentials: RuleCredentials?
+    /// What they have made of the latest request that was sent.
+    private var credentialFields: CredentialFields?
+    /// SHA-256 of the body, for a signature.
+    private var bodyDigest: [UInt8]?
+    /// What continues when the whole body is here, which a signature needs first.
+    private var afterBody: (() -> Void)?
     /// Counts requests and restarts, so that a late result is not used for another request.
     private var number: UInt64 = 0
     /// The client's side; nil while the exchange is unused.
@@ -74,9 +82,11 @@ final class Exchange {
         stream = nil
         generation = nil
         route = nil
-        hooks = nil
-        relay = nil
-        credentials = nil
+        // Most requests have none of these: looking is cheaper than a release.
+        if hooks != nil { hooks = nil }
+        if relay != nil { relay = nil }
+        if presented != nil { presented = nil }
+        forgetCredentials()
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
@@ -172,7 +182,8 @@ final class Exchange {
     private func identify() {
         generation = worker.generation
         user = stream.transport.clientName
-        credentials = nil
+        if presented != nil { presented = nil }
+        forgetCredentials()
         switch stream.listener.security.authentication {
         case .none: routeRequest()
         case .credentials(let credentials): authenticate(credentials)
@@ -192,7 +203,7 @@ final class Exchange {
         case .own: respondToOptions()
         case .route(let route):
             self.route = route
-            if route.rules != nil { ruling = RequestRuling() }
+            if route.rules != nil { ruling.begin() }
             if head.fields.mayContain(anyOf: [.via, .other]),
                 OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym)
             {
@@ -219,8 +230,10 @@ final class Exchange {
                         user: user
                     )
                     if isRefused(verdict, by: rules) { return }
+                    let isReady = obtainCredentials(for: endpoint) { [self] in start(offer, endpoint) }
+                    guard isReady else { return }
                 }
-                if let offer { startUpgrade(offer, endpoint, generation) } else { start(endpoint) }
+                start(offer, endpoint)
             case .tunnel(let endpoint):
                 if let rules = route.rules, isRefused(rules.judgeTunnel(user: user), by: rules) { return }
                 startTunnel(endpoint, generation)
@@ -297,21 +310,28 @@ final class Exchange {
 
     private func reset() {
         isOver = false
-        problem = nil
-        route = nil
-        hooks = nil
-        user = nil
-        credentials = nil
+        if problem != nil { problem = nil }
+        if route != nil { route = nil }
+        if hooks != nil { hooks = nil }
+        if user != nil { user = nil }
+        if presented != nil { presented = nil }
+        forgetCredentials()
         restarts = 0
         origin.reset()
         writer.begin()
         expectation = ContinueExpectation()
-        trailers = nil
+        if trailers != nil { trailers = nil }
         number &+= 1
         bytesFromClient = 0
         relayedBytes = 0
         startedAt = worker.loop.now
         startedWall = worker.loop.wallClock
+    }
+
+    /// The request may be sent, and its credentials are there.
+    private func start(_ offer: UpgradeOffer?, _ endpoint: Endpoint) {
+        guard let generation else { return }
+        if let offer { startUpgrade(offer, endpoint, generation) } else { start(endpoint) }
     }
 
     private func start(_ endpoint: Endpoint) {
@@ -329,7 +349,11 @@ final class Exchange {
             rewriter: requestRewriter,
             to: &fields
         )
-        if let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
+        credentials?.ofClient.removeNames(from: &fields)
+        // A request with credentials may have to be sent again, which hooks do.
+        if let rules = route.hooks ?? credentials.map({ _ in HostHooks.none }) {
+            prepareHooks(rules, on: route, to: endpoint, &fields)
+        }
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
@@ -349,7 +373,8 @@ final class Exchange {
             request.timeouts = endpoint.timeouts
             request.timeouts?.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
         }
-        origin.send(consume request, on: route, to: hooks ?? writer)
+        if let hooks { return hooks.send(consume request, on: route) }
+        origin.send(consume request, on: route, to: writer)
     }
 
     /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
@@ -381,7 +406,9 @@ final class Exchange {
 
     /// The fields of the client's request that are sent to an origin.
     func clientFields(on route: Route?) -> HeaderFields {
-        OriginFields.make(from: head, mark: mark(on: route), rewriter: requestRewriter)
+        var fields = OriginFields.make(from: head, mark: mark(on: route), rewriter: requestRewriter)
+        credentials?.ofClient.removeNames(from: &fields)
+        return fields
     }
 
     /// Gives the origin its own URLs, at each hop of redirects: the client has asked for the first one.
@@ -411,17 +438,17 @@ final class Exchange {
 
     /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
-        guard !body.isComplete, origin.hasRoom else { return false }
+        guard !body.isComplete, origin.hasRoom || afterBody != nil else { return false }
         return hooks?.holdsBodyBack != true
     }
 
     /// Whether there is a receiver for the body: not before the client is authenticated.
-    var acceptsBody: Bool { origin.task != nil || isOver }
+    var acceptsBody: Bool { origin.task != nil || afterBody != nil || isOver }
 
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
-        while position < bytes.count, !body.isComplete, origin.task != nil {
+        while position < bytes.count, !body.isComplete, origin.task != nil || afterBody != nil {
             let rest = bytes.extracting(position..<bytes.count)
             switch body.next(rest) {
             case .data(let range, let consumed):
@@ -450,19 +477,22 @@ final class Exchange {
 
     private func finishSending(trailers received: HeaderFields? = nil) {
         var trailers = received
-        if received != nil, let route = hooks?.route ?? route { Self.prune(&trailers!, on: route) }
+        if received != nil, let route = hooks?.route ?? route { prune(&trailers!, on: route) }
         self.trailers = trailers ?? HeaderFields()
+        if afterBody != nil { return bodyWasGathered() }
         if let hooks, !hooks.canEndBody() { return }
         origin.finishSending(trailers: trailers)
     }
 
     /// Removes what would undo the decisions about the head: some servers add trailers to its fields.
-    private static func prune(_ trailers: inout HeaderFields, on route: Route) {
+    private func prune(_ trailers: inout HeaderFields, on route: Route) {
+        credentials?.ofClient.removeNames(from: &trailers)
         route.hooks?.headers.request.removeNames(from: &trailers)
         if route.rules != nil, !RequestReading.override(trailers).isEmpty { trailers = HeaderFields() }
     }
 
     private func sendBody(_ bytes: borrowing Span<UInt8>) {
+        if afterBody != nil { return gather(bytes) }
         if let hooks { hooks.send(bytes, isLast: body.isComplete) } else { origin.send(bytes) }
     }
 
@@ -695,7 +725,7 @@ final class Exchange {
         switch verdict {
         case .accepted(let name):
             user = name
-            self.credentials = credentials
+            presented = credentials
             routeRequest()
         case .refused:
             refuseUnsent(.unauthenticated(credentials))
@@ -708,8 +738,138 @@ final class Exchange {
 
     /// The user that this request has authenticated, with the credentials for it.
     var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? {
-        guard let user, let credentials else { return nil }
-        return (user, credentials)
+        guard let user, let presented else { return nil }
+        return (user, presented)
+    }
+
+    // MARK: - Credentials of rules
+
+    private func forgetCredentials() {
+        // Most requests have none of these: looking is cheaper than a release.
+        if credentials != nil { credentials = nil }
+        if credentialFields != nil { credentialFields = nil }
+        if bodyDigest != nil { bodyDigest = nil }
+        if afterBody != nil { afterBody = nil }
+    }
+
+    /// Obtains the credentials of the rule that has let the request, or the hop under way, through.
+    ///
+    /// - Parameter then: called when the values are there, where their sources have to run first.
+    /// - Returns: whether they are there already; otherwise the request waits, or was refused.
+    func obtainCredentials(for endpoint: Endpoint, _ then: @escaping () -> Void) -> Bool {
+        guard let desk = generation?.credentials else { return true }
+        credentials = desk.credentials(ofRule: ruling.allowingRule)
+        if let problem = desk.refusal(of: head, credentials) {
+            refuseUnsent(problem)
+            return false
+        }
+        guard let credentials else { return true }
+        switch desk.outcome(for: credentials) {
+        case .ready where !needsWholeBody(credentials): return true
+        case .ready: gatherBody(then)
+        case .failed(let problem): refuseUnsent(problem)
+        case .wait:
+            awaitCredentials(credentials, desk, atMost: queueTime(of: endpoint)) { [self] in
+                if needsWholeBody(credentials) { gatherBody(then) } else { then() }
+            }
+        }
+        return false
+    }
+
+    // MARK: Bodies that are signed
+
+    /// A longer body cannot be signed, unless the client says its digest.
+    private static let longestSignedBody = 1 << 20
+
+    private func needsWholeBody(_ credentials: RuleCredentials) -> Bool {
+        guard let scope = credentials.signing, head.framing.hasBody, bodyDigest == nil else { return false }
+        return AWSFields.needsBody(head.fields, scope)
+    }
+
+    /// Waits for the whole body of the request.
+    private func gatherBody(_ then: @escaping () -> Void) {
+        afterBody = then
+        if body.isComplete, trailers != nil || head.majorVersion == 1 { return bodyWasGathered() }
+        expectation.begin(isExpected: head.expectsContinue, bodyHasBegun: bodyHasBegun, originDecides: false)
+        sendContinue()
+        stream.exchangeNeedsBody()
+    }
+
+    private func gather(_ bytes: borrowing Span<UInt8>) {
+        origin.carry(bytes)
+        guard origin.waitingBytes > Self.longestSignedBody else { return }
+        afterBody = nil
+        fail(
+            Problem(
+                .requestTooLarge,
+                "The request is signed with its body, which is longer than 1 MB. Let the client send X-Amz-Content-SHA256."
+            )
+        )
+    }
+
+    private func bodyWasGathered() {
+        guard let then = afterBody.take() else { return }
+        bodyDigest = origin.digestOfWaitingBody
+        if canContinue() { then() }
+    }
+
+    /// How long a request may wait for credentials: as long as for a connection.
+    private func queueTime(of endpoint: Endpoint) -> TimeSpan {
+        endpoint.timeouts.queue ?? endpoint.timeouts.connect
+    }
+
+    /// Waits for the sources of credentials.
+    private func awaitCredentials(
+        _ credentials: RuleCredentials,
+        _ desk: CredentialDesk,
+        atMost limit: TimeSpan,
+        _ then: @escaping () -> Void
+    ) {
+        let current = number
+        desk.wait(for: credentials, atMost: limit) { [self] problem in
+            guard number == current, !isOver, canContinue() else { return }
+            if let problem { refuseUnsent(problem) } else { then() }
+            if number == current, !isOver { stream.exchangeNeedsBody() }
+        }
+    }
+
+    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
+    func renewableCredentials() -> CredentialFields? {
+        guard let credentials, let desk = generation?.credentials, origin.task?.wasRepeated == false,
+            let fields = credentialFields, desk.canRenew(credentials, fields)
+        else { return nil }
+        return fields
+    }
+
+    /// Waits for other credentials than the refused ones. The request has a response, so that no reload may begin it anew.
+    func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
+        guard let credentials, let generation, let desk = generation.credentials else { return }
+        let current = number
+        let limit = (hooks?.route ?? route)?.endpoint.map { queueTime(of: $0) } ?? .seconds(0)
+        desk.renew(credentials, refused, atMost: limit) { [self] problem in
+            guard number == current, !isOver else { return }
+            if let problem {
+                fail(problem)
+            } else if generation === worker.generation {
+                then()
+            } else {
+                fail(
+                    Problem(
+                        .sessionInvalidated,
+                        "The policy was replaced while the credential of this request was renewed. Send it once more."
+                    )
+                )
+            }
+            if number == current, !isOver { stream.exchangeNeedsBody() }
+        }
+    }
+
+    /// The fields that the request's credentials make of it; nil for most requests.
+    func guardedFields(of request: borrowing SessionRequest, in generation: Generation) -> GuardedFields? {
+        guard let credentials else { return nil }
+        let fields = generation.credentials?.fields(for: credentials, of: request, bodyDigest: bodyDigest)
+        credentialFields = fields
+        return (fields ?? .none).guarded
     }
 
     // MARK: - Hooks
@@ -729,6 +889,7 @@ final class Exchange {
         )
         self.hooks = hooks
         rules.headers.request.apply(to: &fields)
+        credentials?.written.removeNames(from: &fields)
         guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
         hooks.keepBody(of: head.framing, limit: limit)
     }
@@ -750,12 +911,21 @@ final class Exchange {
         let name = endpoint.host.authorityText
         var fields = clientFields(on: route)
         route?.hooks?.headers.request.apply(to: &fields)
+        credentials?.written.removeNames(from: &fields)
+        let signed = SessionRequest(endpoint: endpoint, method: head.method, target: target, fields: fields)
         let request = offer.request(
             head,
             authority: endpoint.port == usual ? name : "\(name):\(endpoint.port)",
             fields: fields
         )
-        let upgrade = ProtocolUpgrade(self, stream, to: endpoint, offer: offer, request: request)
+        let upgrade = ProtocolUpgrade(
+            self,
+            stream,
+            to: endpoint,
+            offer: offer,
+            request: request,
+            guarded: guardedFields(of: signed, in: generation)
+        )
         relay = upgrade
         upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
     }
@@ -772,7 +942,7 @@ final class Exchange {
             refuse(
                 Problem(
                     .connectDenied,
-                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). Make one that takes the host in (pinproxy ca init)."
+                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). \(error.remedy)"
                 ),
                 keepAlive: canPersist
             )

@@ -1,6 +1,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ServerTrust
 import SessionCore
 
 /// The first stage: asks the cache, if the host has one, and the origin; sends the request body; passes the one response
@@ -38,7 +39,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     /// Makes ready for another request.
     func reset() {
-        cache = nil
+        if cache != nil { cache = nil }
         isRepetition = false
     }
 
@@ -46,8 +47,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func detach() {
         exchange = nil
         next = nil
-        task = nil
-        cache = nil
+        if task != nil { task = nil }
+        if cache != nil { cache = nil }
         carried.release()
     }
 
@@ -64,8 +65,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     ) {
         guard let exchange else { return }
         self.next = next
-        task = nil
-        cache = nil
+        if task != nil { task = nil }
+        if cache != nil { cache = nil }
         guard let responses = worker.cache, let terms = route.cache,
             let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: changes)
         else { return dispatch(consume request, delegate: self) }
@@ -75,6 +76,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             under: digest,
             user: exchange.user,
             givesCredentials: route.hooks?.givesCredentials == true || changes?.givesCredentials == true,
+            credentials: exchange.credentials?.partition,
             bypasses: request.fields.authenticatesConnection
                 || exchange.connectionOwner(isNew: false)?.owns(request.endpoint) == true,
             loop: worker.loop
@@ -87,11 +89,13 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
+        let guarded = exchange.guardedFields(of: request, in: generation)
         let owner = exchange.connectionOwner(isNew: request.fields.authenticatesConnection)
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
         if let owner { task.owner = owner }
-        unsent = nil
+        if guarded != nil { task.guarded = guarded }
+        if unsent != nil { unsent = nil }
         exchange.sendWaitingBody(to: task)
         task.resume()
     }
@@ -103,6 +107,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     /// Body bytes that were not sent yet.
     var waitingBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
+
+    /// SHA-256 of these bytes, which no task has received.
+    var digestOfWaitingBody: [UInt8] { carried.withUnsafeBytes { SecretDigest.sha256(Array($0)) } }
 
     func send(_ bytes: borrowing Span<UInt8>) { task?.send(bytes) }
 
@@ -127,6 +134,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         unsent.takeUnsentBody(into: &bytes)
         if keeps { swap(&carried, &bytes) }
     }
+
+    /// The request is sent again, which is its one repeat.
+    func noteRepetition() { isRepetition = true }
 
     /// Adds bytes behind those that a former task did not send.
     func carry(_ bytes: borrowing Span<UInt8>) { carried.append(bytes) }
@@ -154,7 +164,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         // The response may go on to the cache, and to others that read it along.
         if cache?.leave() == true { ended?.noteMetrics() } else { ended?.cancel() }
         task = nil
-        unsent = nil
+        if unsent != nil { unsent = nil }
         return ended
     }
 

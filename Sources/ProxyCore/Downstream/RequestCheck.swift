@@ -36,8 +36,15 @@ package struct RequestCheck {
         user: String?,
         under snapshot: PolicySnapshot
     ) {
+        guard method == "CONNECT" || url.contains("://") else {
+            self.init(refusal: Self.noWholeURL)
+            return
+        }
         var text = "\(method) \(url) HTTP/1.1\r\nHost: placeholder\r\n"
         for field in fields { text += "\(field.name): \(field.value)\r\n" }
+        func has(_ name: String) -> Bool { fields.contains { $0.name.lowercased() == name } }
+        // Without it Upgrade has no meaning, and nobody means that.
+        if has("upgrade"), !has("connection") { text += "Connection: Upgrade\r\n" }
         let bytes = Array((text + "\r\n").utf8)
         var parser = RequestParser(limits: HeadLimits(targetBytes: 65_536))
         var head = RequestHead()
@@ -52,7 +59,7 @@ package struct RequestCheck {
         let router = Router(snapshot: snapshot)
         let user = user.map { Array($0.utf8) }
         guard let host = head.host, let port = head.port else {
-            self.init(refusal: Problem(.requestInvalid, "The request names no host. Write a whole URL."))
+            self.init(refusal: Self.noWholeURL)
             return
         }
         let isConnect = head.method == .connect
@@ -75,26 +82,39 @@ package struct RequestCheck {
             self.init(url: url, server: server)
             return
         }
+        let isUpgrade = UpgradeOffer(head) != nil
         let verdict: RequestVerdict
+        let subject: RuleExplanation.Subject
         switch route.destination {
-        case .tunnel: verdict = rules.judgeTunnel(user: user)
-        case .intercept, .requests: verdict = rules.judgeInterception(user: user)
+        case .tunnel: (verdict, subject) = (rules.judgeTunnel(user: user), .tunnel)
+        case .intercept, .requests: (verdict, subject) = (rules.judgeInterception(user: user), .interception)
         default:
+            subject = .request
             verdict = rules.judge(
                 head.method,
-                isUpgrade: UpgradeOffer(head) != nil,
+                isUpgrade: isUpgrade,
                 target: head.target,
                 fields: head.fields,
                 user: user
             )
         }
-        let steps = isConnect ? [] : rules.explain(head, isUpgrade: UpgradeOffer(head) != nil, user: user)
+        let judged = rules.origin
+        let steps = RuleExplanation.steps(
+            subject,
+            head,
+            isUpgrade: isUpgrade,
+            to: judged.host,
+            port: judged.port,
+            defaultPort: judged.defaultPort,
+            user: user,
+            under: rules.all
+        )
         self.init(
             url: url,
             server: server,
-            refusal: verdict.decision == .denied ? Problem(verdict) : nil,
+            refusal: verdict.decision == .denied ? Problem(verdict, isForOperator: true) : nil,
             verdict: verdict,
-            steps: steps.map { Step(rule: $0.rule.rule, cause: $0.cause) }
+            steps: steps.map { Step(rule: $0.rule, cause: $0.cause) }
         )
     }
 
@@ -111,6 +131,11 @@ package struct RequestCheck {
         self.verdict = verdict
         self.steps = steps
     }
+
+    private static let noWholeURL = Problem(
+        .requestInvalid,
+        "The request names no host. Write a whole URL, as in https://api.example.com/v1, or HOST:PORT for a CONNECT."
+    )
 
     private static func text(_ endpoint: Endpoint) -> String {
         guard endpoint.scheme == .https else { return "without TLS" }

@@ -22,7 +22,13 @@ extension TaskLogLine {
             line.append(jsonEscaping: user.span)
             line.append("\"")
         }
-        if exchange.route?.rules != nil { exchange.ruling.write(to: &line) }
+        if exchange.route?.rules != nil {
+            exchange.ruling.write(to: &line)
+            if let credentials = exchange.credentials { line.append(credentials.logText) }
+        }
+        if exchange.route != nil, exchange.head.wantsUpgrade, UpgradeOffer(exchange.head) != nil {
+            line.append(",\"upgrade\":true")
+        }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
         if exchange.writer.hasBegun {
             line.append(",\"status\":")
@@ -56,8 +62,10 @@ extension TaskLogLine {
             if let record, record.hasFollowed {
                 write(record, task, to: &line)
             } else if let task {
-                // A refused connection does not belong to the transaction; its keys are in the task's own members.
-                write(task.metrics.transaction, task.evaluation, url: url, to: &line)
+                // A refused connection does not belong to the transaction; its keys are in the task's own members. Of a reused
+                // connection they are in the line of its first request.
+                let evaluation = task.metrics.transaction.isReusedConnection ? nil : task.evaluation
+                write(task.metrics.transaction, evaluation, url: url, to: &line)
             }
             line.append("]")
         }

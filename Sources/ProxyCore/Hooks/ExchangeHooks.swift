@@ -137,12 +137,9 @@ final class ExchangeHooks {
     }
 
     /// The current response is a redirect that is followed, so it is dropped.
-    ///
-    /// - Returns: whether it is read to its end.
-    func follow(_ plan: RedirectHook.Plan, after framing: BodyFraming, requestIsWhole: Bool) -> Bool {
+    func follow(_ plan: RedirectHook.Plan) {
         next = plan
         unwanted = UnwantedBody()
-        return requestIsWhole && UnwantedBody.isWorthReading(framing)
     }
 
     /// Counts bytes of a redirect response; false when there are too many.
@@ -168,15 +165,24 @@ final class ExchangeHooks {
 
     /// The fields of a hop's request.
     ///
-    /// - Parameter client: the fields of the client's request.
-    func fields(of plan: RedirectHook.Plan, on route: Route, client: @autoclosure () -> HeaderFields) -> HeaderFields {
+    /// - Parameters:
+    ///   - client: the fields of the client's request.
+    ///   - credentials: what a rule gives to the hop's request.
+    func fields(
+        of plan: RedirectHook.Plan,
+        on route: Route,
+        client: @autoclosure () -> HeaderFields,
+        credentials: RuleCredentials?
+    ) -> HeaderFields {
         var fields = fields ?? client()
+        credentials?.ofClient.removeNames(from: &fields)
         RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
         plan.changes?.removeNames(from: &fields)
         // The fields below are for this host alone.
         self.fields = fields
         plan.changes?.addValues(to: &fields)
         route.hooks?.headers.request.apply(to: &fields)
+        credentials?.written.removeNames(from: &fields)
         return fields
     }
 

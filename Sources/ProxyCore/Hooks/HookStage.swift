@@ -14,6 +14,15 @@ final class HookStage: ResponseStage {
     private let loop: EventLoop
     private let origin: OriginStage
     private let writer: ClientWriter
+    /// The latest request, which is sent again when its credential is refused; nil for requests without one.
+    private var sent: Sent?
+    private var repetition = CredentialRepetition()
+
+    private struct Sent {
+        var request: SessionRequest
+        let route: Route
+        let changes: FieldChanges?
+    }
 
     /// - Parameters:
     ///   - route: the route of the client's request.
@@ -74,7 +83,7 @@ final class HookStage: ResponseStage {
 
     /// Keeps the request body for redirects, if it is short enough.
     func keepBody(of framing: BodyFraming, limit: Int) {
-        guard hooks.rules.keepsBodies, framing.hasBody else { return }
+        guard hooks.rules.keepsBodies || exchange.credentials != nil, framing.hasBody else { return }
         if case .length(let count) = framing, count > limit { return }
         hooks.keepBody(
             in: ReplayBuffer(
@@ -128,7 +137,7 @@ final class HookStage: ResponseStage {
 
     /// Whether the whole body is here for the request that follows a redirect.
     var hasKeptBody: Bool {
-        guard hooks.isFollowing, let replayBuffer = hooks.replayBuffer else { return false }
+        guard hooks.isFollowing || repetition.isMade, let replayBuffer = hooks.replayBuffer else { return false }
         return !replayBuffer.isLost
     }
 
@@ -148,6 +157,12 @@ final class HookStage: ResponseStage {
         if !isKept, let end = hooks.replayBuffer?.removeEnd() { origin.carry(end.span) }
     }
 
+    /// Sends a request that has credentials of a rule, and keeps it.
+    func send(_ request: consuming SessionRequest, on route: Route, with changes: FieldChanges? = nil) {
+        if exchange.credentials != nil { sent = Sent(request: copy request, route: route, changes: changes) }
+        origin.send(request, on: route, with: changes, to: self)
+    }
+
     private var repeatableBody: RedirectHook.Body {
         guard exchange.head.framing.hasBody else { return .none }
         guard let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost else { return .lost }
@@ -157,18 +172,27 @@ final class HookStage: ResponseStage {
     // MARK: - The response
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        if head.status == 401, repetition.mayBegin, sent != nil, repeatableBody != .lost,
+            let refused = exchange.renewableCredentials()
+        {
+            repetition.begin(refused)
+            // It is not read to its end, which could be long in coming.
+            return .cancel
+        }
         // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
         // again.
         let router = exchange.currentRouter
+        // A URL that held a credential leads nowhere.
+        let isMasked = exchange.credentials != nil && CredentialFields.isMasked(.location, of: head.fields)
+        if isMasked { return writer.receive(hooks.changed(head)) }
         switch hooks.decide(head, to: exchange.head, body: repeatableBody, router: router) {
         case .deliver: break
         case .refuse(let problem):
             hooks.refuse(problem)
             return .cancel
         case .follow(let plan):
-            let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
-            let isWhole = exchange.body.isComplete && origin.task?.pendingBodyBytes == 0 && isSent
-            return hooks.follow(plan, after: head.framing, requestIsWhole: isWhole) ? .allow : .cancel
+            hooks.follow(plan)
+            return isWorthReading(head.framing) ? .allow : .cancel
         }
         switch ResponseHook.decide(head, hooks.rules, own: hooks.route.hooks) {
         case .allow(let limit): hooks.bound(by: limit)
@@ -183,7 +207,15 @@ final class HookStage: ResponseStage {
         return writer.receive(hooks.changed(head))
     }
 
+    /// Whether a response that nobody gets is read to its end, so that its connection can be used again.
+    private func isWorthReading(_ framing: BodyFraming) -> Bool {
+        let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
+        let isWhole = exchange.body.isComplete && origin.task?.pendingBodyBytes == 0 && isSent
+        return isWhole && UnwantedBody.isWorthReading(framing)
+    }
+
     override func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        if repetition.isDropping { return .proceed }
         if hooks.isLeaving {
             if !hooks.drop(data.count) { origin.cancel() }
             return .proceed
@@ -198,9 +230,14 @@ final class HookStage: ResponseStage {
 
     override var pieceSize: Int { writer.pieceSize }
 
-    override func receive(trailers: borrowing HeaderFields) { writer.receive(trailers: trailers) }
+    override func receive(trailers: borrowing HeaderFields) {
+        if !repetition.isDropping, !hooks.isLeaving { writer.receive(trailers: trailers) }
+    }
 
     override func receiveEnd(_ error: SessionError?) {
+        if let refused = repetition.end() {
+            return exchange.renewCredentials(refused) { [weak self] in self?.sendAgain() }
+        }
         if let failure = hooks.failure { return exchange.fail(failure) }
         if let plan = hooks.leave(origin.task) {
             if exchange.canContinue() { follow(plan) }
@@ -215,6 +252,24 @@ final class HookStage: ResponseStage {
                 }
             }
         if !isSaved { writer.receiveEnd(error) }
+    }
+
+    /// Sends the request once more, with a credential that was renewed.
+    private func sendAgain() {
+        guard var sent else { return }
+        // More of the body may have come meanwhile than is kept.
+        if repeatableBody == .lost {
+            return exchange.fail(
+                Problem(
+                    .credentialUnavailable,
+                    "The server has refused the credential. It was renewed, but the body of the request was too long to be kept (limits.redirectBodyBytes). Send the request again."
+                )
+            )
+        }
+        // Nothing keeps the body back any more.
+        sent.request.fields.remove(.expect)
+        origin.noteRepetition()
+        origin.send(sent.request, on: sent.route, with: sent.changes, to: self)
     }
 
     private func becomeDownload(in directory: String, quota: Int, length: Int?) {
@@ -259,8 +314,12 @@ final class HookStage: ResponseStage {
         case .refused(let problem): fail(problem, at: plan.hop)
         case .tunnel, .intercept, .requests: exchange.fail(Problem(.internal, "A redirect leads to a tunnel."))
         case .origin(let endpoint):
-            if let rules = route.rules, let problem = exchange.refusal(ofHop: plan.hop, by: rules) {
-                return fail(problem, at: plan.hop)
+            if let rules = route.rules {
+                if let problem = exchange.refusal(ofHop: plan.hop, by: rules) { return fail(problem, at: plan.hop) }
+                let isReady = exchange.obtainCredentials(for: endpoint) { [weak self] in
+                    self?.follow(plan, to: endpoint, on: route)
+                }
+                guard isReady else { return }
             }
             follow(plan, to: endpoint, on: route)
         }
@@ -283,7 +342,12 @@ final class HookStage: ResponseStage {
         }
         let hop = plan.hop
         hooks.prepare(for: hop, on: route)
-        var fields = hooks.fields(of: plan, on: route, client: exchange.clientFields(on: route))
+        var fields = hooks.fields(
+            of: plan,
+            on: route,
+            client: exchange.clientFields(on: route),
+            credentials: exchange.credentials
+        )
         exchange.expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
         var request = SessionRequest(
             endpoint: endpoint,
@@ -294,6 +358,6 @@ final class HookStage: ResponseStage {
             timeouts: timeouts
         )
         request.isBidirectional = exchange.head.majorVersion == 2 && request.bodyLength == .unknown
-        origin.send(request, on: route, with: plan.changes, to: self)
+        send(request, on: route, with: plan.changes)
     }
 }

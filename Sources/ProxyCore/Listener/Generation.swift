@@ -22,6 +22,8 @@ final class Generation: @unchecked Sendable {
     let requestBodyLimit: Int?
     /// The certificates for intercepted clients; nil without a local CA.
     let leaves: LeafContexts?
+    /// The credentials that rules of `requests` give; nil without such rules.
+    let credentials: CredentialDesk?
 
     /// - Parameters:
     ///   - loop: the worker's loop; the session is used on its thread only.
@@ -29,13 +31,15 @@ final class Generation: @unchecked Sendable {
     ///   - descriptors: the descriptors that connections may use.
     ///   - handshakes: the threads for the TLS handshakes with origins.
     ///   - lists: what fetches revocation lists.
+    ///   - credentials: what keeps the values of credentials.
     init(
         _ snapshot: PolicySnapshot,
         loop: EventLoop,
         workers: Int,
         descriptors: DescriptorShares,
         handshakes: FairThreads = .handshakes,
-        lists: RevocationListSource? = nil
+        lists: RevocationListSource? = nil,
+        credentials: CredentialRenewals? = nil
     ) throws(SessionError) {
         self.snapshot = snapshot
         router = Router(snapshot: snapshot, workers: workers)
@@ -61,6 +65,12 @@ final class Generation: @unchecked Sendable {
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
         requestBodyLimit = configuration.limits.requestBodyBytes
         leaves = snapshot.parts.authority.map { LeafContexts($0) }
+        if let credentials, !snapshot.usedCredentials.isEmpty {
+            let board = credentials.board(for: snapshot, on: loop)
+            self.credentials = CredentialDesk(board, configuration, loop: loop)
+        } else {
+            self.credentials = nil
+        }
     }
 
     /// Starts no new requests from now on. Requests that were not sent restart at once under the worker's current

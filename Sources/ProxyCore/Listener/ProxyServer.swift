@@ -11,11 +11,13 @@ package final class ProxyServer {
     private let state: ServerState
     private let monitor: PinMonitor
     private let lists: RevocationListFetcher
+    private let credentials: CredentialRenewals
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
     let cache: CacheHolder
     private let isLogGiven: Bool
     private let logLosses: LogLosses
+    private let logObserver: LogObserver?
     /// nil without an admin listener.
     private let recentTasks: RecentTasks?
     private let sockets: [ListeningSocket]
@@ -43,6 +45,7 @@ package final class ProxyServer {
     ///
     /// - Parameters:
     ///   - log: replaces `log.tasks` of the configuration; the demo reads the lines itself.
+    ///   - logObserver: receives the lines of the log that `log.tasks` names, also where that is none.
     ///   - monitoring: settings of reports and warnings.
     ///   - fetching: the bounds of fetching revocation lists.
     ///   - build: the program's version for the metrics.
@@ -51,6 +54,7 @@ package final class ProxyServer {
     package init(
         parts: PolicyParts,
         log: LogWriter? = nil,
+        logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         fetching: ListFetchLimits = ListFetchLimits(),
         build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
@@ -71,8 +75,9 @@ package final class ProxyServer {
         self.adminSocket = adminSocket
         isLogGiven = log != nil
         logLosses = log?.losses ?? LogLosses()
+        self.logObserver = logObserver
         recentTasks = configuration.admin == nil ? nil : RecentTasks()
-        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
+        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses, logObserver) }
         snapshot = PolicySnapshot(Self.placed(parts, at: sockets + [adminSocket].compactMap { $0 }), generation: 1)
         let shares = Self.shareDescriptors(
             workers: Self.workerCount(configuration, clock),
@@ -87,6 +92,10 @@ package final class ProxyServer {
         listSettings.limits = fetching
         listSettings.log = monitoring.log
         lists = RevocationListFetcher(snapshot: snapshot, settings: listSettings)
+        var credentialSettings = CredentialSettings()
+        credentialSettings.log = monitoring.log
+        credentialSettings.lists = lists.source
+        credentials = CredentialRenewals(snapshot: snapshot, settings: credentialSettings)
         do throws(MonitoringFailure) {
             monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
         } catch {
@@ -158,20 +167,29 @@ package final class ProxyServer {
 
     private static func openLog(
         _ settings: LogConfiguration,
-        _ losses: LogLosses
+        _ losses: LogLosses,
+        _ observer: LogObserver?
     ) throws(StartFailure) -> LogWriter? {
         func writer(_ descriptor: Int32) throws(IOFailure) -> LogWriter {
             let text = LogText(settings.format, descriptor: descriptor)
-            return try LogWriter(descriptor: descriptor, closing: false, losses: losses, text: text)
+            return try LogWriter(
+                descriptor: descriptor,
+                closing: false,
+                losses: losses,
+                text: text,
+                observer: observer
+            )
         }
         do throws(IOFailure) {
             switch settings.tasks {
-            case .off: return nil
+            case .off:
+                guard let observer else { return nil }
+                return try LogWriter(path: "/dev/null", losses: losses, observer: observer)
             case .stdout: return try writer(1)
             case .stderr: return try writer(2)
             case .file(let path):
                 let text = settings.format == .text ? LogText(hasColours: false) : nil
-                return try LogWriter(path: path, losses: losses, text: text)
+                return try LogWriter(path: path, losses: losses, text: text, observer: observer)
             }
         } catch {
             if case .file(let path) = settings.tasks { throw .log(path: path, error) }
@@ -195,7 +213,8 @@ package final class ProxyServer {
                     workers: count,
                     descriptors: state.descriptors,
                     handshakes: state.handshakes,
-                    lists: lists.source
+                    lists: lists.source,
+                    credentials: credentials
                 ),
                 server: state,
                 monitor: monitor,
@@ -232,6 +251,7 @@ package final class ProxyServer {
             status: status,
             monitor: monitor,
             lists: lists,
+            credentials: credentials,
             cache: cache,
             logLosses: logLosses,
             recentTasks: recentTasks,
@@ -308,7 +328,7 @@ package final class ProxyServer {
         let settings = replacement.configuration.log
         let isOther = settings.tasks != current.log.tasks || settings.format != current.log.format
         let opensLog = !isLogGiven && (isOther || (reopensLog && settings.tasks.isFile))
-        let log = opensLog ? try Self.openLog(settings, logLosses) : self.log
+        let log = opensLog ? try Self.openLog(settings, logLosses, logObserver) : self.log
         let generations: [Generation]
         do throws(StartFailure) {
             generations = try makeGenerations(replacement)
@@ -319,6 +339,7 @@ package final class ProxyServer {
         // This comes first, so that reports of the new generation's handshakes go where the new files say.
         monitor.replace(replacement)
         lists.replace(replacement)
+        credentials.replace(replacement)
         let responses = replaceCache(from: current, to: replacement.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         // The kept lines were masked by the former rules.
@@ -368,7 +389,8 @@ package final class ProxyServer {
                         workers: workers.count,
                         descriptors: state.descriptors,
                         handshakes: state.handshakes,
-                        lists: lists.source
+                        lists: lists.source,
+                        credentials: credentials
                     )
                 )
             } catch {
@@ -384,7 +406,7 @@ package final class ProxyServer {
     package func reopenLogs() throws(StartFailure) {
         monitor.reopenReportFile()
         guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
-        let log = try Self.openLog(snapshot.configuration.log, logLosses)
+        let log = try Self.openLog(snapshot.configuration.log, logLosses, logObserver)
         onWorkers { _, worker in worker.logTo(log) }
         changeLog(log)
     }
@@ -414,6 +436,9 @@ package final class ProxyServer {
     }
 
     // MARK: The end
+
+    /// The number of lines of the task log that were lost.
+    package var lostLogLines: Int { logLosses.count }
 
     /// The number of open client connections.
     package var connections: Int { state.connections }
@@ -449,6 +474,7 @@ package final class ProxyServer {
         passwords.stop()
         state.handshakes.stop()
         monitor.stop()
+        credentials.stop()
         lists.stop()
         admin?.stop()
         cache.current?.store.close()

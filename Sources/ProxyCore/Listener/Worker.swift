@@ -45,6 +45,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     /// The requests that are being closed because too much is held, the one last that has been idle longest.
     private var toGiveUp: [any MemoryHolder] = []
     private var lookedForIdleAt: UInt64 = 0
+    private let reliefTimer = LoopTimer()
     let authenticator: ClientAuthenticator
     /// The threads for the steps of clients' TLS handshakes.
     var handshakes: FairThreads { server.handshakes }
@@ -92,6 +93,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
         super.init()
         restTimer.whenDue { [unowned self] in rest() }
+        reliefTimer.whenDue { [unowned self] in relieve() }
     }
 
     /// Starts to accept connections of a listener.
@@ -219,16 +221,22 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     func mayHold(_ bytes: Int) -> Bool { held.budget.mayHoldMore(bytes, of: server.connections) }
 
     /// Requests in which nothing has moved for so long are closed when memory is short.
-    private static let idleTimeOfHolders: UInt64 = 1_000_000_000
+    private static let idleTimeOfHolders = TimeSpan.seconds(1)
     private static let looksForIdleEvery: UInt64 = 100_000_000
     private static let givenUpPerTurn = 100
 
-    /// Something was refused because too much is held: closes the requests that have been idle longest, a few a turn.
+    /// A connection holds more than its part: closes the requests that have been idle longest, a few a turn. Those in which something
+    /// has just moved are looked at again until no connection holds more.
     func relieve() {
         guard toGiveUp.isEmpty, loop.now &- lookedForIdleAt >= Self.looksForIdleEvery else { return }
         lookedForIdleAt = loop.now
-        let limit = loop.now &- min(loop.now, Self.idleTimeOfHolders)
-        for connection in connections { connection.appendIdle(since: limit, to: &toGiveUp) }
+        let limit = loop.now &- min(loop.now, Self.idleTimeOfHolders.nanoseconds)
+        var isMore = false
+        for connection in connections {
+            let holdsMore = connection.appendIdle(since: limit, to: &toGiveUp)
+            isMore = isMore || holdsMore
+        }
+        if isMore { loop.arm(reliefTimer, after: Self.idleTimeOfHolders) }
         guard !toGiveUp.isEmpty else { return }
         toGiveUp.sort { $0.movedAt > $1.movedAt }
         loop.submit { [self] in giveUpSome() }
@@ -236,9 +244,10 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
 
     private func giveUpSome() {
         var left = Self.givenUpPerTurn
+        loop.beginPart()
         while left > 0, held.budget.isShort, let holder = toGiveUp.popLast() {
             holder.giveUpIdle()
-            left -= 1
+            left = loop.isPartOver ? 0 : left - 1
         }
         guard held.budget.isShort, !toGiveUp.isEmpty else {
             toGiveUp = []
@@ -259,6 +268,11 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         loop.atEndOfTurn(self)
     }
 
+    /// Input that was put off has so many nanoseconds of a turn: those who have just sent something come first.
+    private static let timeForPumps: UInt64 = 1_000_000
+    /// The turn in which that time was over, by its begin.
+    private var turnWithoutPumps: UInt64 = 0
+
     override func turnEnds() {
         if let connection = toFlush.takeOnly() {
             connection.flushPlanned()
@@ -275,18 +289,23 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
             }
             toFlush.giveBack(flushed)
         }
-        if !toPump.isEmpty {
-            let pumped = toPump.take()
-            for place in pumped.indices {
-                if place > 0, loop.isTurnLong {
-                    toPump.putBack(pumped[place...])
-                    loop.atEndOfTurn(self)
-                    break
-                }
-                pumped[place].pumpPlanned()
+        if !toPump.isEmpty { pumpPlanned() }
+    }
+
+    private func pumpPlanned() {
+        guard turnWithoutPumps != loop.turnBegan else { return loop.atEndOfTurn(self) }
+        let pumped = toPump.take()
+        let begun = loop.freshNow
+        for place in pumped.indices {
+            if place > 0, loop.isTurnLong || loop.freshNow &- begun >= Self.timeForPumps {
+                turnWithoutPumps = loop.turnBegan
+                toPump.putBack(pumped[place...])
+                loop.atEndOfTurn(self)
+                break
             }
-            toPump.giveBack(pumped)
+            pumped[place].pumpPlanned()
         }
+        toPump.giveBack(pumped)
     }
 
     func borrowScratch() -> ByteBuffer {

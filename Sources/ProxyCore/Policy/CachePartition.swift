@@ -2,8 +2,19 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// The part of a private cache that a request may use.
+/// The part of a cache that a request may use.
 enum CachePartition {
+    /// A shared cache has one part for all requests without a credential of `requests`.
+    static func bytes(
+        of user: [UInt8]?,
+        _ fields: HeaderFields,
+        _ credentials: [UInt8]?,
+        isShared: Bool
+    ) -> [UInt8] {
+        if let credentials { return credentials + [0] + (user ?? []) }
+        return isShared ? [] : bytes(of: user, fields)
+    }
+
     /// The user whose stored responses a private cache may use. Without authentication the request's credentials stand
     /// for the user, and requests without credentials share a partition. No partition sees the private responses of
     /// another.

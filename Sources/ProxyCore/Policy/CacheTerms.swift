@@ -76,6 +76,7 @@ final class CacheTerms {
     ///   - digest: as it is now.
     ///   - user: nil without authentication.
     ///   - givesCredentials: whether the configuration adds credentials to the request.
+    ///   - credentials: what names those that a rule of `requests` gives it: to them and to their user the responses belong.
     ///   - bypasses: whether the response is for this client alone: it is not stored, and no stored one is used.
     func transaction(
         in cache: ResponseCache,
@@ -83,13 +84,14 @@ final class CacheTerms {
         under digest: PolicyDigest,
         user: [UInt8]?,
         givesCredentials: Bool,
+        credentials: [UInt8]?,
         bypasses: Bool,
         loop: EventLoop
     ) -> CacheTransaction {
         var cached = CacheRequest(
             method: request.method,
             fields: request.fields,
-            hasInjectedCredentials: givesCredentials,
+            hasInjectedCredentials: givesCredentials || credentials != nil,
             hasBody: request.bodyLength != .none
         )
         let tally = tally(in: cache)
@@ -99,7 +101,7 @@ final class CacheTerms {
             cache,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
             consume cached,
-            partition: cache.options.isShared ? [] : CachePartition.bytes(of: user, request.fields),
+            partition: CachePartition.bytes(of: user, request.fields, credentials, isShared: cache.options.isShared),
             rules: rules.rules,
             keyRules: rules.keys,
             digest: digest,

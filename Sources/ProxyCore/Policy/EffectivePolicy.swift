@@ -29,7 +29,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The listeners, the settings of the process, the settings for all hosts, the rules about requests, then one section for each host, sorted by name.
+    /// The listeners, the settings of the process, the settings for all hosts, the rules about requests, the
+    /// credentials, then one section for each host, sorted by name.
     package let sections: [Section]
 
     package init(_ snapshot: PolicySnapshot) {
@@ -39,6 +40,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         sections =
             [Self.listeners(snapshot), Self.process(snapshot.configuration), Self.others(snapshot)]
             + (snapshot.configuration.requests.map { [Self.requests($0)] } ?? [])
+            + (snapshot.configuration.credentials.isEmpty ? [] : [Self.credentials(snapshot.configuration)])
             + sorted.map { Self.host($0, snapshot) }
     }
 
@@ -76,6 +78,40 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             rows.append(Row(label: "admin", text: "\(admin.endpoint)\(reach)\(token)"))
         }
         return Section(title: "listeners", rows: rows)
+    }
+
+    /// Where each comes from and goes to; never a value, nor an argument of a command.
+    private static func credentials(_ configuration: Configuration) -> Section {
+        let rows = configuration.credentials.map { credential in
+            let form =
+                credential.basicUser.map { "Basic with the user \($0)" }
+                ?? (credential.source.scope == nil ? credential.header : "a signature")
+            var texts = ["\(form) from \(source(credential.source))"]
+            if let ttl = credential.ttl { texts.append("for \(ttl)") }
+            if credential.placeholder != nil { texts.append("for clients with its placeholder") }
+            if credential.allowUnpinned { texts.append("unpinned hosts too") }
+            let rules =
+                configuration.requests?.rules.filter { $0.credentials.contains(credential.name) }.map(\.id) ?? []
+            texts.append(rules.isEmpty ? "in no rule" : "in the rules " + rules.joined(separator: ", "))
+            return Row(label: credential.name, text: texts.joined(separator: ", "))
+        }
+        return Section(title: "credentials", rows: rows)
+    }
+
+    private static func source(_ source: CredentialSource) -> String {
+        switch source {
+        case .file(let path): return "the file \(path)"
+        case .env(let name): return "the variable \(name)"
+        case .command(let words): return "the command \(words[0])"
+        case .oauth2(let client): return "\(client.tokenURL.origin)"
+        case .awsSigV4(let source):
+            let keys =
+                switch source.keys {
+                case .file(let path): "the file \(path)"
+                case .command(let words): "the command \(words[0])"
+                }
+            return "keys of \(keys) for \(source.scope.service) in \(source.scope.region)"
+        }
     }
 
     private static func requests(_ requests: RequestsConfiguration) -> Section {

@@ -15,13 +15,20 @@ final class HostHooks: Sendable {
     /// `Authorization`.
     let givesCredentials: Bool
 
+    /// For requests whose credential may have to be renewed, where the configuration changes nothing else.
+    static let none = HostHooks(HostConfiguration())
+
     /// - Returns: nil when the configuration changes nothing.
-    init?(_ configuration: HostConfiguration) {
+    static func make(_ configuration: HostConfiguration) -> HostHooks? {
         let headers = configuration.headers
-        guard
-            !configuration.redirects.isTrivial || !configuration.responses.isTrivial || !headers.request.isEmpty
-                || !headers.response.isEmpty
-        else { return nil }
+        let changesNothing =
+            configuration.redirects.isTrivial && configuration.responses.isTrivial && headers.request.isEmpty
+            && headers.response.isEmpty
+        return changesNothing ? nil : HostHooks(configuration)
+    }
+
+    private init(_ configuration: HostConfiguration) {
+        let headers = configuration.headers
         redirects = configuration.redirects
         responses = configuration.responses
         self.headers = headers

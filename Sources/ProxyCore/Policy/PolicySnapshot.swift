@@ -9,7 +9,7 @@ package final class HostPolicy: Sendable {
 
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration
-        hooks = HostHooks(configuration)
+        hooks = HostHooks.make(configuration)
     }
 }
 

@@ -33,6 +33,10 @@ package struct Problem: Error, Sendable {
         case unpinnedDenied = "unpinned_denied"
         case connectDenied = "connect_denied"
         case requestDenied = "request_denied"
+        case credentialRequired = "credential_required"
+        case credentialMisdirected = "credential_misdirected"
+        case credentialWithheld = "credential_withheld"
+        case credentialUnavailable = "credential_unavailable"
         case addressDenied = "address_denied"
         case redirectDenied = "redirect_denied"
         case responseDenied = "response_denied"
@@ -173,7 +177,9 @@ extension Problem.Code {
     var status: Int {
         switch self {
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .notStored: 504
-        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .addressDenied, .redirectDenied: 403
+        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .credentialRequired,
+            .credentialMisdirected, .addressDenied, .redirectDenied:
+            403
         case .loopDetected: 508
         case .limitReached, .sessionInvalidated: 503
         case .requestInvalid: 400
@@ -203,13 +209,14 @@ extension Problem.Code {
         case .responseInvalid: "http_protocol_error"
         case .responseTruncated: "http_response_incomplete"
         case .responseTooLarge: "http_response_body_size"
-        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .redirectDenied, .responseDenied:
+        case .hostDenied, .unpinnedDenied, .connectDenied, .requestDenied, .credentialRequired,
+            .credentialMisdirected, .redirectDenied, .responseDenied:
             "http_request_denied"
         case .addressDenied: "destination_ip_prohibited"
         case .notStored: "destination_unavailable"
         case .loopDetected: "proxy_loop_detected"
         case .limitReached: "connection_limit_reached"
-        case .sessionInvalidated: "proxy_configuration_error"
+        case .sessionInvalidated, .credentialWithheld, .credentialUnavailable: "proxy_configuration_error"
         case .requestInvalid, .requestTimeout, .requestTooLarge, .authenticationRequired, .misdirectedRequest:
             "http_request_error"
         case .clientHandshakeFailed, .clientClosed, .cancelled, .fileFailed, .quotaReached, .internal:
@@ -246,6 +253,10 @@ extension Problem.Code {
         case .unpinnedDenied: "Only pinned hosts may be reached through this proxy"
         case .connectDenied: "CONNECT is not allowed"
         case .requestDenied: "This request is not allowed"
+        case .credentialRequired: "This request does not say that it wants the credential"
+        case .credentialMisdirected: "This request would use a credential that is for others"
+        case .credentialWithheld: "The credential was not given to this server"
+        case .credentialUnavailable: "The credential for this request cannot be had"
         case .addressDenied: "The host's address may not be dialled"
         case .redirectDenied: "The redirect may not be followed"
         case .responseDenied: "The server's response is refused"
@@ -298,6 +309,7 @@ extension Problem.Code {
             case .addressDenied: .addressDenied
             case .requestInvalid: .requestInvalid
             case .redirectDenied: .redirectDenied
+            case .credentialWithheld: .credentialWithheld
             case .fileFailed: .fileFailed
             case .notStored: .notStored
             case .limitReached: .limitReached

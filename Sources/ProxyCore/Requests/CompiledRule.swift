@@ -4,6 +4,8 @@ import IOCore
 /// A rule in its form for the request path.
 package final class CompiledRule: Sendable {
     package let rule: RequestRule
+    /// Its place in the configuration.
+    let position: Int
     let tally: RuleTally
     /// The member of a log line.
     let logText: [UInt8]
@@ -11,17 +13,20 @@ package final class CompiledRule: Sendable {
     // The conditions again, so that a look at one of them does not retain what the others hold.
     private let hasUsers: Bool
     private let hasMethods: Bool
+    private let namesHosts: Bool
     private let paths: [CompiledPath]
     /// The methods with a case of their own, as bits: a set would be hashed into for each request.
     private let knownMethods: UInt16
 
-    init(_ rule: RequestRule, _ tally: RuleTally) {
+    init(_ rule: RequestRule, at position: Int, _ tally: RuleTally) {
         self.rule = rule
+        self.position = position
         self.tally = tally
         logText = Array(",\"rule\":\"\(rule.id)\"".utf8)
         action = rule.action
         hasUsers = !rule.users.isEmpty
         hasMethods = rule.methods != nil
+        namesHosts = rule.namesHosts
         paths = rule.paths.map { CompiledPath($0) }
         knownMethods = rule.methods?.methods.reduce(0) { $0 | $1.bit } ?? 0
     }
@@ -66,9 +71,10 @@ extension CompiledRule {
         isUpgrade: Bool
     ) -> Match {
         var unclear: RequestAmbiguity?
+        if let cause = reading.host, namesHosts { unclear = cause }
         if hasMethods {
             if let cause = reading.method {
-                unclear = cause
+                unclear = unclear ?? cause
             } else if isUpgrade || method.bit == 0 {
                 guard rule.methods?.contains(method, isUpgrade: isUpgrade, isDeny: action == .deny) == true else {
                     return .no

@@ -5,6 +5,9 @@ final class HostRules {
     private let rules: [CompiledRule]
     private let policy: RequestsConfiguration.Policy
     private let unmatched: RuleTally
+    /// The rules about all hosts.
+    let all: RequestRules
+    let origin: Origin
     /// Whether some rule has a condition on path or method.
     private let isConditional: Bool
     /// The latest verdicts; nil for a list that costs less than a look here.
@@ -12,9 +15,18 @@ final class HostRules {
     /// The path of the request that is judged.
     private var forms = PathForms()
 
-    init(_ rules: [CompiledRule], _ policy: RequestsConfiguration.Policy, _ unmatched: RuleTally) {
+    /// What the requests are for: the port that is connected to, and the one for rules that let requests through and name none.
+    struct Origin {
+        let host: Host
+        let port: UInt16
+        let defaultPort: UInt16
+    }
+
+    init(_ rules: [CompiledRule], of all: RequestRules, for origin: Origin, _ unmatched: RuleTally) {
         self.rules = rules
-        self.policy = policy
+        self.all = all
+        self.origin = origin
+        policy = all.configuration.policy
         self.unmatched = unmatched
         isConditional = rules.contains { !$0.isUnconditional }
         if isConditional, rules.count > KnownVerdicts.worthwhile { known = KnownVerdicts() }
@@ -34,10 +46,18 @@ final class HostRules {
         fields: borrowing HeaderFields,
         user: [UInt8]?
     ) -> RequestVerdict {
-        guard isConditional else { return judge(.get, .unseen, isUpgrade: false, user) }
-        let place = known?.place(of: method, isUpgrade, target, fields, user) ?? -1
+        let overridden = RequestReading.override(fields)
+        guard isConditional || overridden.contains(.host) else {
+            var verdict = judge(.get, .unseen, isUpgrade: false, user)
+            // Of no interest to these rules, but to those that are made of the log.
+            if verdict.rule == nil, policy == .report {
+                verdict.ambiguity = RequestReading(target: target, overridden).ambiguity
+            }
+            return verdict
+        }
+        let place = overridden.isEmpty ? known?.place(of: method, isUpgrade, target, user) ?? -1 : -1
         if place >= 0, let verdict = known?.verdict(at: place, method, isUpgrade, target, user) { return verdict }
-        let verdict = judge(method, isUpgrade, target, fields, user)
+        let verdict = judge(method, isUpgrade, target, overridden, user)
         if place >= 0 { known?.keep(verdict, at: place, method, isUpgrade, target, user) }
         return verdict
     }
@@ -46,10 +66,10 @@ final class HostRules {
         _ method: HTTPMethod,
         _ isUpgrade: Bool,
         _ target: borrowing Span<UInt8>,
-        _ fields: borrowing HeaderFields,
+        _ overridden: RequestReading.Overridden,
         _ user: [UInt8]?
     ) -> RequestVerdict {
-        let reading = RequestReading(target: target, fields: fields)
+        let reading = RequestReading(target: target, overridden)
         forms.reset(target.extracting(0..<reading.pathEnd))
         return judge(method, reading, isUpgrade: isUpgrade, user)
     }
@@ -86,50 +106,29 @@ final class HostRules {
                 ambiguity = ambiguity ?? cause
                 continue
             case .unclear(let cause): return RequestVerdict(decision: .denied, rule: rule, ambiguity: cause)
-            case .yes: return RequestVerdict(decision: RequestVerdict.Decision(rule.action), rule: rule)
+            case .yes:
+                if let cause = reading.host, let denial = denial(before: rule.position, user) {
+                    return RequestVerdict(decision: .denied, rule: denial, ambiguity: cause)
+                }
+                return RequestVerdict(decision: RequestVerdict.Decision(rule.action), rule: rule)
             }
+        }
+        if let cause = reading.host, let denial = denial(before: .max, user) {
+            return RequestVerdict(decision: .denied, rule: denial, ambiguity: cause)
         }
         switch policy {
         case .deny: return RequestVerdict(decision: .denied, ambiguity: ambiguity)
-        case .report: return RequestVerdict(decision: .reported, ambiguity: ambiguity)
+        case .report:
+            return RequestVerdict(decision: .reported, ambiguity: ambiguity ?? reading.ambiguity)
         case .allow: return RequestVerdict(decision: .allowed)
         }
     }
 
+    /// A rule that denies some host and is before another one: a request whose host can be replaced may be for that host.
+    private func denial(before position: Int, _ user: [UInt8]?) -> CompiledRule? {
+        all.denials.first { $0.position < position && $0.covers(user: user) }
+    }
+
     /// Counts a request that was judged.
     func count(_ verdict: RequestVerdict) { (verdict.rule?.tally ?? unmatched).add() }
-
-    // MARK: Explaining
-
-    /// For each rule about the origin, up to the one that decides, the first condition that does not hold, in words.
-    func explain(
-        _ head: borrowing RequestHead,
-        isUpgrade: Bool,
-        user: [UInt8]?
-    ) -> [(rule: CompiledRule, cause: String)] {
-        let reading = RequestReading(target: head.target, fields: head.fields)
-        var forms = PathForms(head.target)
-        var causes: [(CompiledRule, String)] = []
-        for rule in rules {
-            guard rule.covers(user: user) else {
-                causes.append((rule, user == nil ? "no user is known" : "it is for other users"))
-                continue
-            }
-            let match = rule.matches(head.method, reading, &forms, isUpgrade: isUpgrade)
-            guard !forms.isExhausted else { return causes + [(rule, RequestAmbiguity.longPath.explanation)] }
-            switch match {
-            case .yes: return causes + [(rule, "it matches")]
-            case .unclear(let cause) where rule.action.isSent:
-                causes.append((rule, "the request can be read in two ways: \(cause.explanation)"))
-            case .unclear(let cause):
-                return causes + [(rule, "it denies what can be read in two ways: \(cause.explanation)")]
-            case .no:
-                let isOtherMethod =
-                    rule.rule.methods?.contains(head.method, isUpgrade: isUpgrade, isDeny: rule.rule.action == .deny)
-                    == false
-                causes.append((rule, isOtherMethod ? "its methods are others" : "its paths are others"))
-            }
-        }
-        return causes
-    }
 }

@@ -19,15 +19,14 @@ struct KnownVerdicts {
     /// Shorter lists are gone through.
     static let worthwhile = 8
 
-    /// The place of a request; nil for one that is not kept.
+    /// The place of a request whose fields replace nothing; nil for one that is not kept.
     func place(
         of method: HTTPMethod,
         _ isUpgrade: Bool,
         _ target: borrowing Span<UInt8>,
-        _ fields: borrowing HeaderFields,
         _ user: [UInt8]?
     ) -> Int? {
-        guard target.count <= Self.longestTarget, RequestReading.override(fields).isEmpty else { return nil }
+        guard target.count <= Self.longestTarget else { return nil }
         return Int(truncatingIfNeeded: XXH64.hash(target) % UInt64(Self.count))
     }
 

@@ -8,15 +8,18 @@ package struct RequestLearner: Sendable {
         package var host: Host
         /// Nil: the port of the scheme.
         package var port: UInt16?
-        /// In the words of a rule; nil for a tunnel.
+        /// As it was sent; nil for a tunnel.
         package var method: String?
+        /// Whether it offered another protocol.
+        package var isUpgrade: Bool
         /// Path and query.
         package var target: [UInt8]
 
-        package init(host: Host, port: UInt16?, method: String?, target: [UInt8]) {
+        package init(host: Host, port: UInt16?, method: String?, isUpgrade: Bool = false, target: [UInt8]) {
             self.host = host
             self.port = port
             self.method = method
+            self.isUpgrade = isUpgrade
             self.target = target
         }
     }
@@ -27,6 +30,11 @@ package struct RequestLearner: Sendable {
         case ambiguous(RequestAmbiguity)
         /// The path has a star itself, which would become a pattern.
         case literalStar
+        /// The path has a character that no pattern has.
+        case unwritablePath
+        /// The method is none that a rule names: it has other characters than capital letters, digits, `-` and `_`, or is a word that
+        /// means something else in rules.
+        case unusualMethod
         /// There are more hosts or paths than are told apart.
         case surplus
     }
@@ -39,6 +47,7 @@ package struct RequestLearner: Sendable {
     private var paths: [Place: [String: Set<String>]] = [:]
     private var counts: [Place: Int] = [:]
     private var tunnels: Set<Place> = []
+    /// What the paths take up, and their tree when rules are made of them.
     private var pathBytes = 0
 
     /// Names that clients invent do not fill the memory.
@@ -62,6 +71,7 @@ package struct RequestLearner: Sendable {
             counts[place, default: 0] += 1
             return .learned
         }
+        guard Self.isUsual(method) else { return .unusualMethod }
         let reading = RequestReading(target: sighting.target.span, fields: HeaderFields())
         if let ambiguity = reading.path ?? reading.method { return .ambiguous(ambiguity) }
         // Each has a star on both sides in the widest pattern.
@@ -71,14 +81,27 @@ package struct RequestLearner: Sendable {
         let path = PathPattern.normal(written.span)
         guard !path.contains(UInt8(ascii: "*")) else { return .literalStar }
         let text = String(decoding: path, as: UTF8.self)
-        if paths[place]?[method]?.contains(text) != true {
+        // An offer is also the request that it is where the origin does not switch, and the word means GET alone.
+        let words = sighting.isUpgrade ? ["UPGRADE"] + (method == "GET" ? [] : [method]) : [method]
+        for method in words where paths[place]?[method]?.contains(text) != true {
+            guard PathPattern(text) != nil else { return .unwritablePath }
             guard pathBytes < Self.pathBound else { return .surplus }
-            pathBytes += path.count + 64
+            pathBytes += Self.cost(of: path)
+            // Clients may invent methods, too.
+            if paths[place]?[method] == nil { pathBytes += method.utf8.count + Self.costOfTable }
             paths[place, default: [:]][method, default: []].insert(text)
         }
         counts[place, default: 0] += 1
         return .learned
     }
+
+    /// About how many bytes a path takes up in a table, and its segments in a tree.
+    static func cost(of path: [UInt8]) -> Int {
+        let segments = path.count { $0 == UInt8(ascii: "/") }
+        return path.count + 64 + 128 * min(segments, PathTree.depth)
+    }
+
+    static let costOfTable = 256
 
     /// The proposed rules, ordered by host, each with the number of requests that were seen to its hosts.
     package var proposal: [(rule: RequestRule, requests: Int)] {
@@ -101,6 +124,8 @@ package struct RequestLearner: Sendable {
                 rule.methods = methods
             }
             rule.paths = patterns.compactMap { RulePath($0) }
+            // Without a path it would be for all of them.
+            guard rule.methods == nil || !rule.paths.isEmpty else { return }
             known[key] = rules.count
             rules.append((rule, counts[place] ?? 0))
         }
@@ -130,6 +155,14 @@ package struct RequestLearner: Sendable {
         return rules
     }
 
+    private static func isUsual(_ method: String) -> Bool {
+        guard let first = method.utf8.first, first &- UInt8(ascii: "A") < 26 else { return false }
+        let bytes = method.utf8.allSatisfy {
+            $0 &- UInt8(ascii: "A") < 26 || ASCII.isDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+        }
+        return bytes && method != "UPGRADE" && method != "CONNECT"
+    }
+
     private static func words(_ methods: [String]) -> [String] {
         let read: Set = ["GET", "HEAD", "OPTIONS"]
         let others = methods.filter { !read.contains($0) }.sorted()
@@ -143,12 +176,20 @@ package struct RequestLearner: Sendable {
     static func patterns(for paths: Set<String>) -> [String] {
         for limit in [namesAtOnePlace, 2, 1] {
             let tree = PathTree(paths, namesAtOnePlace: limit)
+            // Comparing them is quadratic.
+            guard tree.patternCount <= patternsCompared else { continue }
             let patterns = uncovered(tree.patterns.map { cut($0) })
             if patterns.count <= patternsOfRule { return patterns.sorted() }
         }
         // Too many different beginnings: what is left apart are the numbers of encoded slashes.
-        return uncovered(paths.map(widest)).sorted()
+        let wide = Set(paths.map(widest))
+        guard wide.count > patternsCompared else { return uncovered(Array(wide)).sorted() }
+        let parts = Set(wide.map { $0.split(separator: "%2F", omittingEmptySubsequences: false).count })
+        return parts.map { "/" + [String](repeating: "*", count: $0).joined(separator: "%2F") }.sorted()
     }
+
+    /// As many patterns are compared with each other.
+    private static let patternsCompared = 256
 
     /// A pattern with no more stars than a rule may have: a wider one, in which encoded slashes stay spelled.
     private static func cut(_ pattern: String) -> String {
@@ -161,12 +202,11 @@ package struct RequestLearner: Sendable {
     /// The patterns that no other one covers.
     private static func uncovered(_ patterns: [String]) -> [String] {
         let distinct = Array(Set(patterns))
-        return distinct.filter { pattern in
-            let example = pattern.map { $0 == "*" ? "~" : $0 }
-            return !distinct.contains { other in
-                other != pattern && RulePath(other).map { $0.covers(String(example)) } ?? false
-            }
-        }
+        let compiled = distinct.map { RulePath($0) }
+        return distinct.indices.filter { index in
+            let example = String(distinct[index].map { $0 == "*" ? "~" : $0 })
+            return !compiled.indices.contains { $0 != index && compiled[$0]?.covers(example) ?? false }
+        }.map { distinct[$0] }
     }
 
     /// A name of a path, or a part with encoded slashes, with stars for what may differ.
@@ -198,11 +238,18 @@ private final class PathTree {
 
     private init() {}
 
+    /// What is deeper in a path counts as one name: clients choose paths, and a tree costs more than its paths.
+    static let depth = 32
+
     init(_ paths: Set<String>, namesAtOnePlace limit: Int) {
         for path in paths {
             var tree = self
-            for segment in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-                let name = RequestLearner.isID(String(segment)) ? "*" : String(segment)
+            let segments = path.dropFirst()
+                .split(separator: "/", maxSplits: Self.depth - 1, omittingEmptySubsequences: false)
+            for (index, segment) in segments.enumerated() {
+                let segment = String(segment)
+                let isRest = index == Self.depth - 1 && segment.contains("/")
+                let name = RequestLearner.isID(segment) ? "*" : isRest ? RequestLearner.wild(segment) : segment
                 tree = tree.branch(name)
             }
             tree.isEnd = true
@@ -231,6 +278,8 @@ private final class PathTree {
         isEnd = isEnd || other.isEnd
         for (name, tree) in other.branches { branch(name).take(tree) }
     }
+
+    var patternCount: Int { branches.values.reduce(isEnd ? 1 : 0) { $0 + $1.patternCount } }
 
     var patterns: [String] {
         (isEnd ? [""] : []) + branches.flatMap { name, tree in tree.patterns.map { "/\(name)\($0)" } }

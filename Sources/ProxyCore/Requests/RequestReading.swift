@@ -12,6 +12,7 @@ package enum RequestAmbiguity: String, CaseIterable, Sendable {
     case doubleEncoding
     case encodedSlash
     case encodedControl
+    case encodedDelimiter
     case malformedEncoding
     case overlongEncoding
     /// The target has no path: `*` of OPTIONS.
@@ -20,6 +21,9 @@ package enum RequestAmbiguity: String, CaseIterable, Sendable {
     case longPath
     case methodOverride
     case urlOverride
+    case hostOverride
+    /// A second path, which the request is about too.
+    case destination
 
     /// For error responses: what it is, and what helps.
     package var explanation: String {
@@ -33,6 +37,9 @@ package enum RequestAmbiguity: String, CaseIterable, Sendable {
         case .encodedSlash:
             "its path has an encoded slash (%2F), which is a slash to some servers. A rule's path has to spell it: \"/@*%2F*\""
         case .encodedControl: "its path has an encoded control character. Send the path without"
+        case .encodedDelimiter:
+            "its path has an encoded question mark or number sign (%3F, %23), which ends the path for servers behind some servers. "
+                + "Send the path without"
         case .malformedEncoding: "its path has a \"%\" without two hexadecimal digits. Encode the percent sign as %25"
         case .overlongEncoding:
             "its path has an overlong form of UTF-8, which some servers decode. Send the path without"
@@ -43,7 +50,14 @@ package enum RequestAmbiguity: String, CaseIterable, Sendable {
             "a field or parameter (X-HTTP-Method-Override and its kind, _method) may replace its method. Send the request with the "
                 + "method that is meant"
         case .urlOverride:
-            "a field (X-Original-URL, X-Rewrite-URL) may replace its URL. Send the request to the URL that is meant"
+            "a field (X-Original-URL, X-Rewrite-URL, X-Forwarded-Prefix and their kind) may replace its URL. Send the request to the "
+                + "URL that is meant, without the field"
+        case .hostOverride:
+            "a field (X-Forwarded-Host, Forwarded with host=, X-Host and their kind) may replace its host. Send the request to the "
+                + "host that is meant, without the field"
+        case .destination:
+            "a field (Destination, X-Amz-Copy-Source and its kind) names a second path, which no rule looks at. Let a rule without "
+                + "\"path\" allow the method"
         }
     }
 }
@@ -53,8 +67,13 @@ package struct RequestReading: Equatable, Sendable {
     /// Nil: the path has one reading, apart from encoded slashes.
     package private(set) var path: RequestAmbiguity?
     package private(set) var method: RequestAmbiguity?
+    /// Then path and method are unclear, too: they may be meant for another host.
+    package private(set) var host: RequestAmbiguity?
     /// The number of `%2F` in the path.
     package private(set) var encodedSlashes = 0
+    /// What can be read in two ways of a request that is seen.
+    package var ambiguity: RequestAmbiguity? { path == .tunnel ? nil : path ?? method }
+
     /// Where the path ends in the target.
     private(set) var pathEnd = 0
 
@@ -70,13 +89,28 @@ package struct RequestReading: Equatable, Sendable {
 
     /// - Parameter target: path and query in origin form.
     package init(target: borrowing Span<UInt8>, fields: borrowing HeaderFields) {
+        self.init(target: target, Self.override(fields))
+    }
+
+    /// - Parameters:
+    ///   - target: path and query in origin form.
+    ///   - overridden: what the fields of the request may replace.
+    init(target: borrowing Span<UInt8>, _ overridden: Overridden) {
         let end = Self.endOfPath(target)
         pathEnd = end
         read(target.extracting(0..<end))
         if Self.hasMethodParameter(target.extracting(end..<target.count)) { method = .methodOverride }
-        let overridden = Self.override(fields)
+        if !overridden.isEmpty { take(overridden) }
+    }
+
+    private mutating func take(_ overridden: Overridden) {
         if overridden.contains(.method) { method = .methodOverride }
-        if overridden.contains(.url) { path = path ?? .urlOverride }
+        if overridden.contains(.url) { note(.urlOverride) }
+        if overridden.contains(.destination) { note(.destination) }
+        guard overridden.contains(.host) else { return }
+        host = .hostOverride
+        note(.hostOverride)
+        if method == nil { method = .hostOverride }
     }
 
     /// What the fields of a request may replace.
@@ -84,13 +118,21 @@ package struct RequestReading: Equatable, Sendable {
         let rawValue: UInt8
         static let method = Overridden(rawValue: 1)
         static let url = Overridden(rawValue: 2)
+        static let host = Overridden(rawValue: 4)
+        /// There is a second path.
+        static let destination = Overridden(rawValue: 8)
     }
 
     static func override(_ fields: borrowing HeaderFields) -> Overridden {
         var found: Overridden = []
-        guard fields.mayContain(anyOf: [.other]) else { return found }
-        for index in 0..<fields.count where fields.id(at: index) == .other {
-            found.formUnion(override(fields.name(at: index)))
+        guard fields.mayContain(anyOf: [.other, .destination, .forwarded]) else { return found }
+        for index in 0..<fields.count {
+            switch fields.id(at: index) {
+            case .other: found.formUnion(override(fields.name(at: index)))
+            case .destination: found.insert(.destination)
+            case .forwarded: if namesHost(fields.value(at: index)) { found.insert(.host) }
+            default: break
+            }
         }
         return found
     }
@@ -136,6 +178,8 @@ package struct RequestReading: Equatable, Sendable {
             case UInt8(ascii: "\\"): note(.backslash)
             case UInt8(ascii: ";"): note(.semicolon)
             case UInt8(ascii: "."): dots += 1
+            // Raw ones end the path.
+            case UInt8(ascii: "?"), UInt8(ascii: "#"): note(.encodedDelimiter)
             default: break
             }
             length += 1
@@ -170,11 +214,11 @@ package struct RequestReading: Equatable, Sendable {
         }
     }
 
-    // MARK: What may replace method and URL
+    // MARK: What may replace method, URL and host
 
-    /// Whether the query has a parameter that some frameworks take for the method.
+    /// Whether the query has a parameter that some frameworks take for the method: `_method`, and `_HttpMethod` (Salesforce).
     private static func hasMethodParameter(_ query: borrowing Span<UInt8>) -> Bool {
-        let name: StaticString = "_method"
+        var name: StaticString = "_method"
         var matched = 0
         var isAtName = true
         var position = 0
@@ -186,42 +230,78 @@ package struct RequestReading: Equatable, Sendable {
                 (matched, isAtName) = (0, true)
                 continue
             }
+            guard isAtName else { continue }
             if byte == UInt8(ascii: "%"), let decoded = decoded(query, at: position - 1) {
                 byte = decoded
                 position += 2
             }
-            guard isAtName else { continue }
             if matched == name.utf8CodeUnitCount {
-                // PHP and Rack take what stands in brackets for a part of the value.
-                if byte == UInt8(ascii: "=") || byte == UInt8(ascii: "[") { return true }
+                if endsName(byte) { return true }
                 isAtName = false
-            } else if matched == 0, byte == UInt8(ascii: "+") || byte == UInt8(ascii: " ") {
-                // PHP drops white space before a name.
-            } else if ASCII.lowercased(byte) == name.utf8Start[matched] {
-                matched += 1
-            } else {
-                isAtName = false
+                continue
             }
+            if matched == 0 {
+                // PHP drops white space before a name, and qs the brackets around it.
+                if byte == UInt8(ascii: "+") || byte == UInt8(ascii: " ") || isBracket(byte) { continue }
+                // PHP makes an underscore of a dot.
+                isAtName = byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".")
+                (matched, name) = (1, "_method")
+                continue
+            }
+            let letter = ASCII.lowercased(byte)
+            if matched == 1, letter == UInt8(ascii: "h") { name = "_httpmethod" }
+            isAtName = letter == name.utf8Start[matched]
+            matched += 1
         }
         return isAtName && matched == name.utf8CodeUnitCount
     }
 
-    /// What a field of that name may replace; `_` is `-` to servers behind CGI.
+    /// PHP and Rack take what stands in brackets for a part of the value, and PHP ends the name at NUL.
+    private static func endsName(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "=") || byte == 0 || isBracket(byte) }
+
+    private static func isBracket(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "[") || byte == UInt8(ascii: "]") }
+
+    /// What a field of that name may replace; `_` and `.` are `-` to servers behind CGI.
     private static func override(_ name: borrowing Span<UInt8>) -> Overridden {
+        guard name.count > 5, name[0] | 0x20 == UInt8(ascii: "x") else { return [] }
         switch name.count {
-        case 13: means(name, "x-http-method") ? .method : means(name, "x-rewrite-url") ? .url : []
-        case 14: means(name, "x-original-url") ? .url : []
-        case 17: means(name, "x-method-override") ? .method : []
-        case 22: means(name, "x-http-method-override") ? .method : []
-        default: []
+        case 6: return means(name, "x-host") ? .host : []
+        case 11: return means(name, "x-copy-from") ? .destination : []
+        case 13: return means(name, "x-http-method") ? .method : means(name, "x-rewrite-url") ? .url : []
+        case 14: return means(name, "x-original-url") || means(name, "x-original-uri") ? .url : []
+        case 15: return means(name, "x-forwarded-uri") ? .url : means(name, "x-original-host") ? .host : []
+        case 16: return means(name, "x-forwarded-host") ? .host : means(name, "x-ms-copy-source") ? .destination : []
+        case 17:
+            return means(name, "x-method-override") ? .method : means(name, "x-amz-copy-source") ? .destination : []
+        case 18: return means(name, "x-forwarded-prefix") ? .url : means(name, "x-goog-copy-source") ? .destination : []
+        case 20: return means(name, "x-http-host-override") ? .host : []
+        case 22: return means(name, "x-http-method-override") ? .method : []
+        default: return []
         }
     }
 
     private static func means(_ name: borrowing Span<UInt8>, _ text: StaticString) -> Bool {
-        for index in 0..<name.count {
-            let byte = name[index] == UInt8(ascii: "_") ? UInt8(ascii: "-") : ASCII.lowercased(name[index])
-            if byte != text.utf8Start[index] { return false }
+        for index in 1..<name.count {
+            let byte = name[index]
+            let isSeparator = byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".")
+            if (isSeparator ? UInt8(ascii: "-") : ASCII.lowercased(byte)) != text.utf8Start[index] { return false }
         }
         return true
+    }
+
+    /// Whether a value of Forwarded (RFC 7239, section 4) has the parameter `host`, or what may be taken for it.
+    private static func namesHost(_ value: borrowing Span<UInt8>) -> Bool {
+        let name: StaticString = "host"
+        var matched = 0
+        for index in 0..<value.count {
+            let byte = ASCII.lowercased(value[index])
+            if matched == name.utf8CodeUnitCount {
+                if byte == UInt8(ascii: "=") { return true }
+                if byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") { continue }
+                matched = 0
+            }
+            matched = byte == name.utf8Start[matched] ? matched + 1 : byte == name.utf8Start[0] ? 1 : 0
+        }
+        return false
     }
 }

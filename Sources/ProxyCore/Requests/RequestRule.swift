@@ -41,11 +41,16 @@ package struct RequestRule: Hashable, Sendable {
     package var paths: [RulePath] = []
     /// Empty: every user, and clients of whom no user is known.
     package var users: [UserPattern] = []
+    /// The names of the credentials that are written into the request.
+    package var credentials: [String] = []
 
     package init(id: String, _ action: Action) {
         self.id = id
         self.action = action
     }
+
+    /// Whether the rule has a condition on the host.
+    package var namesHosts: Bool { !hosts.isEmpty && !hosts.contains(.any) }
 
     /// The conditions in one line, for people.
     package var conditions: String {
@@ -54,6 +59,7 @@ package struct RequestRule: Hashable, Sendable {
         if !ports.isEmpty { texts.append("port " + ports.map(String.init).joined(separator: ", ")) }
         if !paths.isEmpty { texts.append("path " + paths.map(\.text).joined(separator: ", ")) }
         if !users.isEmpty { texts.append("by " + users.map(\.text).joined(separator: ", ")) }
+        if !credentials.isEmpty { texts.append("with the credential " + credentials.joined(separator: ", ")) }
         return texts.joined(separator: "; ")
     }
 }
@@ -71,11 +77,15 @@ package struct RuleMethods: Hashable, Sendable {
 
     package init() {}
 
-    /// - Parameter isDeny: compares without regard to case, and takes an offer of Upgrade also for the request that it is to an
-    ///   origin that does not switch.
+    /// An offer of Upgrade is also the request that it is to an origin that does not switch (RFC 9110, section 7.8). A rule that lets
+    /// through has to mean both; `UPGRADE` by itself means a GET, as WebSockets are (RFC 6455, section 4.1).
+    ///
+    /// - Parameter isDeny: one of both is enough, and methods are compared without regard to case.
     func contains(_ method: HTTPMethod, isUpgrade: Bool, isDeny: Bool) -> Bool {
-        if isUpgrade, hasUpgrade { return true }
-        if isUpgrade, !isDeny { return false }
+        if isUpgrade {
+            guard isDeny else { return hasUpgrade && (method == .get || methods.contains(method)) }
+            if hasUpgrade { return true }
+        }
         if methods.contains(method) { return true }
         guard isDeny, case .other(let bytes) = method else { return false }
         let capitals = bytes.map { $0 &- UInt8(ascii: "a") < 26 ? $0 & ~0x20 : $0 }

@@ -11,6 +11,8 @@ package final class RequestRules: Sendable {
     private let exact: [Host: [Int]]
     private let below: [Host: [Int]]
     private let any: [Int]
+    /// The rules that deny and name hosts.
+    let denials: [CompiledRule]
 
     /// - Parameter former: the rules before a reload. Those that still exist go on counting.
     package init(_ configuration: RequestsConfiguration, following former: RequestRules? = nil) {
@@ -22,7 +24,10 @@ package final class RequestRules: Sendable {
             let fresh = RuleTally(id, then)
             return tallies[fresh.key] ?? fresh
         }
-        rules = configuration.rules.map { CompiledRule($0, tally($0.id, $0.action.rawValue)) }
+        rules = configuration.rules.enumerated().map { index, rule in
+            CompiledRule(rule, at: index, tally(rule.id, rule.action.rawValue))
+        }
+        denials = rules.filter { $0.action == .deny && $0.rule.namesHosts }
         unmatched = tally("", configuration.policy.rawValue)
         var (exact, below, any) = ([Host: [Int]](), [Host: [Int]](), [Int]())
         for (index, rule) in configuration.rules.enumerated() {
@@ -46,6 +51,13 @@ package final class RequestRules: Sendable {
     ///   - port: the port that is connected to.
     ///   - defaultPort: the port for rules that let requests through and name none.
     func rules(for host: Host, port: UInt16, defaultPort: UInt16) -> HostRules {
+        let found = rules(about: host).filter { $0.covers(port: port, defaultPort: defaultPort) }
+        let origin = HostRules.Origin(host: host, port: port, defaultPort: defaultPort)
+        return HostRules(found, of: self, for: origin, unmatched)
+    }
+
+    /// The rules for a host on any port, in the order of the configuration.
+    func rules(about host: Host) -> [CompiledRule] {
         var indices = Set(any)
         indices.formUnion(exact[host] ?? [])
         if host.kind == .name, !below.isEmpty {
@@ -56,7 +68,6 @@ package final class RequestRules: Sendable {
                 if let parent = try? Host(normalizing: parent.span) { indices.formUnion(below[parent] ?? []) }
             }
         }
-        let found = indices.sorted().map { rules[$0] }.filter { $0.covers(port: port, defaultPort: defaultPort) }
-        return HostRules(found, configuration.policy, unmatched)
+        return indices.sorted().map { rules[$0] }
     }
 }

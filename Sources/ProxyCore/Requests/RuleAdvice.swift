@@ -11,16 +11,19 @@ struct RuleAdvice {
 
     let findings: [Finding]
 
-    init(_ rules: [RequestRule]) {
+    /// - Parameter effort: how many hosts, paths and users are looked up at most; no more findings come afterwards.
+    init(_ rules: [RequestRule], effort: Int = 4_000_000) {
         var findings: [Finding] = []
+        let scopes = rules.prefix(2 * Self.bound).map { RuleScope($0) }
+        var effort = effort
         // Quadratic, for the lists that people write.
-        for (index, rule) in rules.prefix(Self.bound).enumerated() {
-            if let earlier = rules[..<index].firstIndex(where: { $0.covers(rule) }) {
+        for (index, scope) in scopes.prefix(Self.bound).enumerated() where effort > 0 {
+            if let earlier = scopes[..<index].firstIndex(where: { $0.covers(scope, &effort) }) {
                 findings.append(.hidden(index, by: earlier))
             }
-            if rule.action == .report, rule.isForAnyRequest,
-                let later = rules[(index + 1)...].prefix(Self.bound).firstIndex(where: {
-                    rule.meetsHosts(of: $0) && !rule.covers($0)
+            if scope.rule.action == .report, scope.isForAnyRequest,
+                let later = scopes[(index + 1)...].prefix(Self.bound).firstIndex(where: {
+                    scope.meetsHosts(of: $0, &effort) && !scope.covers($0, &effort)
                 })
             {
                 findings.append(.reportAbove(index, later))
@@ -33,64 +36,117 @@ struct RuleAdvice {
     private static let bound = 1000
 }
 
-extension RequestRule {
-    /// Whether every request that `other` matches is matched by this rule. False where that is not plain to see.
-    func covers(_ other: RequestRule) -> Bool {
-        let coversHosts =
-            hosts.isEmpty || hosts.contains(.any)
-            || !other.hosts.isEmpty && other.hosts.allSatisfy { pattern in hosts.contains { $0.covers(pattern) } }
-        guard coversHosts, coversPorts(of: other) else { return false }
-        if let methods {
-            guard let others = other.methods, others.methods.isSubset(of: methods.methods),
+/// What a rule is about, as sets: rules that programs write share lists of thousands of hosts.
+struct RuleScope {
+    let rule: RequestRule
+    private var isForAnyHost: Bool { !rule.namesHosts }
+    private var exact: Set<Host> = []
+    private var below: Set<Host> = []
+    private let ports: Set<UInt16>
+    private let paths: Set<String>
+    /// Those with their only star at the end.
+    private let openPaths: [RulePath]
+    private let users: Set<String>
+
+    init(_ rule: RequestRule) {
+        self.rule = rule
+        for pattern in rule.hosts {
+            switch pattern {
+            case .any: break
+            case .exactly(let host): exact.insert(host)
+            case .below(let host): below.insert(host)
+            }
+        }
+        ports = Set(rule.ports)
+        paths = Set(rule.paths.map(\.text))
+        openPaths = rule.paths.filter(\.isOpen)
+        users = Set(rule.users.map(\.text))
+    }
+
+    /// Whether the rule has a condition on nothing but hosts and ports.
+    var isForAnyRequest: Bool { rule.methods == nil && rule.paths.isEmpty && rule.users.isEmpty }
+
+    /// Whether every request that `other` matches is matched by this rule. False where that is not plain to see, and when the effort
+    /// is used up.
+    func covers(_ other: RuleScope, _ effort: inout Int) -> Bool {
+        guard effort > 0 else { return false }
+        effort -= 1
+        guard coversPorts(of: other) else { return false }
+        if let methods = rule.methods {
+            guard let others = other.rule.methods, others.methods.isSubset(of: methods.methods),
                 methods.hasUpgrade || !others.hasUpgrade
             else { return false }
         }
         // What can be read in two ways is matched by the one and not by the other.
-        let isAsStrict = action == .deny || other.action != .deny
-        if !paths.isEmpty || methods != nil, !isAsStrict { return false }
-        if !paths.isEmpty {
-            guard !other.paths.isEmpty,
-                other.paths.allSatisfy({ path in paths.contains { $0.text == path.text || $0.isPrefix(of: path) } })
-            else { return false }
-        }
-        if !users.isEmpty {
-            guard !other.users.isEmpty,
-                other.users.allSatisfy({ user in users.contains { $0.text == user.text || $0.text == "*" } })
-            else { return false }
+        let isAsStrict = rule.action == .deny || other.rule.action != .deny
+        if !isAsStrict, rule.methods != nil || !rule.paths.isEmpty { return false }
+        // Lists of hosts are the longest.
+        return coversUsers(of: other, &effort) && coversPaths(of: other, &effort) && coversHosts(of: other, &effort)
+    }
+
+    private func coversPorts(of other: RuleScope) -> Bool {
+        // Without ports a deny is for all, and others for the port of the scheme.
+        if ports.isEmpty { return rule.action == .deny || other.ports.isEmpty && other.rule.action != .deny }
+        return !other.ports.isEmpty && other.ports.isSubset(of: ports)
+    }
+
+    private func coversHosts(of other: RuleScope, _ effort: inout Int) -> Bool {
+        if isForAnyHost { return true }
+        return !other.isForAnyHost && all(other.rule.hosts, &effort) { coversHost($0) }
+    }
+
+    private func coversPaths(of other: RuleScope, _ effort: inout Int) -> Bool {
+        if rule.paths.isEmpty { return true }
+        guard !other.rule.paths.isEmpty else { return false }
+        for path in other.rule.paths {
+            effort -= 1 + openPaths.count
+            guard effort > 0, paths.contains(path.text) || openPaths.contains(where: { $0.isPrefix(of: path) }) else {
+                return false
+            }
         }
         return true
     }
 
-    private func coversPorts(of other: RequestRule) -> Bool {
-        // Without ports a deny is for all, and others for the port of the scheme.
-        if ports.isEmpty { return action == .deny || other.ports.isEmpty && other.action != .deny }
-        return !other.ports.isEmpty && Set(other.ports).isSubset(of: Set(ports))
+    private func coversUsers(of other: RuleScope, _ effort: inout Int) -> Bool {
+        if rule.users.isEmpty { return true }
+        return !other.rule.users.isEmpty
+            && all(other.rule.users, &effort) { users.contains($0.text) || users.contains("*") }
     }
 
-    /// Whether the rule has a condition on nothing but hosts and ports.
-    fileprivate var isForAnyRequest: Bool { methods == nil && paths.isEmpty && users.isEmpty }
-
-    fileprivate func meetsHosts(of other: RequestRule) -> Bool {
-        if hosts.isEmpty || hosts.contains(.any) { return true }
-        return other.hosts.contains { pattern in hosts.contains { $0.covers(pattern) } }
+    private func all<T>(_ values: [T], _ effort: inout Int, _ holds: (T) -> Bool) -> Bool {
+        for value in values {
+            effort -= 1
+            guard effort > 0, holds(value) else { return false }
+        }
+        return true
     }
-}
 
-extension HostPattern {
-    /// Whether every host of another pattern is one of this.
-    fileprivate func covers(_ other: HostPattern) -> Bool {
-        switch (self, other) {
-        case (.any, _): true
-        case (.exactly(let host), .exactly(let other)): host == other
-        case (.below(let parent), .exactly(let host)): Self.isBelow(host, parent)
-        case (.below(let parent), .below(let other)): parent == other || Self.isBelow(other, parent)
-        default: false
+    func meetsHosts(of other: RuleScope, _ effort: inout Int) -> Bool {
+        if isForAnyHost { return true }
+        for pattern in other.rule.hosts where effort > 0 {
+            effort -= 1
+            if coversHost(pattern) { return true }
+        }
+        return false
+    }
+
+    /// Whether every host of a pattern is one of this rule, which names hosts.
+    private func coversHost(_ pattern: HostPattern) -> Bool {
+        switch pattern {
+        case .any: false
+        case .exactly(let host): exact.contains(host) || isBelow(host)
+        case .below(let host): below.contains(host) || isBelow(host)
         }
     }
 
-    private static func isBelow(_ host: Host, _ parent: Host) -> Bool {
-        let (name, end) = (host.bytes, parent.bytes)
-        guard host.kind == .name, name.count > end.count + 1 else { return false }
-        return name[name.count - end.count - 1] == UInt8(ascii: ".") && name.suffix(end.count).elementsEqual(end)
+    private func isBelow(_ host: Host) -> Bool {
+        guard host.kind == .name, !below.isEmpty else { return false }
+        var name = host.bytes[...]
+        while let dot = name.firstIndex(of: UInt8(ascii: ".")) {
+            name = name[(dot + 1)...]
+            let parent = Array(name)
+            if let parent = try? Host(normalizing: parent.span), below.contains(parent) { return true }
+        }
+        return false
     }
 }

@@ -40,11 +40,13 @@ package struct RulePath: Hashable, Sendable {
         count == encodedSlashes && forms.match(pattern)
     }
 
+    /// Whether its only star is at the end.
+    var isOpen: Bool { starCount == 1 && text.hasSuffix("*") }
+
     /// Whether every path of another pattern is one of this, as far as that is plain to see: this one has its only star at the end,
     /// and the other begins likewise and spells no encoded slash behind.
     func isPrefix(of other: RulePath) -> Bool {
-        guard text.hasSuffix("*"), starCount == 1 else { return false }
-        return other.text.hasPrefix(text.dropLast()) && other.encodedSlashes == encodedSlashes
+        isOpen && other.text.hasPrefix(text.dropLast()) && other.encodedSlashes == encodedSlashes
     }
 
     /// Whether a path matches.
@@ -97,6 +99,8 @@ struct PathForms: ~Copyable {
     private var budget = searchLimit
 
     private static let searchLimit = 1 << 20
+    /// What a look at a pattern costs, in bytes that are searched through.
+    private static let look = 32
     private static let keptBytes = 1 << 10
 
     /// A path that is not seen.
@@ -123,12 +127,15 @@ struct PathForms: ~Copyable {
     }
 
     mutating func match(_ pattern: WildcardPattern) -> Bool {
-        var budget = budget
+        var budget = budget - Self.look
         defer { self.budget = budget }
+        guard budget >= 0 else { return false }
         return pattern.matches(path.bytes, within: &budget)
     }
 
     mutating func matchFolded(_ pattern: WildcardPattern) -> Bool {
+        budget -= Self.look
+        guard budget >= 0 else { return false }
         let folded = folded ?? RulePath.folded(Array(copying: path.bytes))
         self.folded = folded
         return pattern.matches(folded.span, within: &budget)

@@ -17,6 +17,10 @@ final class Route {
     }
 
     let destination: Destination
+    /// Where requests go; nil for everything else.
+    var endpoint: Endpoint? {
+        if case .origin(let endpoint) = destination { endpoint } else { nil }
+    }
     /// The client requested http, and the origin is reached over https.
     let isUpgraded: Bool
     /// Whether responses are rewritten so that an upgraded client stays with the proxy.

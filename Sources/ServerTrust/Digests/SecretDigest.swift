@@ -9,6 +9,27 @@ package enum SecretDigest {
         return digest
     }
 
+    /// HMAC-SHA-256 (RFC 2104) with a key that is not empty.
+    package static func hmac(_ message: borrowing Span<UInt8>, key: borrowing Span<UInt8>) -> [UInt8] {
+        var digest = [UInt8](repeating: 0, count: 32)
+        var count: UInt32 = 0
+        let made = key.withUnsafeBufferPointer { key in
+            message.withUnsafeBufferPointer { message in
+                HMAC(
+                    EVP_sha256(),
+                    key.baseAddress,
+                    Int32(key.count),
+                    message.baseAddress,
+                    message.count,
+                    &digest,
+                    &count
+                )
+            }
+        }
+        precondition(made != nil && count == 32, "HMAC-SHA-256 failed")
+        return digest
+    }
+
     /// Whether both are the same, in a time that depends only on their lengths.
     package static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
         one.count == other.count && CRYPTO_memcmp(one, other, one.count) == 0

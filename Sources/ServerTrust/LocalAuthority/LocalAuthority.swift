@@ -12,6 +12,8 @@ package final class LocalAuthority: Sendable {
     /// The key of all certificates that it signs. It is made here, and freed with this object.
     package let leafKey: KeyPair
     private let identity: Identity
+    /// The hosts that it was made for; nil: what its certificate says alone counts.
+    private let hosts: [Host]?
 
     /// Reads certificate and key.
     ///
@@ -31,6 +33,7 @@ package final class LocalAuthority: Sendable {
         let key = try PrivateKey(reading: privateKey)
         try key.check(belongsTo: certificates[0])
         self.certificate = certificates[0]
+        hosts = nil
         identity = Identity(certificate: certificates[0], key: try KeyPair(key))
         do throws(OpenSSLError) {
             leafKey = try KeyPair(.p256)
@@ -39,16 +42,18 @@ package final class LocalAuthority: Sendable {
         }
     }
 
-    package init(_ identity: Identity) throws(OpenSSLError) {
+    /// - Parameter hosts: those that `make` was given.
+    package init(_ identity: Identity, for hosts: [Host]? = nil) throws(OpenSSLError) {
         certificate = identity.certificate
         self.identity = identity
+        self.hosts = hosts
         leafKey = try KeyPair(.p256)
     }
 
     /// Makes an authority for some hosts and their subdomains.
     ///
     /// - Parameters:
-    ///   - hosts: the hosts that it may sign for, at least one; nil for any host, where its key never leaves this process.
+    ///   - hosts: the hosts that it may sign for, without any none at all; nil for any host, where its key never leaves this process.
     ///   - name: distinguishes it from other authorities in a trust store.
     ///   - validity: seconds since 1970.
     package static func make(for hosts: [Host]?, name: String, validity: Range<Int64>) throws(OpenSSLError) -> Identity
@@ -75,6 +80,19 @@ package final class LocalAuthority: Sendable {
     }
 
     private static let nobody = "none.invalid"
+
+    /// Whether it was made for a host, or for one that the host is below. True where that is not known.
+    package func isMade(for host: Host) -> Bool { hosts.map { Self.covers($0, host) } ?? true }
+
+    /// Whether name constraints for some hosts take another in.
+    package static func covers(_ hosts: [Host], _ host: Host) -> Bool {
+        hosts.contains { one in
+            if one == host { return true }
+            guard one.kind == .name, host.kind == .name else { return false }
+            return host.bytes.count > one.bytes.count && host.bytes.suffix(one.bytes.count).elementsEqual(one.bytes)
+                && host.bytes[host.bytes.count - one.bytes.count - 1] == UInt8(ascii: ".")
+        }
+    }
 
     /// A server certificate for a host.
     ///

@@ -62,6 +62,9 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         case requestInvalid = "request_invalid"
         /// A redirect leads away from TLS or from pins, has an invalid URL, or exceeds the limit of redirects.
         case redirectDenied = "redirect_denied"
+        /// The server has not proved enough to get the credential that the proxy adds to the request, of which nothing was sent. A
+        /// session in a program adds none.
+        case credentialWithheld = "credential_withheld"
         /// A download could not be written or moved.
         case fileFailed = "file_failed"
         /// No stored response can be used, and the request's cache policy forbids asking the origin.

@@ -61,7 +61,7 @@ final class HTTP1Connection: PooledConnection {
     var hasHead: Bool { reader.hasHead }
 
     /// Sends a request. Its response goes to `receiver`, until the exchange ends with `detach`.
-    func begin(_ request: borrowing SessionRequest, _ receiver: ExchangeReceiver) {
+    func begin(_ request: borrowing SessionRequest, _ guarded: GuardedFields?, _ receiver: ExchangeReceiver) {
         self.receiver = receiver
         requestIdentity = ObjectIdentifier(receiver)
         connection.isUsed = true
@@ -69,7 +69,7 @@ final class HTTP1Connection: PooledConnection {
         hasExcess = false
         isParked = false
         reader.reset(answering: request.method)
-        writer.begin(request, into: &output)
+        writer.begin(request, guarded, into: &output)
         receiver.didWriteHead(byteCount: output.count)
         proceed(receiver)
     }

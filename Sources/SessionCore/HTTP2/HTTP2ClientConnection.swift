@@ -289,6 +289,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     private func receive() {
         loop.noteWork(.frames)
+        loop.beginPart()
         if session.isPaused {
             isReceiving = true
             let isWell = session.resumeReading()
@@ -407,7 +408,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     }
 
     fileprivate func mayDecode(_ bytes: Int) -> Bool {
-        if loop.isTurnLong { session.pause() }
+        if loop.isPartOver { session.pause() }
         return decoding.consume(Double(bytes), at: loop.now)
     }
 

@@ -40,11 +40,17 @@ final class HTTP2OriginStream: HTTP2Stream {
     /// Sends a request. Its response goes to `receiver`, until the exchange ends with `detach`.
     ///
     /// - Returns: false when the connection takes no more requests; nothing was sent then.
-    func begin(_ request: borrowing SessionRequest, _ receiver: ExchangeReceiver) -> Bool {
+    func begin(
+        _ request: borrowing SessionRequest,
+        _ guarded: GuardedFields?,
+        _ receiver: ExchangeReceiver
+    ) -> Bool {
         takesTrailers = request.isFullDuplex
         let endsStream = receiver.isBodyComplete && !receiver.hasBody && trailers(of: receiver) == nil
         var headBytes = 0
-        let isSent = connection.request(self, endsStream: endsStream) { block in headBytes = fill(&block, request) }
+        let isSent = connection.request(self, endsStream: endsStream) { block in
+            headBytes = fill(&block, request, guarded)
+        }
         guard isSent else { return false }
         self.receiver = receiver
         receiver.didWriteHead(byteCount: headBytes)
@@ -59,7 +65,11 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     /// - Returns: the size of the head as HTTP/1.1 would write it.
-    private func fill(_ block: inout HTTP2FieldBlock, _ request: borrowing SessionRequest) -> Int {
+    private func fill(
+        _ block: inout HTTP2FieldBlock,
+        _ request: borrowing SessionRequest,
+        _ guarded: GuardedFields?
+    ) -> Int {
         let authority = connection.authority
         var method = ByteBuffer()
         request.method.append(to: &method)
@@ -68,11 +78,15 @@ final class HTTP2OriginStream: HTTP2Stream {
         block.add(":authority", authority.span)
         block.add(":path", request.target.span)
         block.add(request.fields)
+        if let guarded { block.addSensitive(guarded.fields) }
         // gRPC's servers ask for it, and a program that uses the library cannot write it itself.
         if request.isRemoteCall, !request.fields.contains(.te) { block.add("te", "trailers") }
         if case .bytes(let count) = request.bodyLength { block.add("content-length", Array("\(count)".utf8).span) }
         var size = method.count + request.target.count + authority.count + 23
         for index in 0..<request.fields.count { size += request.fields.line(at: index).count + 2 }
+        if let fields = guarded?.fields {
+            for index in 0..<fields.count { size += fields.line(at: index).count + 2 }
+        }
         return size
     }
 

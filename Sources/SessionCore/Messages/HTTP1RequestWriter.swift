@@ -24,7 +24,13 @@ struct HTTP1RequestWriter {
     private(set) var isComplete = true
 
     /// Writes the request line and the fields. `Host` comes from the endpoint, the framing fields from the length of the body.
-    mutating func begin(_ request: borrowing SessionRequest, into output: inout ByteBuffer) {
+    ///
+    /// - Parameter guarded: fields for this connection, whose verdict allows them.
+    mutating func begin(
+        _ request: borrowing SessionRequest,
+        _ guarded: GuardedFields? = nil,
+        into output: inout ByteBuffer
+    ) {
         request.method.append(to: &output)
         output.append(UInt8(ascii: " "))
         if request.endpoint.isForwarded {
@@ -35,6 +41,7 @@ struct HTTP1RequestWriter {
             output.append(request.endpoint.hostLine)
         }
         request.fields.serialize(into: &output)
+        guarded?.fields.serialize(into: &output)
         isComplete = false
         switch request.bodyLength {
         case .none:

@@ -166,8 +166,9 @@ public final class ConnectionInfo: Sendable {
     public let identifier: UInt64
     /// The address that was dialled: the proxy's, if there is one.
     package let remoteAddress: SocketAddress
-    /// The same as `192.0.2.1:443`, for lines of a log.
-    package let remoteAddressBytes: [UInt8]
+    /// The address and the facts about TLS as members of a line of a log, which are the same for each request on the connection:
+    /// `,"remoteAddress":"192.0.2.1:443","tlsVersion":"TLSv1.3"` and so on.
+    package let logMembers: [UInt8]
     /// The version, as `TLSv1.3`; nil without TLS, and when the handshake failed before the server was evaluated.
     public let tlsVersion: ShortName?
     /// OpenSSL's name of the cipher suite; nil like `tlsVersion`.
@@ -195,9 +196,12 @@ public final class ConnectionInfo: Sendable {
     ) {
         identifier = ConnectionIdentifiers.next()
         self.remoteAddress = remoteAddress
-        var text = ByteBuffer()
-        remoteAddress.append(to: &text)
-        remoteAddressBytes = text.withUnsafeBytes { Array($0) }
+        var members = ByteBuffer()
+        members.append(",\"remoteAddress\":\"")
+        remoteAddress.append(to: &members)
+        members.append("\"")
+        members.appendTLSMembers(tlsVersion, cipher, tlsGroup)
+        logMembers = members.withUnsafeBytes { Array($0) }
         self.tlsVersion = tlsVersion
         self.cipher = cipher
         self.tlsGroup = tlsGroup
@@ -256,5 +260,26 @@ extension ShortName {
     init?(cString: UnsafePointer<CChar>?) {
         guard let cString else { return nil }
         self.init(Array(String(cString: cString).utf8))
+    }
+}
+
+extension ByteBuffer {
+    /// Appends facts about TLS as members of a line of a log; nil is left out.
+    package mutating func appendTLSMembers(_ version: ShortName?, _ cipher: ShortName?, _ group: TLSGroup?) {
+        if let version {
+            append(",\"tlsVersion\":\"")
+            append(version.bytes)
+            append("\"")
+        }
+        if let cipher {
+            append(",\"cipher\":\"")
+            append(cipher.bytes)
+            append("\"")
+        }
+        if let group {
+            append(",\"tlsGroup\":\"")
+            append(group.name)
+            append("\"")
+        }
     }
 }

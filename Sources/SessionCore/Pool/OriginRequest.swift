@@ -99,7 +99,10 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     /// The connection that the task's client has authenticated, or is about to.
     private func ownLane(of task: LoopTask, _ entry: OriginConnections.Entry) -> OwnedLane? {
         // A stream has a connection of its own in any case.
-        guard task.owner != nil || task.request.fields.contains(.authorization), task.taker == nil else {
+        // A credential that a client does not have is not sent where the client has authenticated the connection.
+        guard task.owner != nil || task.request.fields.contains(.authorization), task.taker == nil,
+            task.guarded == nil
+        else {
             return nil
         }
         let lane = task.owner?.lane(entry, to: task.request.endpoint)
@@ -111,7 +114,8 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     }
 
     override func giveConnectionToOwner() {
-        guard lane == nil, let entry, let task, let owner = task.owner, case .exchanging(let connection) = phase,
+        guard lane == nil, let entry, let task, task.guarded == nil, let owner = task.owner,
+            case .exchanging(let connection) = phase,
             owner.lane(entry, to: task.request.endpoint) == nil
         else { return }
         let lane = owner.openLane(entry, to: task.request.endpoint)
@@ -127,6 +131,7 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
                 SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
             )
         }
+        guard task.guarded == nil else { return task.finish(task.guarded?.refusal(of: task.request.endpoint, nil)) }
         let exchange = StubExchange(task.request, self, limits: connections.headLimits)
         phase = .stubbed(exchange)
         stub.begin(exchange)
@@ -275,17 +280,25 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         repetition.isOnReusedConnection = connection.connection.isUsed
         timings.info = connection.connection.info
         guard !connection.hasRested || connection.isSilent else { return connectAnew() }
+        guard mayGo(task, on: connection.connection) else { return }
         beganAt = loop.now
         phase = .exchanging(connection)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard case .exchanging = phase else { return }
         timings.requestStart = elapsed
-        connection.begin(task.request, self)
+        send(task, on: connection)
+    }
+
+    /// A function of its own, so that the request is borrowed from the task: the compiler copies it otherwise, with all that it
+    /// refers to.
+    private func send(_ task: LoopTask, on connection: HTTP1Connection) {
+        connection.begin(task.request, task.guarded, self)
     }
 
     private func begin(on connection: HTTP2ClientConnection) {
         guard let task else { return connection.withdrawPromise() }
+        guard mayGo(task, on: connection.connection) else { return }
         connection.redeemPromise()
         repetition.isOnReusedConnection = connection.connection.isUsed
         timings.info = connection.connection.info
@@ -296,12 +309,21 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard case .sharing = phase else { return connection.exchangeDidEnd() }
         timings.requestStart = elapsed
-        guard !stream.begin(task.request, self) else { return }
+        guard !stream.begin(task.request, task.guarded, self) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
         reset()
         enter(.connecting)
         enterAgain()
+    }
+
+    /// Whether the request may go out on the connection; otherwise it has failed.
+    private func mayGo(_ task: LoopTask, on connection: VerifiedConnection) -> Bool {
+        guard let guarded = task.guarded else { return true }
+        let evaluation = connection.trust?.evaluation
+        if lane == nil, guarded.mayGo(under: evaluation) { return true }
+        task.finish(guarded.refusal(of: task.request.endpoint, evaluation))
+        return false
     }
 
     /// The idle connection that was chosen has ended, or has brought bytes.
@@ -452,7 +474,12 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         noteHead(byteCount: head.byteCount)
         clock.originIsAlive(at: loop.now)
         switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
-        case .relay: task.delegate.task(task, didReceiveInformational: head)
+        case .relay:
+            if let masked = task.guarded?.masked(head) {
+                task.delegate.task(task, didReceiveInformational: masked)
+            } else {
+                task.delegate.task(task, didReceiveInformational: head)
+            }
         case .drop: break
         case .excessive(let why): fail(SessionError(.responseInvalid, why))
         }
@@ -464,7 +491,8 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         timings.status = head.status
         timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
         enter(.receiving)
-        if task.received(head) == .cancel, self.task === task { task.cancel() }
+        let disposition = task.guarded?.masked(head).map { task.received($0) } ?? task.received(head)
+        if disposition == .cancel, self.task === task { task.cancel() }
     }
 
     override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
@@ -477,7 +505,11 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     override func didReceiveEnd(trailers: borrowing HeaderFields) {
         guard let task else { return }
         if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
-        if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }
+        if trailers.count > 0 {
+            var trailers = copy trailers
+            task.guarded?.mask(&trailers)
+            task.delegate.task(task, didReceiveTrailers: trailers)
+        }
         if self.task === task { task.finish(nil) }
     }
 

@@ -77,7 +77,7 @@ public final class Endpoint: Sendable {
     let hostHash: UInt64
 
     /// Host and port, as in an authority.
-    var authorityText: String { host.authorityText(port: port) }
+    package var authorityText: String { host.authorityText(port: port) }
 
     /// Lets a connection go without TLS; nil for every endpoint but those with the scheme `http`.
     var plaintextPermission: PlaintextPermission? { scheme == .http ? PlaintextPermission() : nil }

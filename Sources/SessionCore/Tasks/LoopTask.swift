@@ -28,6 +28,8 @@ public final class LoopTask {
     /// The client that a connection belongs to which its requests authenticate; to set before `resume`. nil: it belongs to the
     /// session, as all others.
     package var owner: ConnectionOwner?
+    /// Fields that the request gets where the connection's verdict allows it; to set before `resume`.
+    package var guarded: GuardedFields?
     /// The response is a stored one.
     package var isAnsweredByCache = false
     /// Takes the connection of a task that makes no request, from the task's start to its end.

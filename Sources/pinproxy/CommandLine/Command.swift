@@ -47,7 +47,8 @@ struct Command: Sendable {
 
     /// The commands in the order of the help.
     static let all: [Command] = [
-        .run, .check, .checkRequest, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .pinsAuthorities,
+        .run, .check, .checkRequest, .checkCredential, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn,
+        .pinsAuthorities,
         .requestsLearn, .fetch,
         .caInit, .caShow,
         .health, .cacheStats, .cacheList, .cachePurge, .demo, .version, .help,

@@ -14,16 +14,21 @@ extension Command {
             """
             Without errors it prints the effective policy of each host that the configuration or a pin file names, and \
             warns of pins that will not last: all of one key, an intermediate of a public CA as the only CA (as far as \
-            that is known without a chain), a root that leaves the trust store or ends.
+            that is known without a chain), a root that leaves the trust store or ends. It also warns of credentials whose file \
+            or variable has no value, and of keys in "headers" that should be credentials.
             """,
         ],
         examples: [Example(line: "pinproxy check --config config.json", meaning: "Before every start and reload.")]
     ) { arguments throws(CommandFailure) in
         if arguments.has("json") { return try checkForPrograms(arguments["config"]) }
         let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
-        LoadedConfiguration.show(warnings + PolicyAdvice.warnings(snapshot))
+        LoadedConfiguration.show(warnings + Self.advice(snapshot, arguments["config"]))
         try Output.standard(EffectivePolicy(snapshot).description)
         return .success
+    }
+
+    private static func advice(_ snapshot: PolicySnapshot, _ path: String) -> [DocumentIssue] {
+        PolicyAdvice.warnings(snapshot) + CredentialAdvice.warnings(snapshot, file: path)
     }
 
     private static func checkForPrograms(_ path: String) throws(CommandFailure) -> ExitCode {
@@ -32,7 +37,7 @@ extension Command {
         let snapshot = outcome.makeSnapshot()
         line.add("valid", snapshot != nil)
         line.add("errors", array: outcome.issues.map { JSONLine($0).object })
-        let advice = snapshot.map { PolicyAdvice.warnings($0) } ?? []
+        let advice = snapshot.map { Self.advice($0, path) } ?? []
         line.add(
             "warnings",
             array: (outcome.warnings + advice).map { warning in

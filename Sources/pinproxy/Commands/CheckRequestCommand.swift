@@ -28,8 +28,8 @@ extension Command {
         explanation: [
             """
             Judges a request as the proxy would: by access rules, by connect for a CONNECT (whose URL is HOST:PORT), and by \
-            the rules of "requests". For a request that is refused each rule about the host says which of its conditions \
-            does not hold.
+            the rules of "requests". Each rule about the host, up to the one that decides, says which of its conditions does \
+            not hold. An offer of another protocol, UPGRADE in rules, is GET with --header "Upgrade: websocket".
             """,
             """
             With --log it judges every request of the log by this configuration, and says what would change: which would be \

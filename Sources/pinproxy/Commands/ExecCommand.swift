@@ -9,7 +9,7 @@ extension Command {
     static let exec = Command(
         name: "exec",
         summary: "run a program behind a proxy of its own",
-        options: [.configOfRun, .intercept, .user, .keepNoProxy],
+        options: [.configOfRun, .intercept, .report, .propose, .user, .keepNoProxy],
         operands: .program("CMD [ARGUMENT…]"),
         explanation: [
             """
@@ -32,6 +32,13 @@ extension Command {
             """
             With --intercept, or --user, the URL of the proxy has a token of this run: no other user of this machine can use the \
             listener. NAME is the user of CMD's requests, in the log and for rules.
+            """,
+            """
+            With --report the end of CMD is followed by a summary on the standard error: what CMD has asked for, what was denied or \
+            would be, by which rule, what has failed, and which hosts have no pin. Requests that no rule matches are sent, and \
+            hosts without pins may be reached; pins, rules that deny, and access hold. --propose writes the rules for what was \
+            asked for, and pin files for the hosts that were reached, into a new folder: config.json there is a configuration. \
+            Lines of the task log for stdout are left out.
             """,
             """
             CMD does not get the variables that the configuration takes values from ("env"), and cannot read pinproxy's memory.
@@ -57,6 +64,10 @@ extension Command {
                 line: "pinproxy exec --intercept -- pip download requests",
                 meaning: "Shows each request of a program that uses https, without a configuration."
             ),
+            Example(
+                line: "pinproxy exec --intercept --propose proposal -- npm install",
+                meaning: "Sums up what npm asked for, with rules and pins for it in proposal/config.json."
+            ),
         ]
     ) { arguments throws(CommandFailure) in
         // Secrets of the configuration and the key of the CA are in this memory: CMD runs as the same user.
@@ -64,10 +75,12 @@ extension Command {
         let descriptors = InheritedDescriptors.find()
         let signalMask = SignalForwarder.blockSignals()
         var run = try ProgramRun(arguments)
-        let (proxy, record, secrets) = try start(&run)
+        let folder = try arguments.values["propose"].map { path throws(CommandFailure) in try RunProposal(path) }
+        defer { folder?.discard() }
+        let (proxy, report, record, secrets) = try start(&run)
         let reloader = record.map { [run] record in
             Reloader(path: arguments["config"], intercepting: run.intercepts, proxy: proxy.server, record: record) {
-                (parts: inout PolicyParts) throws(CommandFailure) in run.prepare(&parts)
+                (parts: inout PolicyParts) throws(CommandFailure) in run.prepareAgain(&parts)
             }
         }
         let forwarder = SignalForwarder()
@@ -100,19 +113,52 @@ extension Command {
             usleep(UInt32(milliseconds) * 1000)
             return forwarder.wasHurried
         }
+        if let report { show(report.content, of: proxy, run, folder) }
         return code
+    }
+
+    /// Prints the summary, and writes the proposals. The exit code stays that of the program.
+    private static func show(
+        _ content: RunRecord.Content,
+        of proxy: RunningProxy,
+        _ run: ProgramRun,
+        _ folder: RunProposal?
+    ) {
+        let summary = RunSummary(
+            content: content,
+            deniesUnpinned: run.deniesUnpinned,
+            lost: proxy.server.lostLogLines,
+            style: .standardError
+        )
+        Output.error(summary.text)
+        guard let folder else {
+            if content.asked.count > 0 {
+                Output.error("--propose FOLDER, in the place of --report, writes rules and pins for this.\n")
+            }
+            return
+        }
+        do throws(CommandFailure) {
+            Output.error(try folder.write(content))
+        } catch {
+            Program.report(error)
+        }
     }
 
     /// Starts the proxy. A function of its own, so that the loaded configuration is released: it lives as long as its
     /// policy.
     ///
-    /// - Returns: also the record of the files, if there are any, and the variables with the secrets of the configuration.
+    /// - Returns: also what the program asks for, where that is summed up; the record of the files, if there are any; and the
+    ///   variables with the secrets of the configuration.
     private static func start(
         _ run: inout ProgramRun
-    ) throws(CommandFailure) -> (RunningProxy, FileRecord?, secrets: Set<String>) {
+    ) throws(CommandFailure) -> (RunningProxy, RunRecord?, FileRecord?, secrets: Set<String>) {
         let (parts, record) = try run.load()
-        let proxy = try RunningProxy(parts, monitoring: .command)
-        return (proxy, record, parts.configuration.variables)
+        ReadableSecrets.warn(parts.configuration)
+        let report = run.reports ? RunRecord(besides: parts.pinnedDomains) : nil
+        var observer: LogObserver?
+        if let report { observer = { report.add($0) } }
+        let proxy = try RunningProxy(parts, logObserver: observer, monitoring: .command)
+        return (proxy, report, record, parts.configuration.variables)
     }
 
     /// Reloads until the program has ended.
@@ -156,11 +202,20 @@ extension Command.Option {
     fileprivate static let configOfRun = Command.Option(
         name: "config",
         value: "FILE",
-        summary: "the configuration; may be left out with --intercept"
+        summary: "the configuration; may be left out with --intercept or --report"
     )
     fileprivate static let intercept = Command.Option(
         name: "intercept",
         summary: "let TLS of CMD end in the proxy, by a CA of this run"
+    )
+    fileprivate static let report = Command.Option(
+        name: "report",
+        summary: "send what no rule matches, and sum up at the end what CMD asked for"
+    )
+    fileprivate static let propose = Command.Option(
+        name: "propose",
+        value: "FOLDER",
+        summary: "as --report, and write rules and pins for it into FOLDER, which does not exist yet"
     )
     fileprivate static let user = Command.Option(
         name: "user",

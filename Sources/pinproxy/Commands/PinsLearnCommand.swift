@@ -1,7 +1,5 @@
-import IOCore
 import ProxyCore
 import ServerTrust
-import StrictJSON
 
 extension Command {
     static let pinsLearn = Command(
@@ -39,7 +37,7 @@ extension Command {
     ) { arguments throws(CommandFailure) in
         let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
         LoadedConfiguration.show(warnings)
-        var seen = SeenServers(besides: snapshot)
+        var seen = SeenServers(besides: snapshot.pinnedDomains)
         var lines = LogLines()
         for log in try logs(arguments, snapshot.configuration.log) {
             try lines.read(log) { seen.add($0) }
@@ -60,8 +58,7 @@ extension Command {
             )
         }
         if !arguments.has("json") {
-            let text = proposal.draft.text
-            try check(text)
+            let text = try proposal.text
             Output.error("\n" + report.advice)
             try Output.standard(text)
         }
@@ -76,15 +73,5 @@ extension Command {
             "log.tasks of the configuration names no file",
             remedy: "name the file in which the log was kept, or - for the standard input"
         )
-    }
-
-    /// Checks that the proposal can be loaded: a defect of this program must not become the user's problem.
-    private static func check(_ text: String) throws(CommandFailure) {
-        do throws(DocumentIssues) {
-            _ = try PinFile.load(text: text, file: "proposal", at: Clock.realtime / 1_000_000)
-        } catch {
-            Output.error(error.issues.map { "\($0)\n" }.joined())
-            throw CommandFailure(.internal, "the proposal does not load")
-        }
     }
 }

@@ -17,8 +17,8 @@ extension Command {
             """
             Reads task logs (- is the standard input) and prints "requests" for the configuration: the smallest list of rules \
             that lets requests like these through, and denies all others. Where ids or many names were seen in a path, the \
-            rule has a star. What was left out is counted on the standard error: requests that no server has responded to, \
-            and those that can be read in two ways.
+            rule has a star. What was left out is counted on the standard error: requests that no server has responded to or \
+            that one has refused (4xx, 5xx), those that can be read in two ways, and those that no rule can name.
             """,
             """
             Users and credentials are never proposed. Nothing is in force by this: read the rules, and try them with \
@@ -43,6 +43,7 @@ extension Command {
                 remedy: "the log shows no request that a server has responded to and that can be read in one way"
             )
         }
+        try proposal.check()
         try Output.standard(arguments.has("json") ? proposal.json.text : proposal.text)
         return .success
     }

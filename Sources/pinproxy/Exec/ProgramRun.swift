@@ -10,18 +10,25 @@ struct ProgramRun {
     /// Nil: there is no configuration.
     let path: String?
     let intercepts: Bool
+    /// Whether what rules and pins only leave out is sent, and summed up at the end.
+    let reports: Bool
     /// The user that the program's requests are made as, and the secret in the URL of its proxy; nil: everyone may use the listener.
     private let user: (name: String, secret: String, token: RunToken)?
     private(set) var authority: LocalAuthority?
+    /// The hosts that the CA may sign for; nil: any.
+    private var authorityHosts: [Host]?
+    /// Whether the configuration refuses hosts without pins.
+    private(set) var deniesUnpinned = false
 
     init(_ arguments: Arguments) throws(CommandFailure) {
         path = arguments.values["config"]
         intercepts = arguments.has("intercept")
-        guard path != nil || intercepts else {
+        reports = arguments.has("report") || arguments.values["propose"] != nil
+        guard path != nil || intercepts || reports else {
             throw CommandFailure(
                 .usage,
                 "exec: --config FILE is missing",
-                remedy: "name one; only --intercept runs without"
+                remedy: "name one; only --intercept and --report run without"
             )
         }
         guard intercepts || arguments.values["user"] != nil else {
@@ -59,16 +66,22 @@ struct ProgramRun {
             LoadedConfiguration.show(outcome.warnings)
             (parts, record) = (loaded, outcome.record)
         } else {
-            parts = try Self.unconfigured()
+            parts = try unconfigured()
         }
-        if intercepts { authority = try Self.makeAuthority(for: Self.authorityHosts(parts.configuration)) }
+        deniesUnpinned = parts.configuration.unpinnedHosts == .deny
+        report(&parts.configuration)
+        if intercepts {
+            authorityHosts = Self.authorityHosts(parts.configuration)
+            authority = try Self.makeAuthority(for: authorityHosts)
+        }
         prepare(&parts)
         return (parts, record)
     }
 
-    private static func unconfigured() throws(CommandFailure) -> PolicyParts {
+    private func unconfigured() throws(CommandFailure) -> PolicyParts {
         var configuration = Configuration()
-        configuration.defaults.connect = .intercept
+        // There are no pins that a tunnel would lead around.
+        configuration.defaults.connect = intercepts ? .intercept : .tunnel
         do throws(CertificateFault) {
             return PolicyParts(
                 configuration: configuration,
@@ -91,21 +104,68 @@ struct ProgramRun {
             )
         ]
         parts.configuration.admin = nil
+        report(&parts.configuration)
         if parts.configuration.log.tasks == .stdout { parts.configuration.log.tasks = .stderr }
         if let user { parts.demand(user.token, atListener: 0) }
         if let authority { parts.authority = authority }
     }
 
+    /// The same for a configuration that was read again.
+    func prepareAgain(_ parts: inout PolicyParts) {
+        prepare(&parts)
+        guard authority != nil, let authorityHosts else { return }
+        let wanted = Self.authorityHosts(parts.configuration)
+        let isCovered = wanted?.allSatisfy { LocalAuthority.covers(authorityHosts, $0) } ?? false
+        guard !isCovered else { return }
+        EventLine(event: "restartNeeded")
+            .with("key", "requests")
+            .with(
+                "message",
+                "the rules let requests through to hosts that the CA of this run may not sign for: these are refused until "
+                    + "exec is started anew"
+            )
+            .write(.warning, at: parts.configuration.log.level)
+    }
+
+    /// With --report what no rule matches, and hosts without pins, are not refused. Pins hold, and so does every rule that denies:
+    /// somebody has written it.
+    private func report(_ configuration: inout Configuration) {
+        guard reports else { return }
+        if configuration.requests?.policy == .deny { configuration.requests?.policy = .report }
+        configuration.unpinnedHosts = .allow
+        // The summary comes in their place.
+        if configuration.log.tasks == .stdout { configuration.log.tasks = .off }
+    }
+
     // MARK: The CA
 
-    /// The hosts that the CA of a run may sign for; nil: any.
-    private static func authorityHosts(_ configuration: Configuration) -> [Host]? { nil }
+    /// The hosts that the CA of a run may sign for: those of the rules that let requests through, where these decide alone. Nil: any.
+    ///
+    /// Name constraints take in what is below a host (RFC 5280, section 4.2.1.10), so that they are wider than a rule for one host,
+    /// or for those below it alone; the rules judge each request all the same.
+    private static func authorityHosts(_ configuration: Configuration) -> [Host]? {
+        guard let requests = configuration.requests, requests.policy == .deny else { return nil }
+        var hosts: Set<Host> = []
+        for rule in requests.rules where rule.action.isSent {
+            if rule.hosts.isEmpty { return nil }
+            for pattern in rule.hosts {
+                switch pattern {
+                case .any: return nil
+                case .exactly(let host), .below(let host): hosts.insert(host)
+                }
+            }
+        }
+        return hosts.sorted { $0.description < $1.description }
+    }
 
     private static func makeAuthority(for hosts: [Host]?) throws(CommandFailure) -> LocalAuthority {
         let now = Int64(time(nil))
         do throws(OpenSSLError) {
             let validity = (now - 3600)..<(now + lifetime)
-            return try LocalAuthority(LocalAuthority.make(for: hosts, name: "of one run", validity: validity))
+            return try LocalAuthority(
+                LocalAuthority.make(for: hosts, name: "of one run", validity: validity),
+                for: hosts
+            )
         } catch {
             throw CommandFailure(.internal, "the CA of this run cannot be made: \(error)")
         }

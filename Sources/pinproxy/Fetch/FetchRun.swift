@@ -211,7 +211,7 @@ extension SessionError {
         switch code {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted, .addressDenied,
-            .redirectDenied:
+            .credentialWithheld, .redirectDenied:
             .refused
         case .dnsFailed: .noHost
         case .connectFailed, .proxyRefused, .notStored: .unavailable

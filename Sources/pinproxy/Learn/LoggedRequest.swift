@@ -1,4 +1,5 @@
 import HTTPCore
+import ProxyCore
 import ServerTrust
 import StrictJSON
 
@@ -21,9 +22,17 @@ struct LoggedRequest {
     /// The status that the client got.
     var status: Int?
     var error: String?
+    var errorDetails: String?
+    /// The rule that decided, and whether the request was sent although it, or the policy, would deny it.
+    var rule: String?
+    var wouldDeny = false
+    var ambiguity: RequestAmbiguity?
+    /// Whether it offered another protocol.
+    private var offersUpgrade = false
+    var isUpgrade: Bool { offersUpgrade || originStatus == 101 }
     var isConnect: Bool { method == "CONNECT" }
     /// Whether bytes were relayed that nobody looked at: the proxy has made no TLS of its own, and something came back.
-    private var isTunnel = false
+    private(set) var isTunnel = false
 
     private init(method: String, url: String) {
         self.method = method
@@ -40,6 +49,11 @@ struct LoggedRequest {
         first.user = members["user"]?.string
         first.status = members["status"]?.integer
         first.error = members["error"]?.string
+        first.errorDetails = members["errorDetails"]?.string
+        first.rule = members["rule"]?.string
+        if case .bool(true)? = members["wouldDeny"]?.content { first.wouldDeny = true }
+        first.ambiguity = members["ambiguity"]?.string.flatMap(RequestAmbiguity.init(rawValue:))
+        if case .bool(true)? = members["upgrade"]?.content { first.offersUpgrade = true }
         first.isTunnel = members["pinning"] == nil && (members["bytesReceived"]?.integer ?? 0) > 0
         guard case .array(let transactions)? = members["transactions"]?.content, !transactions.isEmpty else {
             return .requests([first])
@@ -61,16 +75,19 @@ struct LoggedRequest {
         return .requests(requests)
     }
 
+    /// Whether the origin has responded, and has not done what was asked for.
+    var isRefusedByOrigin: Bool { originStatus.map { $0 >= 400 } ?? false }
+
     /// What a rule is learned from; nil for a request that no server has responded to, and one whose URL is none.
-    func sighting() -> (host: Host, port: UInt16?, method: String?, target: [UInt8])? {
+    func sighting() -> RequestLearner.Sighting? {
         if isConnect {
             guard isTunnel, error == nil, status == 200, let address = try? ServerAddress(url) else { return nil }
-            return (address.host, address.port == 443 ? nil : address.port, nil, [])
+            return .init(host: address.host, port: address.port == 443 ? nil : address.port, method: nil, target: [])
         }
-        guard let originStatus, let parsed = AbsoluteURL(url) else { return nil }
+        guard originStatus != nil, let parsed = AbsoluteURL(url) else { return nil }
         let origin = parsed.origin
         let port = origin.port == origin.scheme.defaultPort ? nil : origin.port
-        return (origin.host, port, originStatus == 101 ? "UPGRADE" : method, parsed.target)
+        return .init(host: origin.host, port: port, method: method, isUpgrade: isUpgrade, target: parsed.target)
     }
 }
 

@@ -1,5 +1,7 @@
 import HTTPCore
+import IOCore
 import ServerTrust
+import StrictJSON
 
 /// A pin file proposed from a log.
 struct PinProposal {
@@ -24,8 +26,22 @@ struct PinProposal {
         Array(server.authorityKeys.latest.prefix(authorityKeys))
     }
 
+    /// The pin file. A defect of this program must not become the user's problem: it can be loaded.
+    var text: String {
+        get throws(CommandFailure) {
+            let text = draft.text
+            do throws(DocumentIssues) {
+                _ = try PinFile.load(text: text, file: "proposal", at: Clock.realtime / 1_000_000)
+            } catch {
+                Output.error(error.issues.map { "\($0)\n" }.joined())
+                throw CommandFailure(.internal, "the proposal does not load")
+            }
+            return text
+        }
+    }
+
     /// The servers' own keys, with the root sets of public CAs, and the keys of other issuing authorities as backups.
-    var draft: PinFileDraft {
+    private var draft: PinFileDraft {
         PinFileDraft(
             domains: proposed.map { server in
                 let own = Self.keys(of: server)

@@ -6,8 +6,27 @@ import StrictJSON
 struct RequestChanges {
     struct Change: Hashable {
         var method: String
+        var isUpgrade: Bool
         var url: String
         var user: String?
+        var ambiguity: RequestAmbiguity?
+
+        /// In the words of rules.
+        var word: String { isUpgrade ? method == "GET" ? "UPGRADE" : "UPGRADE \(method)" : method }
+
+        /// Fields that are read as those were that the log does not have.
+        var fields: [(name: String, value: String)] {
+            var fields = isUpgrade ? [("Connection", "Upgrade"), ("Upgrade", "websocket")] : []
+            switch ambiguity {
+            case .methodOverride: fields.append(("X-HTTP-Method-Override", "GET"))
+            case .urlOverride: fields.append(("X-Original-URL", "/"))
+            case .hostOverride: fields.append(("X-Forwarded-Host", "localhost"))
+            case .destination: fields.append(("Destination", "/"))
+            // The others are in the path.
+            default: break
+            }
+            return fields
+        }
     }
 
     private let snapshot: PolicySnapshot
@@ -40,9 +59,11 @@ struct RequestChanges {
         requests += 1
         let url = request.url.prefix { $0 != "?" }
         let change = Change(
-            method: request.originStatus == 101 ? "UPGRADE" : request.method,
+            method: request.method,
+            isUpgrade: request.isUpgrade,
             url: String(url),
-            user: request.user
+            user: request.user,
+            ambiguity: request.ambiguity
         )
         guard let check = check(change, request) else { return }
         let wasDenied = request.error == Problem.Code.requestDenied.rawValue
@@ -57,12 +78,11 @@ struct RequestChanges {
             return nil
         }
         bytes += change.url.utf8.count + 256
-        let isUpgrade = change.method == "UPGRADE"
         let check = RequestCheck(
-            isUpgrade ? request.method : change.method,
+            change.method,
             change.url,
-            fields: isUpgrade ? [("Connection", "Upgrade"), ("Upgrade", "websocket")] : [],
-            user: request.user,
+            fields: change.fields,
+            user: change.user,
             under: snapshot
         )
         known[change] = check
@@ -84,7 +104,9 @@ struct RequestChanges {
         var text = "\(changes.values.reduce(0, +)) \(title)\n"
         for (change, count) in sorted(changes).prefix(Self.shown) {
             let cause = known[change]?.refusal.map { ": \($0.details)" } ?? ""
-            text += "  \(count) x \(change.method) \(change.url)\(change.user.map { " by \($0)" } ?? "")\(cause)\n"
+            let by = change.user.map { " by \($0)" } ?? ""
+            // The log may be anybody's.
+            text += "  \(count) x " + "\(change.word) \(change.url)\(by)\(cause)".legible + "\n"
         }
         if changes.count > Self.shown { text += "  and \(changes.count - Self.shown) other ones\n" }
         return text
@@ -98,7 +120,7 @@ struct RequestChanges {
         func list(_ changes: [Change: Int]) -> [String] {
             sorted(changes).map { change, count in
                 var line = JSONLine()
-                line.add("method", change.method)
+                line.add("method", change.word)
                 line.add("url", change.url)
                 if let user = change.user { line.add("user", user) }
                 line.add("count", count)

@@ -25,10 +25,13 @@ struct RequestCheckReport {
         if let refusal = check.refusal {
             rows.append(("response", "\(refusal.status) \(refusal.code.rawValue): \(refusal.details)"))
         }
-        var text = "\(word)\n" + rows.filter { !$0.1.isEmpty }.map { "  \($0.0.padded(to: 10))  \($0.1)\n" }.joined()
+        var text = "\(word)\n"
+        for (name, value) in rows where !value.isEmpty { text += "  \(name.padded(to: 10))  \(value.legible)\n" }
         guard !check.steps.isEmpty else { return text }
         text += "rules about this host, in their order\n"
-        for step in check.steps { text += "  \(step.rule.id) (\(step.rule.action.rawValue)): \(step.cause)\n" }
+        for step in check.steps {
+            text += "  \(step.rule.id) (\(step.rule.action.rawValue)): \(step.cause)".legible + "\n"
+        }
         return text
     }
 

@@ -7,7 +7,21 @@ struct RequestProposal {
     var rules: [(rule: RequestRule, requests: Int)]
 
     /// A configuration with nothing else in it: what is in its braces belongs into another.
-    var text: String {
+    var text: String { text(after: []) }
+
+    /// Ends the command where the rules do not load: a defect of this program must not become the user's problem.
+    func check() throws(CommandFailure) {
+        let document = JSONDocument(text: text(after: ["\"version\": 1"]), file: "proposal")
+        let issues = ConfigurationLoader.load(DocumentReader(document)).issues
+        // The anchors of this machine are of no interest here.
+        let own = issues.filter { $0.pointer.hasPrefix("/requests") || !document.issues.isEmpty }
+        guard !own.isEmpty else { return }
+        Output.error(own.map { "\($0)\n" }.joined())
+        throw CommandFailure(.internal, "the proposal does not load")
+    }
+
+    /// - Parameter members: those that come before, whole lines.
+    func text(after members: [String]) -> String {
         let texts = rules.map { rule, requests in
             var members = [
                 "\"id\": \(JSONString.quoted(rule.id))", "\"host\": \(Self.values(rule.hosts.map(\.description)))",
@@ -18,17 +32,16 @@ struct RequestProposal {
             members.append("\"then\": \"allow\"")
             return "      { \(members.joined(separator: ", ")) }"
         }
-        return """
-            {
+        let requests = """
               "requests": {
                 "policy": "deny",
                 "rules": [
             \(texts.joined(separator: ",\n"))
                 ]
               }
-            }
-
             """
+        let all = members.map { "  \($0)" } + (rules.isEmpty ? [] : [requests])
+        return "{\n\(all.joined(separator: ",\n"))\n}\n"
     }
 
     var json: JSONLine {

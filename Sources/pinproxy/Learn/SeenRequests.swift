@@ -7,11 +7,16 @@ struct SeenRequests {
     private var unanswered = 0
     private var ambiguous: [RequestAmbiguity: Int] = [:]
     private var literalStars = 0
+    private var refused = 0
+    private var unwritablePaths = 0
+    private var unusualMethods = 0
     private var surplus = 0
     private var foreign = 0
 
-    mutating func add(_ line: [UInt8]) {
-        switch LoggedRequest.read(line) {
+    mutating func add(_ line: [UInt8]) { add(LoggedRequest.read(line)) }
+
+    mutating func add(_ line: LoggedRequest.Line) {
+        switch line {
         case .requests(let requests): for request in requests { add(request) }
         case .irrelevant: break
         case .foreign, .notJSON: foreign += 1
@@ -19,30 +24,50 @@ struct SeenRequests {
     }
 
     private mutating func add(_ request: LoggedRequest) {
+        // The requests in an intercepted CONNECT have lines of their own.
+        if request.isConnect, request.error == nil, !request.isTunnel { return }
         requests += 1
-        guard let (host, port, method, target) = request.sighting() else {
+        guard let sighting = request.sighting() else {
             unanswered += 1
             return
         }
-        switch learner.add(RequestLearner.Sighting(host: host, port: port, method: method, target: target)) {
+        // Of a tunnel nothing more is to be seen.
+        if let cause = request.ambiguity, cause != .tunnel {
+            ambiguous[cause, default: 0] += 1
+            return
+        }
+        // Names that do not exist, and what is not allowed, are tried out by whoever wants wider rules.
+        guard !request.isRefusedByOrigin else {
+            refused += 1
+            return
+        }
+        switch learner.add(sighting) {
         case .learned: break
         case .ambiguous(let cause): ambiguous[cause, default: 0] += 1
         case .literalStar: literalStars += 1
+        case .unwritablePath: unwritablePaths += 1
+        case .unusualMethod: unusualMethods += 1
         case .surplus: surplus += 1
         }
     }
 
     func summary(_ lines: LogLines) -> String {
-        var text = "read \(lines.count) lines: \(requests) requests\n"
+        let text = "read \(lines.count) lines: \(requests) requests\n" + leftOut.map { "\($0): left out\n" }.joined()
+        return foreign > 0 ? text + "\(foreign) of the lines are no lines of a task log: left out\n" : text
+    }
+
+    /// The requests of which nothing is learned.
+    var leftOut: [String] {
         let left = [
-            (unanswered, "no server has responded to"), (literalStars, "have a star in their path"),
+            (unanswered, "no server has responded to"), (refused, "a server has refused (4xx, 5xx)"),
+            (literalStars, "have a star in their path"),
+            (unwritablePaths, "have a character in their path that no rule has"),
+            (unusualMethods, "have a method that no rule names"),
             (surplus, "are to more hosts and paths than are told apart"),
         ]
-        for (count, what) in left where count > 0 { text += "\(count) of them \(what): left out\n" }
-        for (cause, count) in ambiguous.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-            text += "\(count) of them can be read in two ways (\(cause.rawValue)): left out\n"
-        }
-        if foreign > 0 { text += "\(foreign) of the lines are no lines of a task log: left out\n" }
-        return text
+        return left.filter { $0.0 > 0 }.map { "\($0.0) of them \($0.1)" }
+            + ambiguous.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+                "\($0.value) of them can be read in two ways (\($0.key.rawValue))"
+            }
     }
 }

@@ -1,5 +1,4 @@
 import HTTPCore
-import ProxyCore
 import ServerTrust
 
 /// The servers in a task log that no pin file names: the keys they presented on connections with valid chain and host,
@@ -80,8 +79,8 @@ struct SeenServers {
     private(set) var foreign = 0
     private(set) var notJSON = 0
 
-    init(besides snapshot: PolicySnapshot) {
-        pinned = snapshot.pinnedDomains
+    init(besides pinned: PinnedDomains) {
+        self.pinned = pinned
         // An excluded domain has an entry without a policy.
         named = Set(pinned.domains.map(\.host))
     }
@@ -128,6 +127,9 @@ struct SeenServers {
             server.authorityKeys.add(issuer, entry.time)
         }
     }
+
+    /// Those with a new connection whose chain and host were valid.
+    var unpinned: [Server] { servers.filter { $0.connections.count > 0 } }
 
     /// The servers, sorted by name.
     var servers: [Server] { table.values.sorted { $0.host.description < $1.host.description } }

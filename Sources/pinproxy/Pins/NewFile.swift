@@ -11,7 +11,7 @@ enum NewFile {
             throw CommandFailure(
                 .failed,
                 "\(Arguments.shown(path)) cannot be made: \(String(cString: strerror(code)))",
-                remedy: code == EEXIST ? "no key is ever overwritten: name a file that does not exist" : ""
+                remedy: code == EEXIST ? "nothing is ever overwritten: name a file that does not exist" : ""
             )
         }
         // The data must be on the disk before the pin is used: a pin without its key is no backup.

@@ -1,8 +1,8 @@
 import ProxyCore
 import StrictJSON
 
-/// What a reload would let through that `requests` refuses now, as far as one key says it: the key is gone, or its policy opens. A
-/// file that was replaced by mistake looks like one that was replaced on purpose.
+/// What a reload would let through that `requests` refuses now, as far as one place says it: the key is gone, its policy opens, a rule
+/// without conditions comes, or one that denies goes. A file that was replaced by mistake looks like one that was replaced on purpose.
 struct OpenedRequests {
     /// Nil: nothing.
     let change: String?
@@ -16,17 +16,13 @@ struct OpenedRequests {
             change = "\"requests\" is gone, so that every request may be sent"
             return
         }
-        let isOpened = Self.openness(new.policy) > Self.openness(old.policy)
-        change =
-            isOpened
-            ? "the policy of \"requests\" becomes \"\(new.policy.rawValue)\", from \"\(old.policy.rawValue)\"" : nil
-    }
-
-    private static func openness(_ policy: RequestsConfiguration.Policy) -> Int {
-        switch policy {
-        case .deny: 0
-        case .report: 1
-        case .allow: 2
+        switch new.opening(after: old) {
+        case nil: change = nil
+        case .otherRequests(let policy, let rule?):
+            change = "the rule \"\(rule)\" has no condition, and is \"\(policy.rawValue)\""
+        case .otherRequests(let policy, nil):
+            change = "the policy of \"requests\" becomes \"\(policy.rawValue)\", from \"\(old.policy.rawValue)\""
+        case .denial(let rule): change = "the rule \"\(rule)\" no longer denies, and what no rule matches is sent"
         }
     }
 

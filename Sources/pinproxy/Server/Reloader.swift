@@ -201,6 +201,15 @@ struct Reloader {
                 schedule.didConclude()
                 return fail([issue], .configuration, trigger, code: OpenedRequests.code)
             }
+            let guarded = OpenedCredentials(
+                from: proxy.snapshot.configuration.credentials,
+                to: parts.configuration.credentials
+            )
+            if !trigger.dropsPins, let issue = guarded.refusal(file: path) {
+                schedule.didConclude()
+                return fail([issue], .configuration, trigger, code: OpenedCredentials.code)
+            }
+            MemoryGuard.hide(for: parts.configuration)
             let needs = try proxy.reload(parts, reopensLog: trigger == .signal)
             schedule.didConclude()
             files.inForce = files.onDisk

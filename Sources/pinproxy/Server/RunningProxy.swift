@@ -9,13 +9,16 @@ struct RunningProxy {
 
     init(
         _ parts: PolicyParts,
+        logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         operatorRequests: OperatorRequests? = nil,
         passed: PassedSockets = .none
     ) throws(CommandFailure) {
+        MemoryGuard.hide(for: parts.configuration)
         do throws(ProxyServer.StartFailure) {
             server = try ProxyServer(
                 parts: parts,
+                logObserver: logObserver,
                 monitoring: monitoring,
                 build: .current,
                 operatorRequests: operatorRequests,

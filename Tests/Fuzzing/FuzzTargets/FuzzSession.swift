@@ -18,6 +18,8 @@ package struct FuzzFinding: Error {
 package enum FuzzTarget: String, CaseIterable, Sendable {
     case pinFile = "pin-file"
     case configuration
+    /// What the source of a credential gave.
+    case credential
     case certificate
     case privateKey = "private-key"
     case staple
@@ -84,6 +86,7 @@ package final class FuzzSession {
         case .json:
             try readDocuments.json(bytes)
             try AnswerProperties.json(bytes)
+        case .credential: try CredentialProperties.outputs(bytes)
         case .certificate: try readCertificates.certificates(bytes)
         case .privateKey: try readCertificates.privateKey(bytes)
         case .staple: try readCertificates.staple(bytes)

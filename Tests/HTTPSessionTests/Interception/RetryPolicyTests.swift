@@ -88,7 +88,7 @@ struct RetryPolicyTests {
         let decided: Set<SessionError.Code> = [
             .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted, .addressDenied,
-            .redirectDenied, .sessionInvalidated, .cancelled,
+            .credentialWithheld, .redirectDenied, .sessionInvalidated, .cancelled,
         ]
         // Not even a policy that names them.
         let all = RetryPolicy(retryableErrorCodes: Set(SessionError.Code.allCases))

@@ -213,6 +213,15 @@ struct MultipartFormDataTests {
         #expect(try await known.body.collect().count == length)
     }
 
+    @Test("Lengths whose sum is too large for a number make the form's length unknown")
+    func hugeLengths() throws {
+        var form = try Self.form()
+        for name in ["a", "b", "c"] {
+            try form.append(.source(.sequence(Self.pieces([[1]]), length: .max / 2)), name: name)
+        }
+        #expect(form.contentLength == nil)
+    }
+
     @Test("a source that gives more or fewer bytes than it says fails the form", arguments: [2, 4])
     func wrongLength(length: Int) async throws {
         var form = MultipartFormData()

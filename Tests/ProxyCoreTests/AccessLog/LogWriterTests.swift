@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import IOCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -39,6 +40,25 @@ struct LogWriterTests {
         writer.close()
         let bytes = try result.wait(for: "the end of the log") { $0.ended ? $0.bytes : nil }
         #expect(String(decoding: bytes, as: UTF8.self) == (0..<1000).map { "line \($0)\n" }.joined())
+    }
+
+    @Test("an observer gets every line as JSON, also where the log has text")
+    func observer() throws {
+        let ends = try pipe()
+        let seen = Mutex<[UInt8]>([])
+        let writer = try LogWriter(
+            descriptor: ends.write,
+            closing: true,
+            text: LogText(hasColours: false),
+            observer: { lines in seen.withLock { $0 += lines } }
+        )
+        let result = read(ends.read)
+        for number in 0..<100 { writer.write(Array("{\"event\":\"\(number)\"}\n".utf8), count: 1) }
+        writer.close()
+        let bytes = try result.wait(for: "the end of the log") { $0.ended ? $0.bytes : nil }
+        #expect(!bytes.contains(UInt8(ascii: "{")) && bytes.count { $0 == UInt8(ascii: "\n") } == 100)
+        let lines = String(decoding: seen.withLock { $0 }, as: UTF8.self)
+        #expect(lines == (0..<100).map { "{\"event\":\"\($0)\"}\n" }.joined())
     }
 
     @Test("a reader that has stopped reading does not hold up the end, and one that is only slow gets everything")

@@ -202,6 +202,36 @@ struct MetricsPageTests {
         )
     }
 
+    @Test("runs of credentials are counted, and the time to their ends is told")
+    func credentials() throws {
+        let text = try page(Self.domain("a.example")) { page in
+            page.date = 1_800_000_000
+            var good = CredentialFigures(name: "good")
+            (good.hasValue, good.end, good.renewals, good.failures) = (true, 1_800_000_060, 3, [.timeout: 2])
+            var endless = CredentialFigures(name: "endless")
+            endless.hasValue = true
+            var past = CredentialFigures(name: "past")
+            (past.hasValue, past.end) = (true, .min)
+            page.credentials = [good, endless, past, CredentialFigures(name: "none")]
+        }
+        let lines = text.split(separator: "\n").map(String.init)
+        for line in [
+            #"pinproxy_credential_renewals_total{credential="good",result="success"} 3"#,
+            #"pinproxy_credential_renewals_total{credential="good",result="timeout"} 2"#,
+            #"pinproxy_credential_renewals_total{credential="none",result="refused"} 0"#,
+        ] {
+            #expect(lines.contains(line), "\(line)")
+        }
+        #expect(
+            lines.filter { $0.hasPrefix("pinproxy_credential_expires_seconds{") } == [
+                #"pinproxy_credential_expires_seconds{credential="good"} 60"#,
+                #"pinproxy_credential_expires_seconds{credential="past"} 0"#,
+                #"pinproxy_credential_expires_seconds{credential="none"} 0"#,
+            ]
+        )
+        #expect(try !page(Self.domain("a.example")).contains("credential"))
+    }
+
     @Test("reloads, their failures and what they left undone are told")
     func reloads() throws {
         let text = try page(Self.domain("a.example")) { page in

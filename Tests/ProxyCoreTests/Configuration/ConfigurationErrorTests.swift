@@ -204,6 +204,31 @@ struct ConfigurationErrorTests {
             LoadError(#""log": { "level": "verbose" }"#, at: "/log/level", says: "\"debug\""),
             LoadError(#""log": { "redact": [""] }"#, at: "/log/redact/0", says: "names no query parameter"),
             LoadError(#""log": { "redact": [1] }"#, at: "/log/redact/0", says: "must be a string"),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "path": "/a b", "then": "allow" }] }"#,
+                at: "/requests/rules/0/path",
+                says: "it has a space; write \"%20\" in its place"
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "path": "/ü", "then": "allow" }] }"#,
+                at: "/requests/rules/0/path",
+                says: "it has \"ü\"; write \"%C3%BC\" in its place"
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "path": "/a?b", "then": "allow" }] }"#,
+                at: "/requests/rules/0/path",
+                says: "it has \"?\"; write one as in"
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "path": "a", "then": "allow" }] }"#,
+                at: "/requests/rules/0/path",
+                says: "it does not begin with \"/\""
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "path": "/a%3Fb", "then": "allow" }] }"#,
+                at: "/requests/rules/0/path",
+                says: "an encoded question mark"
+            ),
             LoadError(#""log": { "lvl": "info" }"#, at: "/log/lvl", says: "unknown key"),
             LoadError(
                 #""access": { "denyAddresses": ["loopbak"] }"#,

@@ -89,6 +89,15 @@ struct ConfigurationSchemaTests {
             "/requests/rules/0"
         ),
         (
+            "credential", document(#""credentials": { "a": { "env": "A", "\#(unknown)": 0 } }"#),
+            "/credentials/a"
+        ),
+        ("oauth2", document(#""credentials": { "a": { "oauth2": { "\#(unknown)": 0 } } }"#), "/credentials/a/oauth2"),
+        (
+            "awsSigV4", document(#""credentials": { "a": { "awsSigV4": { "\#(unknown)": 0 } } }"#),
+            "/credentials/a/awsSigV4"
+        ),
+        (
             "redirectRule",
             document(
                 #""defaults": { "redirects": { "policy": "return", "rules": [{ "then": "deny", "\#(unknown)": 0 }] } }"#
@@ -156,6 +165,7 @@ struct ConfigurationSchemaTests {
             ("redirects", "policy", RedirectRules.Policy.allCases.map(\.rawValue)),
             ("requests", "policy", RequestsConfiguration.Policy.allCases.map(\.rawValue)),
             ("requestRule", "then", RequestRule.Action.allCases.map(\.rawValue)),
+            ("oauth2", "secretIn", OAuthClient.SecretPlace.allCases.map(\.rawValue)),
             ("redirectRule", "then", ConfigurationReader.RedirectWord.allCases.map(\.rawValue)),
             ("responseRule", "then", ConfigurationReader.ResponseWord.allCases.map(\.rawValue)),
             ("cacheRule", "then", ConfigurationReader.CacheWord.allCases.map(\.rawValue)),

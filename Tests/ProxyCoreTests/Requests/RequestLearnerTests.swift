@@ -120,6 +120,89 @@ struct RequestLearnerTests {
         #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/%2A"]])
     }
 
+    @Test("paths of many segments, and many at each place, become few patterns")
+    func hostilePaths() throws {
+        func rules(_ targets: [String]) throws -> [String] {
+            var learner = RequestLearner()
+            for target in targets {
+                let sighting = RequestLearner.Sighting(
+                    host: try Host("a.example"),
+                    port: nil,
+                    method: "GET",
+                    target: Array(target.utf8)
+                )
+                #expect(learner.add(sighting) == .learned)
+            }
+            return learner.proposal.flatMap { $0.rule.paths.map(\.text) }
+        }
+        // A tree as deep as the path would be walked by functions that call themselves.
+        let deep = try rules((0..<3).map { "/" + String(repeating: "a/", count: 20_000) + "x\($0)" })
+        #expect(deep.count == 1 && deep[0].hasSuffix("*"), "\(deep.map { $0.prefix(100) })")
+        // No place has more than four names, and comparing all patterns with each other would take minutes.
+        var wide = [""]
+        for _ in 0..<7 { wide = wide.flatMap { path in ["a", "b", "c", "d"].map { "\(path)/\($0)" } } }
+        #expect(try rules(wide) == ["/*/*/*/*/*/*/*"])
+        var slashes = [""]
+        for _ in 0..<7 { slashes = slashes.flatMap { path in ["@s", "t", ""].map { "\(path)\($0)%2F" } } }
+        let clear = slashes.map { "/x\($0)y" }.filter {
+            RequestReading(path: Array($0.utf8).span).path == nil
+        }
+        #expect(try rules(clear).allSatisfy { $0.matches(of: /%2F/).count == 7 })
+    }
+
+    @Test("paths and methods that a client invents are bounded by what they take up")
+    func bounded() throws {
+        for isMethod in [true, false] {
+            var learner = RequestLearner()
+            var count = 0
+            while count < 1_000_000 {
+                let path = isMethod ? "/" : "/\(count)" + String(repeating: "/a", count: 1000)
+                let sighting = RequestLearner.Sighting(
+                    host: try Host("a.example"),
+                    port: nil,
+                    method: isMethod ? "M\(count)" + String(repeating: "X", count: 4000) : "GET",
+                    target: Array(path.utf8)
+                )
+                guard learner.add(sighting) == .learned else { break }
+                count += 1
+            }
+            #expect((1000..<20_000).contains(count))
+        }
+    }
+
+    @Test("an offer of Upgrade is learned as the word, and with the method where it is not GET")
+    func upgrades() throws {
+        var learner = RequestLearner()
+        for (method, path) in [("GET", "/socket"), ("POST", "/tunnel")] {
+            let sighting = RequestLearner.Sighting(
+                host: try Host("a.example"),
+                port: nil,
+                method: method,
+                isUpgrade: true,
+                target: Array(path.utf8)
+            )
+            #expect(learner.add(sighting) == .learned)
+        }
+        let rules = learner.proposal.map { "\($0.rule.methods?.words ?? []) \($0.rule.paths.map(\.text))" }
+        #expect(rules.sorted() == [#"["POST", "UPGRADE"] ["/tunnel"]"#, #"["UPGRADE"] ["/socket"]"#])
+    }
+
+    @Test("paths and methods that no rule can name are not learned, and no rule comes without a path")
+    func unnameable() throws {
+        var learner = RequestLearner()
+        func add(_ method: String, _ target: String) throws -> RequestLearner.Outcome {
+            learner.add(.init(host: try Host("a.example"), port: nil, method: method, target: Array(target.utf8)))
+        }
+        for path in ["/v1/\"x\"", "/v1/<", "/v1/x>y"] { #expect(try add("POST", path) == .unwritablePath) }
+        for method in ["read", "UPGRADE", "get", "CONNECT", "*", "`", "Get", "GET HTTP/1.1", "", "1", "A\u{1b}"] {
+            #expect(try add(method, "/v1/x") == .unusualMethod)
+        }
+        #expect(learner.proposal.isEmpty)
+        #expect(try add("M-SEARCH", "/v1/x") == .learned)
+        #expect(try add("GET", "/v1/a\"b") == .unwritablePath)
+        #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/x"]])
+    }
+
     @Test("whatever was learned is let through by the proposal", arguments: 0..<20)
     func coversAll(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)

@@ -33,7 +33,9 @@ struct RequestReadingTests {
             ("/a;b/admin", .semicolon), ("/admin;", .semicolon), ("/a%3Bb", .semicolon),
             ("/%252e%252e/x", .doubleEncoding),
             ("/a%252Fb", .doubleEncoding), ("/a%00.jpg", .encodedControl), ("/a%0Ab", .encodedControl),
-            ("/a%7F", .encodedControl), ("/a%zz", .malformedEncoding), ("/a%2", .malformedEncoding),
+            ("/a%7F", .encodedControl), ("/a%3F/readme", .encodedDelimiter), ("/a%23", .encodedDelimiter),
+            ("/a%3f?x", .encodedDelimiter),
+            ("/a%zz", .malformedEncoding), ("/a%2", .malformedEncoding),
             ("/%", .malformedEncoding),
             ("/..%c0%af..", .overlongEncoding), ("/%C1%9C", .overlongEncoding), ("/%e0%80%af", .overlongEncoding),
             ("/%F0%80%80%AF", .overlongEncoding), ("*", .noPath), ("", .noPath),
@@ -50,6 +52,12 @@ struct RequestReadingTests {
             "/a?_method=DELETE", "/a?x=1&_method=PUT", "/a?%5Fmethod=x", "/a?_METHOD=x", "/a?_method", "/a?x;_method=x",
             "/a?_method[]=x",
             "/a?_method%5B%5D=x", "/a?+_method=x", "/a?%5f%6dethod=x", "/a?b?_method=x",
+            // PHP makes an underscore of a dot, drops white space before a name, and ends it at NUL.
+            "/a?.method=DELETE", "/a?+.method=x", "/a?%2Emethod=x", "/a?_method%00=x", "/a?_method%00x=x",
+            // qs takes brackets around a name away.
+            "/a?[_method]=DELETE", "/a?%5B_method%5D=x", "/a?[_method", "/a?_method]=x",
+            // Salesforce.
+            "/a?_HttpMethod=DELETE", "/a?_httpmethod", "/a?.HTTPMETHOD=x", "/a?x&[_HttpMethod]=x",
         ]
     )
     func methodParameter(_ target: String) {
@@ -58,7 +66,11 @@ struct RequestReadingTests {
 
     @Test(
         "other parameters do not",
-        arguments: ["/a?x_method=D", "/a?_methods=D", "/a?_metho=d", "/a?x=_method", "/_method", "/a?x=%26_method"]
+        arguments: [
+            "/a?x_method=D", "/a?_methods=D", "/a?_metho=d", "/a?x=_method", "/_method", "/a?x=%26_method",
+            "/a?method=DELETE", "/a?._method=D", "/a?_httpmethods=D", "/a?_http=D", "/a?_hmethod=D", "/a?x[_method]=D",
+            "/a?_mhttpmethod=D",
+        ]
     )
     func otherParameter(_ target: String) { #expect(read(target).method == nil) }
 
@@ -66,6 +78,7 @@ struct RequestReadingTests {
         "a field that replaces the method leaves the path readable, with underscores too",
         arguments: [
             "X-HTTP-Method-Override", "x-http-method", "X-Method-Override", "X_HTTP_Method_Override", "X-Http_Method",
+            "X.HTTP.Method.Override", "x_http.method",
         ]
     )
     func methodField(_ name: String) {
@@ -74,7 +87,10 @@ struct RequestReadingTests {
 
     @Test(
         "a field that replaces the URL leaves the method readable",
-        arguments: ["X-Original-URL", "x-rewrite-url", "X_Original_URL"]
+        arguments: [
+            "X-Original-URL", "x-rewrite-url", "X_Original_URL", "X.Original.URL", "X-Original-URI", "X-Forwarded-URI",
+            "X-Forwarded-Prefix", "x_forwarded_prefix",
+        ]
     )
     func urlField(_ name: String) {
         #expect(read("/", [(name, "/admin")]).path == .urlOverride && read("/", [(name, "/admin")]).method == nil)
@@ -82,10 +98,48 @@ struct RequestReadingTests {
 
     @Test(
         "other fields replace nothing",
-        arguments: ["X-HTTP-Methods", "X-Original-URI", "Accept", "X-Request-Id", "X-Rewritten-Url"]
+        arguments: [
+            "X-HTTP-Methods", "Accept", "X-Request-Id", "X-Rewritten-Url", "X-Forwarded-For", "X-Forwarded-Proto",
+            "X-Hosts",
+            "Y-Host", "Forwarded", "X-Real-IP",
+        ]
     )
     func otherField(_ name: String) {
         let reading = read("/", [(name, "DELETE")])
-        #expect(reading.path == nil && reading.method == nil)
+        #expect(reading.path == nil && reading.method == nil && reading.host == nil)
+    }
+
+    @Test(
+        "a field that replaces the host leaves nothing readable",
+        arguments: [
+            ("X-Forwarded-Host", "b.example"), ("x_forwarded_host", "b.example"), ("X.Forwarded.Host", "b.example"),
+            ("X-Host", "b.example"), ("X-Original-Host", "b.example"), ("X-HTTP-Host-Override", "b.example"),
+            ("Forwarded", "for=192.0.2.1;host=b.example"), ("forwarded", "for=x, Host = b.example"),
+            ("Forwarded", "hhost=x"),
+        ]
+    )
+    func hostField(_ name: String, _ value: String) {
+        let reading = read("/", [("Accept", "*/*"), (name, value)])
+        #expect(
+            reading.host == .hostOverride && reading.path == .hostOverride && reading.method == .hostOverride,
+            "\(reading)"
+        )
+    }
+
+    @Test(
+        "Forwarded without a host replaces nothing",
+        arguments: ["for=192.0.2.1;proto=https", "by=host", "for=hos;t=x"]
+    )
+    func forwarded(_ value: String) { #expect(read("/", [("Forwarded", value)]).host == nil) }
+
+    @Test(
+        "a field with a second path leaves the method readable",
+        arguments: [
+            "Destination", "destination", "X-Copy-From", "X-Ms-Copy-Source", "x-amz-copy-source", "X-Goog-Copy-Source",
+        ]
+    )
+    func secondPath(_ name: String) {
+        let reading = read("/pub/a", [(name, "/private/key")])
+        #expect(reading.path == .destination && reading.method == nil && reading.host == nil)
     }
 }

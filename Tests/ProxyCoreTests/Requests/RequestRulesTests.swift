@@ -114,6 +114,96 @@ struct RequestRulesTests {
         #expect(try judge(rules, "DELETE", "https://a.example/ws", isUpgrade: true) == "deny no")
     }
 
+    @Test("an offer of Upgrade is let through as a GET, and with another method where the rule names that, too")
+    func upgradesOfOtherMethods() throws {
+        let rules = try rules(
+            #"{"id": "ws", "host": "a.example", "method": ["GET", "UPGRADE"], "path": "/app/*", "then": "allow"}, {"id": "post", "host": "b.example", "method": ["POST", "UPGRADE"], "then": "allow"}, {"id": "no", "host": "c.example", "method": "UPGRADE", "then": "deny"}, {"id": "c", "host": "c.example", "then": "allow"}"#
+        )
+        for method in ["DELETE", "POST", "PUT", "HEAD", "PURGEX"] {
+            #expect(try judge(rules, method, "https://a.example/app/1", isUpgrade: true) == "deny -")
+            #expect(try judge(rules, method, "https://c.example/", isUpgrade: true) == "deny no")
+        }
+        #expect(try judge(rules, "GET", "https://a.example/app/1", isUpgrade: true) == "allow ws")
+        #expect(try judge(rules, "POST", "https://b.example/", isUpgrade: true) == "allow post")
+        #expect(try judge(rules, "GET", "https://b.example/", isUpgrade: true) == "allow post")
+        #expect(try judge(rules, "PUT", "https://b.example/", isUpgrade: true) == "deny -")
+    }
+
+    @Test("a request whose host may be replaced matches no rule that names hosts, and every one that denies")
+    func replacedHosts() throws {
+        let rules = try rules(
+            #"{"id": "host", "host": "a.example", "then": "allow"}, {"id": "any", "user": "early", "then": "allow"}, {"id": "no", "host": "b.example", "then": "deny"}, {"id": "get", "method": "GET", "user": "some", "then": "allow"}, {"id": "late", "user": "late", "then": "allow"}"#
+        )
+        for (name, value) in [("X-Forwarded-Host", "b.example"), ("Forwarded", "host=b.example")] {
+            func verdict(_ url: String, _ user: String, _ rules: RequestRules) throws -> String {
+                try judge(rules, "GET", url, user: user, fields: [(name, value)])
+            }
+            #expect(try verdict("https://a.example/", "x", rules) == "deny no hostOverride")
+            #expect(try verdict("https://a.example/", "early", rules) == "allow any")
+            #expect(try verdict("https://c.example/", "late", rules) == "deny no hostOverride")
+            let open = try self.rules(
+                #"{"id": "late", "user": "late", "then": "allow"}, {"id": "get", "method": "GET", "then": "allow"}"#
+            )
+            #expect(try verdict("https://c.example/", "late", open) == "allow late")
+            #expect(try verdict("https://c.example/", "x", open) == "deny - hostOverride")
+            let named = try self.rules(#"{"id": "a", "host": "*.example", "then": "report"}"#)
+            #expect(try verdict("https://a.example/", "x", named) == "deny - hostOverride")
+            let denied = #"{"id": "no", "host": "b.example", "method": "DELETE", "then": "deny"}"#
+            #expect(
+                try verdict("https://a.example/", "x", self.rules(denied, policy: "allow")) == "deny no hostOverride"
+            )
+        }
+        #expect(try judge(rules, "GET", "https://a.example/", fields: [("X-Forwarded-For", "::1")]) == "allow host")
+    }
+
+    @Test("a request with a second path matches no rule with paths")
+    func secondPaths() throws {
+        let rules = try rules(
+            #"{"id": "dav", "host": "a.example", "method": ["COPY", "MOVE"], "path": "/pub/*", "then": "allow"}, {"id": "b", "host": "b.example", "method": "COPY", "then": "allow"}"#
+        )
+        let destination = [("Destination", "https://a.example/private/key")]
+        #expect(try judge(rules, "COPY", "https://a.example/pub/a", fields: destination) == "deny - destination")
+        #expect(try judge(rules, "COPY", "https://a.example/pub/a") == "allow dav")
+        #expect(try judge(rules, "COPY", "https://b.example/pub/a", fields: destination) == "allow b")
+    }
+
+    @Test("a policy that reports notes what can be read in two ways, also without rules that look at it")
+    func reportedAmbiguities() throws {
+        var requests = RequestsConfiguration()
+        requests.policy = .report
+        let lists = [
+            RequestRules(requests),
+            try rules(#"{"id": "b", "host": "b.example", "then": "allow"}"#, policy: "report"),
+            try rules(#"{"id": "a", "host": "a.example", "method": "PUT", "then": "deny"}"#, policy: "report"),
+        ]
+        for rules in lists.prefix(2) {
+            let override = [("X-HTTP-Method-Override", "DELETE")]
+            #expect(try judge(rules, "POST", "https://a.example/", fields: override) == "report - methodOverride")
+        }
+        for rules in lists {
+            let url = [("X-Original-URL", "/x")]
+            #expect(try judge(rules, "GET", "https://a.example/", fields: url) == "report - urlOverride")
+            #expect(try judge(rules, "GET", "https://a.example/a/../b") == "report - dotSegment")
+            #expect(try judge(rules, "GET", "https://a.example/a") == "report -")
+            let found = rules.rules(for: try Host("a.example"), port: 443, defaultPort: 443)
+            #expect(text(found.judgeTunnel(user: nil)) == (rules === lists[2] ? "deny a tunnel" : "report -"))
+        }
+    }
+
+    @Test("how many patterns a request is compared with is bounded")
+    func manyPatterns() throws {
+        var requests = RequestsConfiguration()
+        requests.rules = (0..<800).map { number in
+            var rule = RequestRule(id: "r\(number)", number % 2 == 0 ? .allow : .deny)
+            rule.hosts = [.any]
+            rule.paths = (0..<50).compactMap { RulePath("/a\(number)-\($0)/*") }
+            return rule
+        }
+        let rules = RequestRules(requests)
+        #expect(try judge(rules, "GET", "https://a.example/a100-3/x") == "allow r100")
+        #expect(try judge(rules, "GET", "https://a.example/b") == "deny - longPath")
+    }
+
     @Test("a rule without methods takes an offer of Upgrade in")
     func upgradeOfAnyMethod() throws {
         #expect(

@@ -46,4 +46,18 @@ struct RuleAdviceTests {
         #expect(findings("\(report), \(allow)") == [.reportAbove(0, 1)])
         #expect(findings("\(allow), \(report)").isEmpty)
     }
+
+    @Test("equal lists of hosts are compared host by host, not each with each", .timeLimit(.minutes(1)))
+    func longLists() throws {
+        let hosts = try (0..<3000).map { HostPattern.exactly(try Host("h\($0).example")) }
+        let rules = (0..<20).map { number in
+            var rule = RequestRule(id: "r\(number)", .allow)
+            rule.hosts = hosts
+            return rule
+        }
+        let expected = (1..<20).map { RuleAdvice.Finding.hidden($0, by: 0) }
+        #expect(RuleAdvice(rules).findings == expected)
+        #expect(RuleAdvice(rules, effort: 19 * 3001 + 1).findings == expected)
+        #expect(RuleAdvice(rules, effort: 4000).findings == [.hidden(1, by: 0)])
+    }
 }

@@ -269,6 +269,72 @@ struct LivePageTests {
         #expect(try get("/cache/entries").contains("/stored"))
     }
 
+    @Test(
+        "it shows the rules, what was and would be denied and why, with a command that says so, too",
+        .enabled(if: isThere)
+    )
+    func rules() throws {
+        let stage = try Stage { settings in
+            settings.members["admin"] = ["address": "127.0.0.1:0"]
+            settings.members["cache"] = [String: Any]()
+            settings.members["requests"] = [
+                "policy": "deny",
+                "rules": [
+                    ["id": "never", "host": Stage.host, "method": "DELETE", "then": "deny"],
+                    ["id": "try", "host": Stage.host, "method": "PUT", "then": "report"],
+                    ["id": "read", "host": Stage.host, "method": "read", "path": "/v1/*", "then": "allow"],
+                ],
+            ]
+        } answering: {
+            OriginAnswer.text($0.target)
+        }
+        func send(_ method: String, _ path: String) -> String {
+            "run=curl -sS -o /dev/null --path-as-is -x http://127.0.0.1:\(stage.proxy.port) -X \(method) \"\(stage.url(path))\""
+        }
+        let rules = #"document.getElementById("rule-table").innerText"#
+        let table = ##"document.querySelector("#task-table").innerText"##
+        let filter = #"document.getElementById("task-filter")"#
+        func filtered(_ text: String) -> String {
+            "print={ \(filter).value = '\(text)'; \(filter).dispatchEvent(new Event('input')); \(Self.rows) }"
+        }
+        let said = try Self.browse(
+            stage.proxy,
+            [
+                ##"wait=document.querySelectorAll("#rule-table tbody tr").length == 3"##,
+                #"print=document.getElementById("rule-section").hidden"#,
+                send("GET", "/v1/models"), send("DELETE", "/it's\\$(id)"), send("PUT", "/v1/put"),
+                send("GET", "/v1/a//b"),
+                "wait=\(Self.rows) == 4", #"wait=/never\s+deny\s+1/.test(\#(rules))"#, "print=\(rules)",
+                #"print=document.getElementById("rule-policy").textContent"#, "print=\(table)",
+                ##"print=[...document.querySelectorAll("#task-table code")].map((one) => one.textContent).sort()"##,
+                filtered("request_denied"), filtered("would be denied"), filtered(""),
+            ]
+        )
+        try #require(said.count == 9 && said[0] == "false" && said[8] == "[]", "\(said)")
+        for row in ["never", "try", "read", "DELETE; to \(Stage.host)"] { #expect(said[1].contains(row), "\(said[1])") }
+        #expect(said[2].contains("A request that no rule matches is denied: 1 request so far."), "\(said[2])")
+        for text in [
+            "rule never", "rule try, would be denied", "rule read", "can be read in two ways: emptySegment",
+            "request_denied: The rule \\\"never\\\" of requests denies it.", "No rule of requests lets it be sent.",
+        ] { #expect(said[3].contains(text), "\(text): \(said[3])") }
+        #expect(said[5...7] == ["2", "1", "4"], "\(said[5...7])")
+        // What is pasted into a shell runs nothing but the command, which is of the page's mind.
+        let lines = try JSONDecoder().decode([String].self, from: Data(said[4].utf8))
+        try #require(lines.count == 3, "\(lines)")
+        let expected = [
+            ("DELETE", #"denied"#, #"rule "never" (deny)"#), ("GET", "denied", "the policy of requests"),
+            ("PUT", "reported", #"rule "try" (report)"#),
+        ]
+        for (line, (method, word, decision)) in zip(lines, expected) {
+            #expect(line.hasPrefix("pinproxy check request --config FILE \(method) "), "\(line)")
+            let command = line.replacing("FILE", with: "\(stage.proxy.folder.path)/config.json")
+                .replacing("pinproxy", with: try Programs.built("pinproxy"), maxReplacements: 1)
+            let check = try Programs.run("/bin/sh", ["-c", command])
+            #expect(check.output.hasPrefix("\(word)\n") && check.output.contains(decision), "\(line): \(check.output)")
+            if method == "DELETE" { #expect(check.output.contains("/it's$(id)\n"), "\(check.output)") }
+        }
+    }
+
     @Test("a URL of kilobytes is cut, and found by its end", .enabled(if: isThere))
     func longURL() throws {
         let stage = try stage()

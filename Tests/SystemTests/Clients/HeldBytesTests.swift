@@ -71,6 +71,37 @@ struct HeldBytesTests {
         _ = streams
     }
 
+    @Test("Bodies that wait for a connection to the origin are given up above the limit")
+    func bodies() throws {
+        let stage = try Stage({ settings in
+            Self.limit(&settings)
+            settings.hosts[Stage.host]?["connectionsPerHost"] = 1
+        }) { connection in connection.readToEnd() }
+        let peers = try (0..<5).map { _ in try HTTP2Peer(stage.proxy.connect()) }
+        // Each stream is small when it begins; the bodies come when all are there.
+        var streams: [(HTTP2Peer, PeerStream)] = []
+        for peer in peers {
+            for _ in 0..<60 {
+                streams.append((peer, try peer.request("POST", "/", authority: Stage.host, ends: false)))
+            }
+        }
+        for (peer, stream) in streams {
+            try peer.wait { peer.session.sendWindow(of: stream) > 65_535 }
+            try peer.send([UInt8](repeating: 1, count: 60_000), on: stream)
+        }
+        // 300 bodies of 60 KB are 18 MB. The first ones have been idle longest.
+        let first = peers[0]
+        try first.wait { first.session.streams.count < 60 }
+        var tries = 0
+        while try Self.held(stage.proxy) > 16 << 20, tries < 200 {
+            usleep(50_000)
+            tries += 1
+        }
+        #expect(try Self.held(stage.proxy) <= 16 << 20)
+        #expect(streams.contains { $0.1.status == 503 || $0.1.closed == .enhanceYourCalm })
+        #expect(first.goAways.isEmpty)
+    }
+
     @Test("of stored bodies for clients with a window of 0 wait 16 KB each")
     func windows() throws {
         let body = String(repeating: "stored ", count: 100_000)

@@ -250,7 +250,7 @@ struct CommandLineShowTests {
         let again = try show(server, "--pin-file", "--new-backup-key", path)
         #expect(again.exitCode == 1)
         #expect(again.output.isEmpty)
-        #expect(again.errors.contains("no key is ever overwritten"))
+        #expect(again.errors.contains("nothing is ever overwritten"))
         #expect(try String(contentsOfFile: path, encoding: .utf8) == before)
         try FileManager.default.createSymbolicLink(
             atPath: "\(folder.path)/link",

@@ -161,7 +161,7 @@ struct CommandLineUsageTests {
         let finished = try pinproxy("exec", "--nothing", "--", "true")
         #expect(finished.exitCode == 64)
         let words = finished.errors.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-        let options = "[--config FILE] [--intercept] [--user NAME] [--keep-no-proxy]"
+        let options = "[--config FILE] [--intercept] [--report] [--propose FOLDER] [--user NAME] [--keep-no-proxy]"
         #expect(words.contains("Usage: pinproxy exec \(options) -- CMD [ARGUMENT…]"))
     }
 

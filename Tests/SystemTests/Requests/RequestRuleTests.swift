@@ -76,6 +76,53 @@ struct RequestRuleTests {
         )
     }
 
+    @Test("an offer of Upgrade takes no other method than GET past a rule, and its log line says so")
+    func offers() throws {
+        let stage = try stage([
+            [
+                "id": "socket", "host": Stage.host, "method": ["GET", "UPGRADE"], "path": "/app/*", "then": "allow",
+            ]
+        ])
+        let offer = ["Connection: Upgrade", "Upgrade: x"]
+        for method in ["DELETE", "POST", "PURGEX"] {
+            let request = ProxyUnderTest.request(method, stage.url("/app/1"), fields: offer)
+            let answer = try stage.proxy.exchange(request, method: method)
+            #expect(answer.status == 403 && answer.problemCode == "request_denied")
+        }
+        #expect(stage.origin.requests.isEmpty)
+        #expect(try stage.get("/app/1", fields: offer).status == 200)
+        #expect(try stage.get("/app/1").status == 200)
+        let lines = try stage.proxy.waitForTaskLines(5)
+        #expect(lines.count { $0["upgrade"] as? Bool == true } == 4)
+        #expect(lines.count { $0["upgrade"] == nil && $0.string("rule") == "socket" } == 1)
+    }
+
+    @Test("a policy that reports sends what can be read in two ways, and names the cause in the log")
+    func reportedCauses() throws {
+        let stage = try Stage(
+            { $0.members["requests"] = ["policy": "report"] },
+            answering: { _ in OriginAnswer.text("here") }
+        )
+        #expect(try stage.get("/x", fields: ["X-HTTP-Method-Override: DELETE"]).status == 200)
+        #expect(try stage.get("/a/../b").status == 200)
+        #expect(try stage.get("/x", fields: ["X-Forwarded-Host: other.example"]).status == 200)
+        #expect(try stage.get("/x").status == 200)
+        let causes = try stage.proxy.waitForTaskLines(4).map { $0.string("ambiguity") ?? "" }
+        #expect(causes.sorted() == ["", "dotSegment", "hostOverride", "methodOverride"])
+    }
+
+    @Test("a request that names another host or a second path in a field is refused")
+    func otherPlaces() throws {
+        let stage = try stage([
+            ["id": "copy", "host": Stage.host, "method": ["GET", "COPY"], "path": "/pub/*", "then": "allow"]
+        ])
+        for field in ["X-Forwarded-Host: other.example", "Forwarded: host=other.example", "Destination: /private/key"] {
+            #expect(try stage.get("/pub/a", fields: [field]).problemCode == "request_denied", "\(field)")
+        }
+        #expect(stage.origin.requests.isEmpty)
+        #expect(try stage.get("/pub/a", fields: ["X-Forwarded-For: ::1"]).status == 200)
+    }
+
     @Test("a hop of a redirect is judged by its own method and path")
     func hops() throws {
         let stage = try stage(
@@ -164,6 +211,10 @@ struct RequestRuleTests {
             opened.string("code") == "requests_opened"
                 && opened.string("message")?.contains("becomes \"report\"") == true
         )
+        let all: [String: Any] = ["id": "all", "then": "allow"]
+        settings.members["requests"] = ["rules": [Self.readV1, all]]
+        try stage.proxy.rewrite(settings)
+        try stage.proxy.waitForEvent("reloadFailed") { $0.string("message")?.contains("has no condition") == true }
         settings.members["requests"] = nil
         try stage.proxy.rewrite(settings)
         try stage.proxy.waitForEvent("reloadFailed") { $0.string("message")?.contains("is gone") == true }

@@ -21,6 +21,19 @@ package final class TemporaryFolder: Sendable {
         try write(bytes: Array(text.utf8), as: name)
     }
 
+    /// Writes a file that can be run. Another program writes it: a descriptor of this process would be in the children that other
+    /// tests start at this moment, and a file that somebody may write to cannot be run (ETXTBSY, execve(2)).
+    ///
+    /// - Returns: its path.
+    package func writeProgram(_ text: String, as name: String, mode: UInt32 = 0o700) throws -> String {
+        let source = try write(text, as: ".source-\(name)")
+        let target = "\(path)/\(name)"
+        let octal = String(mode, radix: 8)
+        let made = try Programs.run("install", ["-m", octal, "--", source, target])
+        guard made.exitCode == 0 else { throw TimedOut("install: \(made.errors)") }
+        return target
+    }
+
     @discardableResult
     package func write(bytes: [UInt8], as name: String) throws -> String {
         let file = URL(fileURLWithPath: path).appendingPathComponent(name)

@@ -53,18 +53,19 @@ public struct MultipartFormData: Sendable {
     /// The number of parts.
     public var count: Int { parts.count }
 
-    /// The length of the complete body in bytes; nil when a part's length is not known.
+    /// The length of the complete body in bytes; nil when a part's length is not known, and when the sum is no `Int` (sparse files
+    /// can be as long as that).
     public var contentLength: Int? {
         guard !parts.isEmpty else { return 0 }
         var length = closing.count
         for part in parts {
             switch part.content.length {
-            case .none: length += part.head.count + 2
-            case .bytes(let count): length += part.head.count + count + 2
+            case .none: length = length.addingSaturated(part.head.count + 2)
+            case .bytes(let count): length = length.addingSaturated(count).addingSaturated(part.head.count + 2)
             case .unknown: return nil
             }
         }
-        return length
+        return length < .max ? length : nil
     }
 
     // MARK: Parts

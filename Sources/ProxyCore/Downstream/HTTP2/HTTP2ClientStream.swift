@@ -161,6 +161,8 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         }
         giveCredit()
         account()
+        // The windows let bodies come that find no room: streams that have been idle for longest make some.
+        if holdsMuch { connection.askForRoom() }
     }
 
     override func didReceiveEnd() {

@@ -55,7 +55,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private static let outputLimit = 64 << 10
     /// The limit of bytes read in one turn, so that other connections are served.
     private static let turnLimit = 256 << 10
-    /// Whether the turn has taken long is looked at once for so many requests.
+    /// Whether the connection has had its part of the turn is looked at once for so many requests.
     private static let requestsPerReading = 8
     /// The limit of what one connection makes the process hold. Heads of which each field is one byte on the wire, and
     /// responses that the client does not take, reach it; requests that come and go do not.
@@ -90,6 +90,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// Starts the connection with the bytes that were already read.
     func open(_ bytes: borrowing Span<UInt8>) {
         armIdle()
+        worker.loop.beginPart()
         didReceive(bytes)
         if worker.isDraining { drain() }
         flush()
@@ -100,10 +101,15 @@ final class HTTP2Connection: HTTP2SessionDelegate {
 
     func pump() {
         worker.loop.noteWork(.frames)
-        if isPaused { take { $0.resumeReading() } }
+        worker.loop.beginPart()
         var left = Self.turnLimit
+        if isPaused {
+            // What a turn has left over is as much as one reading brings.
+            left -= Worker.readSize
+            take { $0.resumeReading() }
+        }
         while wantsInput {
-            guard left > 0, !isPaused else {
+            guard !isPaused, left == Self.turnLimit || left > 0 && !worker.loop.isPartOver else {
                 transport.pumpLater()
                 break
             }
@@ -167,6 +173,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         submitPlanned()
         guard !transport.isWriteBlocked, !isTakingBytes, phase != .closed else { return }
         let session = session!
+        var hasWritten = false
         while phase != .closed {
             let isWell = session.produce(upTo: Self.outputLimit)
             guard phase != .closed else { return }
@@ -175,6 +182,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
                 if !isWell { linger() }
                 break
             }
+            // A client that takes its responses as fast as they are written leaves the rest of the turn to others.
+            if hasWritten, worker.loop.isTurnLong { return transport.flushLater() }
+            hasWritten = true
             switch transport.write(from: &session.output) {
             case .bytes, .end:
                 // A client that reads slowly is not idle.
@@ -209,7 +219,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
         guard phase == .open || phase == .announced, mayHoldMore else { return nil }
         requests += 1
-        if requests % Self.requestsPerReading == 0, worker.loop.isTurnLong { session.pause() }
+        if requests % Self.requestsPerReading == 0, worker.loop.isPartOver { session.pause() }
         if streamsInHead == 0 { worker.loop.arm(headTimer, after: worker.generation.headTime) }
         streamsInHead += 1
         busyStreams += 1
@@ -223,6 +233,11 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         if worker.mayHold(heldBytes) { return true }
         worker.relieve()
         return false
+    }
+
+    /// Has the worker make room if the connection holds more than its part.
+    func askForRoom() {
+        if !worker.mayHold(heldBytes) { worker.relieve() }
     }
 
     func heldDidChange(by delta: Int) {
@@ -279,7 +294,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     }
 
     override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
-        if worker.loop.isTurnLong { session.pause() }
+        if worker.loop.isPartOver { session.pause() }
         return decoding.consume(Double(bytes), at: worker.loop.now)
     }
 

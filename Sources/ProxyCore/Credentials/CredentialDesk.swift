@@ -1,0 +1,133 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// The credentials of one policy, for the requests of one loop.
+final class CredentialDesk {
+    /// What a request that wants credentials gets.
+    enum Outcome {
+        case ready
+        /// A source runs, or has to.
+        case wait
+        case failed(Problem)
+    }
+
+    private let board: CredentialBoard
+    private let loop: EventLoop
+    private let placeholders: CredentialPlaceholders?
+    /// The credentials of each rule of `requests`, in their order.
+    private let rules: [RuleCredentials?]
+    /// The latest fields of each rule: they change only with a value.
+    private var made: [CredentialFields?]
+    /// The latest value of each credential: one that ends while its request is on the way is sent all the same.
+    private var latest: [CredentialValue?]
+
+    /// - Parameter configuration: with at least one rule that gives credentials.
+    init(_ board: CredentialBoard, _ configuration: Configuration, loop: EventLoop) {
+        self.board = board
+        self.loop = loop
+        let credentials = configuration.credentials
+        placeholders = CredentialPlaceholders(credentials)
+        rules = (configuration.requests?.rules ?? []).enumerated().map { place, rule in
+            rule.credentials.isEmpty ? nil : RuleCredentials(rule.credentials, of: credentials, place: place)
+        }
+        made = Array(repeating: nil, count: rules.count)
+        latest = Array(repeating: nil, count: credentials.count)
+    }
+
+    /// The credentials of the rule that lets a request through.
+    ///
+    /// - Parameter place: of the rule in the configuration; nil where none does.
+    func credentials(ofRule place: Int?) -> RuleCredentials? { place.flatMap { rules[$0] } }
+
+    /// Why a request may not have the credentials of its rule, by what its client has sent.
+    ///
+    /// - Parameter rule: nil for a request whose rule gives none.
+    func refusal(of head: borrowing RequestHead, _ rule: RuleCredentials?) -> Problem? {
+        CredentialDemand(head, rule, placeholders).problem
+    }
+
+    /// Whether the credentials of a rule can be written now.
+    func outcome(for rule: RuleCredentials) -> Outcome {
+        var outcome = Outcome.ready
+        for (index, place) in rule.places.enumerated() {
+            switch board.value(place) {
+            case .ready(let value): latest[place] = value
+            case .wait: outcome = .wait
+            case .failed(let fault): return .failed(Problem(fault, of: rule.definitions[index].name))
+            }
+        }
+        return outcome
+    }
+
+    /// Waits for the sources of credentials for which `outcome` was `wait`.
+    func wait(for rule: RuleCredentials, atMost limit: TimeSpan, _ completion: @escaping (Problem?) -> Void) {
+        let any = [CredentialValue?](repeating: nil, count: rule.places.count)
+        _ = CredentialWait(for: rule, any, on: board, loop: loop, atMost: limit, completion)
+    }
+
+    /// Whether another value than the ones that a server has refused can be had.
+    func canRenew(_ rule: RuleCredentials, _ refused: CredentialFields) -> Bool {
+        for (index, value) in refused.values.enumerated() {
+            switch board.refused401(rule.places[index], value) {
+            case .ready: return true
+            // A file is watched, and a variable stays: a look at them finds nothing new.
+            case .wait: if rule.definitions[index].source.makesValues { return true }
+            case .failed: continue
+            }
+        }
+        return false
+    }
+
+    /// Waits for other values than the ones that a server has refused.
+    func renew(
+        _ rule: RuleCredentials,
+        _ refused: CredentialFields,
+        atMost limit: TimeSpan,
+        _ completion: @escaping (Problem?) -> Void
+    ) {
+        var others: [CredentialValue?] = []
+        for (place, value) in zip(rule.places, refused.values) {
+            if case .wait = board.refused401(place, value) { others.append(value) } else { others.append(nil) }
+        }
+        _ = CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
+    }
+
+    /// The fields for a request that is about to be sent, for which `outcome` was `ready`.
+    ///
+    /// - Parameter bodyDigest: SHA-256 of the body, where a signature needs it.
+    func fields(
+        for rule: RuleCredentials,
+        of request: borrowing SessionRequest,
+        bodyDigest: [UInt8]? = nil
+    ) -> CredentialFields {
+        var values: [CredentialValue] = []
+        for place in rule.places {
+            if case .ready(let value) = board.value(place) { latest[place] = value }
+            // Without a value there is nothing that any server may have.
+            guard let value = latest[place] else { return .none }
+            values.append(value)
+        }
+        if let known = made[rule.place], known.isMade(of: values) { return known }
+        var fields = HeaderFields()
+        var isSigned = false
+        for value in values {
+            switch value.content {
+            case .field(let bytes):
+                let name = value.header
+                fields.append(name: name.span, value: bytes.bytes)
+            case .signing(let keys, let scope):
+                isSigned = true
+                let date = loop.wallClock / 1_000_000
+                AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
+            }
+        }
+        let demand: GuardedFields.Demand = rule.allowsUnpinned ? .pinIfAny : .pin
+        let guarded = GuardedFields(fields, for: demand, masks: values.map(\.mask))
+        let new = CredentialFields(guarded: guarded, values: values)
+        // A signature is one request's.
+        if !isSigned { made[rule.place] = new }
+        return new
+    }
+}

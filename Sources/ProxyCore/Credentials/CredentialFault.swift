@@ -1,0 +1,28 @@
+/// Why a credential has no value: a stable code for metrics, and a text for people. Neither ever holds anything that the source
+/// gave, because that may be the secret, or a part of it.
+package struct CredentialFault: Error, Hashable, Sendable {
+    package enum Code: String, CaseIterable, Sendable {
+        /// The source could not be read or run: a missing file, a command that failed, a token server that cannot be reached.
+        case source
+        /// The source took too long.
+        case timeout
+        /// What the source gave is not a value.
+        case output
+        /// The token server refused (RFC 6749, section 5.2).
+        case refused
+        /// The value has ended, and the next run of the source is not due yet.
+        case ended
+    }
+
+    package var code: Code
+    package var message: String
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+}
+
+extension CredentialFault: CustomStringConvertible {
+    package var description: String { message }
+}

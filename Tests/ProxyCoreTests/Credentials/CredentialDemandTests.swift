@@ -1,0 +1,92 @@
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("What a client has to send for a credential")
+struct CredentialDemandTests {
+    private static let llm: CredentialDefinition = {
+        var definition = CredentialDefinition(name: "llm", source: .env(name: "KEY"))
+        (definition.header, definition.prefix) = ("X-Api-Key", "")
+        definition.placeholder = "agent-key-1"
+        return definition
+    }()
+
+    private static let git: CredentialDefinition = {
+        var definition = CredentialDefinition(name: "git", source: .env(name: "KEY"))
+        (definition.basicUser, definition.placeholder) = ("token", "agent-key-2")
+        return definition
+    }()
+
+    private static let aws = CredentialDefinition(
+        name: "aws",
+        source: .awsSigV4(
+            AWSSource(scope: AWSScope(region: "eu-west-1", service: "sts"), keys: .command(["/bin/true"]))
+        )
+    )
+
+    private static let all = [llm, git, aws]
+
+    /// The code of the refusal; nil when the request may have them.
+    private func refusal(_ given: [String], _ lines: String...) throws -> String? {
+        let all = ["GET http://api.example/ HTTP/1.1", "Host: api.example"] + lines + ["", ""]
+        let text = all.joined(separator: "\r\n")
+        var parser = RequestParser(limits: HeadLimits())
+        var head = RequestHead()
+        guard case .complete = parser.parse(Array(text.utf8).span, into: &head).outcome else { return "no request" }
+        let rule = given.isEmpty ? nil : RuleCredentials(given, of: Self.all, place: 0)
+        let demand = CredentialDemand(head, rule, CredentialPlaceholders(Self.all))
+        return demand.problem.map { "\($0.status) \($0.code.rawValue)" }
+    }
+
+    @Test("the placeholder stands in the field of its credential, in whatever scheme")
+    func placeholders() throws {
+        #expect(try refusal(["llm"], "X-Api-Key: agent-key-1") == nil)
+        #expect(try refusal(["llm"], "x-api-key: Bearer agent-key-1") == nil)
+        #expect(try refusal(["llm"]) == "403 credential_required")
+        #expect(try refusal(["llm"], "X-Api-Key: agent-key-") == "403 credential_required")
+        #expect(try refusal(["llm"], "Authorization: agent-key-1") == "403 credential_required")
+        let basic = Base64.encode(Array("me:agent-key-2".utf8))
+        #expect(try refusal(["git"], "Authorization: Basic \(basic)") == nil)
+        #expect(try refusal(["git"], "Authorization: basic \(basic)") == nil)
+        #expect(try refusal(["git"], "Authorization: Basic %%%") == "403 credential_required")
+        #expect(try refusal(["git", "llm"], "Authorization: Basic \(basic)") == "403 credential_required")
+        #expect(try refusal(["git", "llm"], "Authorization: Basic \(basic)", "X-Api-Key: agent-key-1") == nil)
+    }
+
+    @Test("a placeholder that the rule does not give is refused, the client's own keys are not")
+    func misdirected() throws {
+        #expect(try refusal([], "X-Api-Key: agent-key-1") == "403 credential_misdirected")
+        #expect(try refusal(["aws"], "X-Api-Key: agent-key-1") == "403 credential_misdirected")
+        #expect(try refusal([], "X-Api-Key: another", "Authorization: Bearer agent-key-1") == nil)
+    }
+
+    @Test("another site's page gets none, and a body that is signed piece by piece cannot be signed anew")
+    func withheld() throws {
+        #expect(try refusal(["aws"], "Sec-Fetch-Site: same-site") == "403 credential_withheld")
+        #expect(try refusal(["aws"], "Origin: https://evil.example") == "403 credential_withheld")
+        #expect(try refusal(["aws"], "Sec-Fetch-Site: none", "Origin: https://api.example") == nil)
+        #expect(try refusal([], "Origin: https://evil.example") == nil)
+        let digest = "X-Amz-Content-SHA256: "
+        #expect(try refusal(["aws"], digest + "STREAMING-AWS4-HMAC-SHA256-PAYLOAD") == "403 credential_withheld")
+        #expect(try refusal(["aws"], digest + "UNSIGNED-PAYLOAD") == nil)
+        #expect(try refusal(["aws"], digest + String(repeating: "a", count: 64)) == nil)
+    }
+
+    @Test("stored responses are kept apart by names and definitions")
+    func partitions() {
+        let llm = RuleCredentials(["llm"], of: Self.all, place: 0)
+        #expect(llm.partition == RuleCredentials(["llm"], of: Self.all, place: 3).partition)
+        #expect(llm.partition != RuleCredentials(["git"], of: Self.all, place: 0).partition)
+        #expect(llm.partition != RuleCredentials(["llm", "git"], of: Self.all, place: 0).partition)
+        var other = Self.llm
+        other.prefix = "Key "
+        #expect(llm.partition != RuleCredentials(["llm"], of: [other], place: 0).partition)
+        let fields = HeaderFields()
+        let shared = CachePartition.bytes(of: [1], fields, nil, isShared: true)
+        let mine = CachePartition.bytes(of: [1], fields, llm.partition, isShared: true)
+        #expect(shared.isEmpty && mine != CachePartition.bytes(of: [2], fields, llm.partition, isShared: true))
+        #expect(String(decoding: llm.logText, as: UTF8.self) == ",\"credential\":\"llm\"")
+    }
+}

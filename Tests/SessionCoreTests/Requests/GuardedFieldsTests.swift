@@ -1,0 +1,57 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("Fields for servers that have proved enough")
+struct GuardedFieldsTests {
+    private static let pki = TestPKI.shared
+
+    private func fields(_ demand: GuardedFields.Demand) -> GuardedFields {
+        var fields = HeaderFields()
+        fields.append(.authorization, "Bearer secret-0001")
+        return GuardedFields(fields, for: demand, masks: [SecretMask([SecretBytes(Array("secret-0001".utf8))])])
+    }
+
+    private func evaluation(_ policy: SecurityPolicy) throws -> TrustEvaluation {
+        let server = try Self.pki.server("a.example")
+        return policy.evaluate(
+            chain: server.chain,
+            host: try Host("a.example"),
+            anchors: Self.pki.anchors,
+            at: nil
+        )
+    }
+
+    @Test("a matching pin is enough, no TLS never, no pin where that is allowed")
+    func verdicts() throws {
+        let server = try Self.pki.server("a.example")
+        let pinned = try SecurityPolicy.pinning(server.pin).evaluate(
+            chain: server.chain,
+            host: try Host("a.example"),
+            anchors: Self.pki.anchors,
+            at: nil
+        )
+        let unpinned = try evaluation(.unpinned)
+        #expect(pinned.verdict == .pass && unpinned.verdict == .notPinned)
+        for (demand, mayGo) in [
+            (GuardedFields.Demand.pin, [true, false, false]), (.pinIfAny, [true, true, false]),
+            (.never, [false, false, false]),
+        ] {
+            let guarded = fields(demand)
+            #expect([pinned, unpinned, nil].map { guarded.mayGo(under: $0) } == mayGo)
+        }
+    }
+
+    @Test("a value in a head is masked, and a head without it is not copied")
+    func masks() {
+        var head = ResponseHead()
+        head.changeFields { $0.append(name: Array("X-Echo".utf8).span, value: Array("a secret-0001 b".utf8).span) }
+        let masked = fields(.pin).masked(head)
+        #expect(masked?.fields.value(for: "x-echo") == "a *********** b")
+        head.changeFields { $0.removeAll() }
+        #expect(fields(.pin).masked(head) == nil)
+    }
+}
