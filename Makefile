@@ -214,6 +214,7 @@ lint: toolchain
 	    $$(grep -lE '^#!.*python3$$' $(SCRIPTS))
 	@.ci/rooms --brief
 	@.ci/owners --check
+	@.ci/licence
 	@.ci/places
 	@.ci/walk --check
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make bench        pinproxy beside nginx, HAProxy and Squid; BENCH_ARGS="--only 1k --rounds 5" chooses (--help lists)
 # make bench-peers  installs them, wrk, h2load, valgrind and strace from Debian
 # make instructions  the instructions of a request, by component, nginx beside; BENCH_ARGS="--only 1k --functions 30"

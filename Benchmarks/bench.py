@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs pinproxy beside nginx, HAProxy and Squid and prints what each costs. See README.md."""
 from __future__ import annotations
 

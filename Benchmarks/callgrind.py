@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts what a server does for a request with valgrind's callgrind: the count does not depend on other load.
 
 Of one process, the counts of 3N requests and those of N requests differ by 2N requests and by nothing else: first

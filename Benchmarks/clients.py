@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of the harness's own: one request after the other over a kept connection, CONNECT, TLS inside."""
 from __future__ import annotations
 

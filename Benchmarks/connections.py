@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A thousand connections at a time: no error, and none of them starves.
 
 h2load (HTTP/1.1, and HTTP/2 where the listener takes it) and wrk ask through a gateway; then a client of our own, which

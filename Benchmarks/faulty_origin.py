@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An origin over TLS that does what the path says: answers well, or breaks off, stalls, lies, and sends garbage."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A load of a fixed rate, whatever the proxy can do. A request that has to wait for a connection because earlier ones are
 late counts from its intended start: waiting in the client would hide what the proxy's pauses do (coordinated omission).
 """

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Whether a request's cost depends on the number of hosts, pinned domains, clients and rules; and whether one client's
 work shows in another's times. See README.md."""
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The least of an HTTP/2 client that a load needs: cleartext with prior knowledge, many streams at a time (RFC 9113).
 
 It keeps the other side's HPACK table empty and reads no field but :status, of which it knows 200 alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The load of clients with HTTP/2: h2load, cleartext with prior knowledge."""
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Installs what the benchmark runs, from Debian, without starting or enabling any service: the harness starts each
 # server itself, with its own configuration.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts the instructions of a request, by component, with callgrind; nginx (or another peer) beside. See README.md."""
 from __future__ import annotations
 

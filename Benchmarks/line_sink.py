@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Appends what comes over the connections of a listening socket to a file: line_sink.py DESCRIPTOR FILE."""
 import socket
 import sys

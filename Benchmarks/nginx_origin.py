@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nginx as an origin with files, over HTTP/2 and TLS."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The origin: nginx with TLS 1.3 and a P-256 certificate, made afresh for each run."""
 from __future__ import annotations
 

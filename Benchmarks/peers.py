@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The proxies: how each is configured and started. A new one is a subclass of `Peer`, named in `PEERS`."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pinproxy of its own before a pinned origin of its own, for the programs that load it until something gives."""
 from __future__ import annotations
 

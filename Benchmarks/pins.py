@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What thousands of pin files cost: the time of a start and of reloads, and the memory that they take.
 
 One domain a file, each with two pins. The proxy is started, then told to read everything anew with SIGHUP, several times.

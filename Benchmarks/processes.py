@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server processes: started in the foreground, looked at through /proc, stopped whatever happens."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hundreds of reloads under a load of every kind, half of them of broken files: no request may notice.
 
 The load: kept connections and new ones, the cache (hits, requests that wait for another one's answer, validations,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An origin over TLS whose every answer can be known from its path: for the cache, for uploads and for other protocols.
 
 /plain/N      no lifetime, not stored            /fresh/N      stored, fresh for a second, then validated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures: medians over rounds, ratios to nginx of the same round, as a table and as JSON."""
 from __future__ import annotations
 

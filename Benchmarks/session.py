@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request costs in a session: the session core beside libcurl alone and beside Foundation's URLSession."""
 from __future__ import annotations
 

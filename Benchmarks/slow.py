@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """slowhttptest in all its modes: whoever asks meanwhile is served, and the slow are sent away.
 
 -H heads that never end, -B bodies that hardly come on, -R many ranges, -X answers that are hardly read.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Thousands of requests of every kind through one pinproxy, good ones and faults of both sides, and what is left then.
 
 Holds: every request that wants an answer has one in time, and the right one; afterwards no descriptor is left, and no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A load of clients of our own, a thread each. Python is slow: the proxy's CPU time counts here, not the throughput."""
 from __future__ import annotations
 

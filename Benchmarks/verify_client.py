@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients of the verifying load, over HTTP/1.1 and HTTP/2, and what they hold an answer to."""
 from __future__ import annotations
 

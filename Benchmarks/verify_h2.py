@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 on either side of the verifying load, over Debian's python3-h2: a judge of frames that is none of ours."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """100,000 mixed exchanges through pinproxy, every byte of both directions compared.
 
 Clients speak HTTP/1.1 and HTTP/2, origins too; nginx and nghttpd are among them. GET, HEAD, POST and PUT, with lengths and chunked, from nothing to some MB,

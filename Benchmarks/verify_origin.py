@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The origins of the verifying load: of HTTP/1.1, of HTTP/2, and one that breaks off. Each looks at every byte of a request.
 
 What is not as planned goes as a line into a file, and to the client as 599.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an exchange of the verifying load is: everything of it, on both sides, follows from its path.
 
 /plain/N      GET, HEAD, POST or PUT; nothing is stored        /range/N   a part of a body

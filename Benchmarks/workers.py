@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How two workers share the connections of a few clients: many short runs, and the share of the worker that had less."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workloads: each measures one freshly started peer once and returns its figures."""
 from __future__ import annotations
 

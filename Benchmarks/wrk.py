@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The load: wrk with 32 connections and one thread, its figures taken from its Lua interface."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Foundation
 
 /// The process's private memory (`RssAnon` of proc(5)), looked at every ten milliseconds. In MB of 2^20 bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A large download with a restart in the middle: one process fetches half of a file from nginx over TLS and ends, another
 // goes on with the resume data. One file, the right digest, flat memory: `make bench-download`; Benchmarks/README.md
 // tells how to read it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The floor: what a forwarded request costs in system calls, TLS and a line of a log alone, in C with epoll and OpenSSL.
 //
 //   floor CAFILE LOG CACHE PORT:ORIGIN_PORT:HOST ...

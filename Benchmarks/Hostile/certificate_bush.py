@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server whose certificates all have one name and one shape of key, beside a store with more of them: any could have signed any
 other, and nothing but their signatures says which has."""
 from __future__ import annotations

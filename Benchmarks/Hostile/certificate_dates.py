@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server of a pinned host shows a certificate whose dates are none; then the admin listener is asked what was seen."""
 from __future__ import annotations
 

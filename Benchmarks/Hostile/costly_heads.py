@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heads within all limits whose fields refer to each other, so that a careless reader needs quadratic time."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates with elliptic curves of their own, whose points are compressed: what OpenSSL decodes before any verdict."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fields of 4 KB that cost a byte each (HPACK), from an accepted origin and from clients; bodies that nobody takes."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Key exchanges over large finite fields, which a peer asks for at no cost of its own."""
 from __future__ import annotations
 

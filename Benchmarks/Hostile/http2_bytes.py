@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames of HTTP/2 (RFC 9113) and field blocks (RFC 7541) as bytes, without the rules that python3-h2 keeps."""
 from __future__ import annotations
 

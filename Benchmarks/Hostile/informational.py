@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accepted origins that send 103 (Early Hints) without end, to clients that read them and to clients that do not."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An upstream proxy without TLS that responds to CONNECT with what never ends."""
 from __future__ import annotations
 

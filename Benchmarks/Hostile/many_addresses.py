@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A name server that knows thousands of addresses of each name."""
 from __future__ import annotations
 

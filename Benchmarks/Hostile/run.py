@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Peers that mean ill, each against a pinproxy of its own with other clients on it. See Benchmarks/README.md."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers that accept nothing of what is offered, and take their time to say so where the wider TLS profiles are tried."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floods of the smallest things that a protocol has, by clients and by accepted origins."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A proxy with other clients on it, and one hostile peer; what the peer has cost is looked at from outside."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS as bytes: what a peer sends in the clear before any key is agreed, well-formed but for what a test wants otherwise.
 
 OpenSSL decodes certificates, key shares and parameters of a peer while it reads these messages, before anything is verified.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records and messages of TLS 1.3 without end behind a handshake that was accepted, by origins and by clients of a TLS listener."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records of TLS 1.3 behind the handshake, one by one: what OpenSSL's own interface does not send."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of HTTP/2 that open streams of bodies on the disk, and do not read."""
 from __future__ import annotations
 

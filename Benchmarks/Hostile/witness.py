@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The other clients: they ask for a small file again and again, and measure how long each response takes. One more asks nginx itself,
 without the proxy: what it waits, too, is the machine's.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// CPU time of this thread, which a busy machine disturbs least.

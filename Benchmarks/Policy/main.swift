@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a security policy costs: the evaluation of a chain beyond OpenSSL's own verification, and the lookup of a host
 // among many pinned domains. `make bench-policy`; Benchmarks/README.md tells how to read it.
 

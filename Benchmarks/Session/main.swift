@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a request costs in a session: COUNT requests with WIDTH in flight, by the session core or by Foundation's
 // URLSession. `make bench-session` runs it beside a program of libcurl alone; Benchmarks/README.md tells how to read it.
 //

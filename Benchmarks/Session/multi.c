@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libcurl costs by itself: COUNT requests with WIDTH in flight over its multi interface, driven by epoll as its
 // manual recommends for many transfers (libcurl-multi(3)). Nothing is kept of the answers but their length.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef PINPROXY_OPENSSL_HEADERS_H
 #define PINPROXY_OPENSSL_HEADERS_H
 #include <openssl/asn1.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pinproxy_build.h"
 
 // Package.swift hands it over from the environment of the build. In a file of its own: a new commit compiles this alone.

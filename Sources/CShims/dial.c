@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pinproxy_dial.h"
 
 #include <openssl/crypto.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pinproxy_openssl.h"
 
 #include <openssl/err.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Removes strings from a field block that are too long for nghttp2 (more than 64 KB). nghttp2 would end the
 /// connection, although only the request is too large, and the compression state can be kept.
 ///

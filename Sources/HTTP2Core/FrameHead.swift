@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The nine bytes before the payload of a frame (RFC 9113, section 4.1).
 struct FrameHead {
     /// The frame types of RFC 9113, section 6.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Limits the rate of frames that advance no request or response (`HTTP2SessionDelegate.session(_:didReceiveCostlyFrame:)`).
 ///
 /// A value: a token bucket.

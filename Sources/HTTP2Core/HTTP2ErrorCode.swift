@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The error code with which a stream or a connection ended (RFC 9113, section 7). Public because open classes use it
 /// in their signatures.
 public enum HTTP2ErrorCode: UInt32, Sendable {

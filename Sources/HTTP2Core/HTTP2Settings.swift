@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The values of an endpoint's first SETTINGS frame, and its receive windows.
 package struct HTTP2Settings: Sendable {
     /// The limit of the peer's concurrent streams.

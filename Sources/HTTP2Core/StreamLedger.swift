@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A record of a client's ended streams. nghttp2 forgets them, but the meaning of a frame on such a stream depends on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// An image with its pixels.
 public struct DecodedImage: Sendable, Hashable {
     /// The format of the file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import CImages
 
 /// Decodes a file's bytes to pixels, by libpng and libjpeg-turbo.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension [UInt8] {
     /// Appends a copy of `span` with one memcpy: the standard library has no such function for spans yet.
     @inlinable

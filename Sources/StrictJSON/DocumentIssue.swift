@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// An error (or warning) in a configuration document, with its place and a remedy.
 public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible {
     /// The file name as the user gave it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Reads typed values from a `JSONDocument`, and collects all issues instead of stopping at the first: a hundred with
 /// their texts, of more their number.
 ///

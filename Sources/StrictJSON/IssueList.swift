@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The issues of one document, or of several: the first hundred, and the number of the others. A file of nothing but
 /// errors costs neither the time nor the space of writing all of them down.
 package struct IssueList: Sendable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A strict parser of RFC 8259 that reports all errors in a text at once.
 ///
 /// Nothing beyond the standard is accepted: no comments, no trailing commas, no `NaN`, no duplicate names, no text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The parts of JSON's grammar that are common to the readers of documents and of responses.
 package enum JSONGrammar {
     /// Finds the end of a number: `[-] int [frac] [exp]` (RFC 8259, section 6).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// One JSON object on one line, member by member, where speed does not matter.
 package struct JSONLine {
     private var members: [String] = []

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The parser of one JSON text: recursive descent over bytes, with limits for depth, size and issues.
 struct JSONScanner {
     private let bytes: [UInt8]

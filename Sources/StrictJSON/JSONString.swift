@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// JSON encoding of strings, where speed does not matter.
 package enum JSONString {
     /// A JSON string (RFC 8259, section 7), on one line and without characters that disturb it: these are escaped.

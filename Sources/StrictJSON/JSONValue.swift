@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A JSON value with its place in the text.
 ///
 /// Objects keep the order of their members and every duplicate; numbers keep their spelling, which the reader of the

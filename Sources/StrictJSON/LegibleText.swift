@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension Unicode.Scalar {
     /// Whether it would break a line of a log or a terminal, steer the terminal, be invisible, or show the text in another
     /// order than it has: control characters (C0, DEL, C1), line and paragraph separators, marks of direction, characters

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Guesses the intended key from a misspelt one.
 package enum Spelling {
     /// The candidate nearest to `word`, if one is near enough to be worth naming.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// RFC 3629: which bytes are UTF-8.
 package enum UTF8Check {
     /// The offset of the first byte that is not part of a well-formed sequence.

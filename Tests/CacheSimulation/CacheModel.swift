@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The model's form of a request.
 struct ModelRequest {
     enum Policy { case `protocol`, reload, elseLoad, dontLoad }

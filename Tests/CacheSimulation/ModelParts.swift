@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The model of a response of which only parts are stored: each position by itself.
 struct ModelParts: Equatable {
     var total: Int

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The model's store: two levels, of which only the disk survives the process.
 struct ModelStore {
     struct Key: Hashable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 
 /// Responses of which only parts are stored (RFC 9111 3.3 and 3.4).

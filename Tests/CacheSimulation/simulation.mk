@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make cache-simulation  the cache beside a model of RFC 9111 (SIMULATION_STEPS=1000000 SIMULATION_SEED=1): eight seeds from
 #                        that one on, until both do something else
 #

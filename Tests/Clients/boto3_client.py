@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # S3: objects of a bucket, by path-style URLs.
 import hashlib
 import os

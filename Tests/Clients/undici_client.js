@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Debian's undici: fetch with a ProxyAgent, which opens a tunnel for https and (before version 7) for http.
 'use strict';
 const crypto = require('crypto');

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make fuzz          every target in turn, FUZZ_SECONDS each; FUZZ_TARGET=certificate for one. libFuzzer and
 #                    AddressSanitizer, both of the toolchain; the first finding ends it, and stands in FUZZ_FOLDER.
 # make fuzz-corpus   puts into Tests/Fuzzing/Corpus what was found since and reaches new code

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Go's net/http with its handler for files; HTTP/2 by ALPN, as it comes.
 package main
 

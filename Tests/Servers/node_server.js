@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Node's https, or http2 with the argument "2"; files and gzip as programs on it do them by hand.
 'use strict';
 const fs = require('fs');

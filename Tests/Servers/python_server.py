@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python's http.server with its handler for files."""
 import os
 import ssl

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// SplitMix64: the same numbers on every run.
 package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // libpng and libjpeg report errors by longjmp, which must not pass through Swift. Each function here does one image from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef PINPROXY_CSHIMS_H
 #define PINPROXY_CSHIMS_H
 

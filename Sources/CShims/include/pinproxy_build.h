@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the build tells the program about itself.
 #ifndef PINPROXY_BUILD_H
 #define PINPROXY_BUILD_H

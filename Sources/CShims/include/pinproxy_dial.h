@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcurl as a dialler: TCP connections, and ways through SOCKS proxies. Nothing of HTTP passes through it.
 #ifndef PINPROXY_DIAL_H
 #define PINPROXY_DIAL_H

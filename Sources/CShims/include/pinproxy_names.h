@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // c-ares for one name (ares_query(3)). Constants are macros in one release and enumerations in another, so that Swift
 // cannot name them.
 #ifndef PINPROXY_NAMES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Routing and diagnostic sockets (rtnetlink(7), sock_diag(7)): the requests are structures around flexible ends that Swift does not import, and the
 // numbers are macros.
 #ifndef PINPROXY_NETLINK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenSSL calls that are macros, and so out of Swift's reach.
 #ifndef PINPROXY_OPENSSL_H
 #define PINPROXY_OPENSSL_H

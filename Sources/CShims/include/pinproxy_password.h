@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hashed passwords (crypt(5)): `crypt_data` is 32 KB of arrays, which Swift would import as a tuple of as many elements.
 #ifndef PINPROXY_PASSWORD_H
 #define PINPROXY_PASSWORD_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linux calls that Swift cannot reach as they are: `epoll_event` is a packed structure around a union, `fcntl` and
 // `open` are variadic, and the macros of <sys/socket.h> and <signal.h> do not import.
 #ifndef PINPROXY_SYSTEM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The directives of a message's Cache-Control fields (RFC 9111 5.2, RFC 5861, RFC 8246).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The members of a dictionary (RFC 8941 3.2), as far as cache directives need them: strings, tokens and integers with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// What keeps a request from the cache, by the owner's word: a field, or a cookie.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// How long a stale response may be used, in seconds, where its origin says nothing about that: the owner's word in the
 /// place of RFC 5861's directives.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The owner's rules for keys: what of a query identifies a resource, and which fields of a request do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The use of the cache that a request wants (the request policies of `URLRequest`).

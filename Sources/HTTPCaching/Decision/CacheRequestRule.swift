@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// A rule of the configuration about the requests for some paths. Of the rules with one kind of value the first that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// A rule of the configuration about the storage of responses; the first matching rule decides. It corresponds to a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Collapsed forwarding: requests for a URI that is not stored wait for the response to the first of them (RFC 9111 4).
 ///
 /// The first request for a key is the leader: it goes to the origin. Requests that arrive meanwhile are followers: they

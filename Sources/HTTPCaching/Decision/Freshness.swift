@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The freshness lifetime and the age of a stored response (RFC 9111 4.2).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Directives of requests that the owner does not obey. They go to the origin nevertheless.
 package struct IgnoredDirectives: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8

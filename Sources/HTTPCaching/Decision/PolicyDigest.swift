@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A digest of the security policy under which a response was received. The response is not used under another policy,
 /// so that it does not outlive the policy that accepted its server.
 public struct PolicyDigest: Hashable, Sendable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The conditions for the reuse of a stored response, parsed once from its fields, so that a hit parses nothing.

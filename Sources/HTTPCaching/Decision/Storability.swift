@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The decision whether a response may be stored, with the reason if not (RFC 9111 3).

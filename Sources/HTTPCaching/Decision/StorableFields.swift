@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The stored fields of a response (RFC 9111 3.1), and their update by a later response (3.2).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The decision of the hook `dataTaskWillCacheResponse` about a response that is about to be stored.

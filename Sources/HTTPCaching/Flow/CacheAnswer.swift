@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A response from the cache. An object: it passes through several hands, and a copy of all its parts would cost more.
 package final class CacheAnswer {
     package let head: CacheResponse

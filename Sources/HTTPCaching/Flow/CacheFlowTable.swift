@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Where a request is on its way through the cache.
 package enum CacheFlowState: String, CaseIterable, Sendable {
     case idle, lookingUp, joining, waiting, opening, asking, storing, removing, relaying, finishing, over

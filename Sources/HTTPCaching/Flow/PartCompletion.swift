@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A request for the bytes that are missing of a stored part.

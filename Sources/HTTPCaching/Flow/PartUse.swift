@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The use of stored parts for a request, without the origin: they are fresh, and have all of the range that is wanted.

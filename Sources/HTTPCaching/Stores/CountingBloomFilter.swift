@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// A counting Bloom filter of the hashes of a disk store's rows, so that most misses need no lookup on disk. Each hash

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A queue of entries, oldest first; a removal from the middle leaves a gap.
 struct MemoryQueue {
     /// An entry's place in one of the two queues.

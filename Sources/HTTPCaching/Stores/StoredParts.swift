@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The parts of a body that are stored: runs of bytes, in order, of which none touches another.

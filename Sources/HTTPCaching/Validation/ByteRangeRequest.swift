@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The part of a complete stored response that a Range requests (RFC 9110 14.2).

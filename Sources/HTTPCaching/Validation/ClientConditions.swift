@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// A client's own conditions, evaluated against the stored response that would be used (RFC 9111 4.3.2).

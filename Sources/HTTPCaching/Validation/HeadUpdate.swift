@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The effect of a response to HEAD on stored responses to GET (RFC 9111 4.3.5).

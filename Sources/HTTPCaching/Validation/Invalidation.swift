@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The stored responses that a response to an unsafe method invalidates (RFC 9111 4.4).

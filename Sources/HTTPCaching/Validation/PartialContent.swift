@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The part of a representation that a 206 has (RFC 9110 15.3.7).

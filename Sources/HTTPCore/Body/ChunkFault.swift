@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The reason why a chunked body is refused: 400 for a client (431 for the size of its trailers), 502 for an origin.
 package enum ChunkFault: UInt8, Error, CaseIterable, Sendable {
     case sizeInvalid, sizeOverflow, extensionInvalid, extensionTooLong, lineEndInvalid, dataEndInvalid, trailerInvalid

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// Writes the chunked coding (RFC 9112 7.1).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The character classes of RFC 9110 section 5.6 and RFC 3986, as predicates of a byte.
 @usableFromInline
 package enum ASCII {

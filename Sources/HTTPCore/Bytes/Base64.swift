@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Strict base64 (RFC 4648, section 4): padding is required; white space, other alphabets and stray bits are errors.
 package enum Base64 {
     package static func encode(_ bytes: [UInt8]) -> String {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The 64-bit xxHash (XXH64) of bytes in one or several pieces, at several GB a second. It detects damage by disks and
 /// crashes, but does not protect against an attacker with write access to the file.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// Times for logs, `2026-11-21T06:00:00.123Z` (RFC 3339, UTC): formatted once a second, except for the milliseconds.

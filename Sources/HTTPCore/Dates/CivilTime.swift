@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A calendar date and time of day in UTC, without leap seconds (POSIX time).
 struct CivilTime {
     var year: Int

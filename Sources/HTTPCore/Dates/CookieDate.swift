@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The date of a cookie's `Expires` (RFC 6265, section 5.1.1), which is read more leniently than an HTTP date.
 package enum CookieDate {
     private static let months = [

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The date formats of HTTP (RFC 9110 5.6.7), from and to seconds since 1970.

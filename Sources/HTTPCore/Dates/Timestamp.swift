@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Times in the format of RFC 3339, in UTC.
 package enum Timestamp {
     /// `2026-11-21T06:00:00Z`. Years from 0 to 9999.

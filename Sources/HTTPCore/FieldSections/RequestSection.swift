@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The head of a request of HTTP/2, field by field (RFC 9113, section 8.3.1).

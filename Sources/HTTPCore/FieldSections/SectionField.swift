@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The requirements of RFC 9113, section 8.2, for each field of a message, from clients and servers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The options in the Connection fields of a head (RFC 9110 7.6.1).
 package struct ConnectionOptions: Hashable, Sendable {
     package internal(set) var close = false

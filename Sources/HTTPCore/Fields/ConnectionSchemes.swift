@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The authentication schemes whose result belongs to the connection and not to the request (RFC 4559, section 6): what comes over
 /// a connection behind it is meant for the one who has authenticated.
 extension HeaderFields {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// One field line of a head or a trailer section (RFC 9112 5), validated byte by byte.
 enum FieldLine {
     enum Fault: Error {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension FieldName {
     private static let permittedInTrailers: FieldNameSet = [.other, .etag, .link, .proxyStatus, .cacheStatus]
 

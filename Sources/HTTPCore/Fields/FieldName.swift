@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The field names that this program knows, recognised once while a head is parsed.

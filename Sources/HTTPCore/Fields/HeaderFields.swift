@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// The fields of a head or a trailer section, in order, in one byte array (RFC 9110 5).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// The hop-by-hop fields, which belong to one connection and are not forwarded (rule 44; RFC 9110 7.6.1).

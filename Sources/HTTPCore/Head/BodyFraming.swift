@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The length of a message body, and the way to find its end (RFC 9112 6).
 package enum BodyFraming: Hashable, Sendable {
     /// No body, and no field about one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The strict interpretation of Transfer-Encoding and Content-Length, the same for requests and responses (rules
 /// 27–34).
 enum FramingFields {

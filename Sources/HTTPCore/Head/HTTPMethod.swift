@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// The method of a request (RFC 9110 9). Methods are case-sensitive: `get` is not `GET`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// Writes heads. The caller writes the empty line after the fields with `appendHeadEnd`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// What an origin may send before the final head of a response: informational (1xx) heads, which nothing else bounds
 /// (RFC 9110, section 15.2).
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// A field line of a response that RFC 9112 does not allow, and in which every reader sees the same field, or none.

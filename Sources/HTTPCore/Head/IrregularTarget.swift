@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// What programs write into a request target although no target has it, in the form that every reader understands

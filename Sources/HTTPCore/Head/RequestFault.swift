@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The reason why a request head is refused, with the status of the response, a stable name, and a remedy.
 package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
     // Request line.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The head of a valid request: method, target, host, fields, and the framing of its body.
 ///
 /// One value is reused for every request of a connection, with its memory. Target and host are spans of its own

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Parses the request heads in the bytes of a connection, as strictly as RFC 9112 allows.

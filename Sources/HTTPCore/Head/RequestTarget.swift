@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The four forms of a request target (RFC 9112 3.2).

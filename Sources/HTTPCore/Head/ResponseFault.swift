@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The reason why the head of an origin's response is refused; the client gets a 502 (rule 54).
 package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
     case bareLineFeed, bareCarriageReturn, statusLineInvalid, versionUnsupported, statusInvalid, foldedField

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The head of a valid response.
 public struct ResponseHead: Sendable {
     /// 100 to 999. What is above 599 no standard defines, and some servers send it: it counts as 5xx (RFC 9110, section 15).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Parses the head of a response line by line (RFC 9112, sections 4 and 5).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The ranges of host and port in an authority (RFC 3986 3.2, without user information).
 struct Authority {
     enum Fault: Error {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// A table of values by host. The most specific domain applies: the exact host, otherwise the longest parent whose

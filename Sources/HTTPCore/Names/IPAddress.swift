@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// An IP address as a value, for the comparison of literals and for address rules.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Scheme, host and port, which identify connections and policies (RFC 6454, for http and https).

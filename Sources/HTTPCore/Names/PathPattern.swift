@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// A pattern for the path of a URL, without its query: `/v1/items`, or with `*` for any characters, including slashes:

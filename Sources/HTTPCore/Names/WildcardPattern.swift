@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A pattern for a name, such as that of a query parameter or a cookie: `utm_source`, or with `*` for any characters,
 /// `utm_*`. Bytes are compared as they are: case and percent-encoding make a difference.
 package struct WildcardPattern: Hashable, Sendable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// `bytes first-last/total` (RFC 9110, section 14.4).
 package struct ContentRange: Equatable {
     package let first: Int

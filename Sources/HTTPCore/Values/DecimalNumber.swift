@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Strict parsing of decimal digits: no sign, no white space, no list.
 package enum DecimalNumber {
     /// - Returns: nil when it is empty, has another byte, or is larger than `Int.max`. Leading zeros are allowed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Iterates over the members of a comma-separated list (RFC 9110 5.6.1): ranges without surrounding white space,
 /// including empty ones. A comma inside a quoted string does not separate members.
 package struct ListMembers {

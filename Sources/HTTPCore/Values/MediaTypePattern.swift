@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// A media type, or several: `text/html`, `image/*`, `*/*`. Parameters and case are ignored.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Arithmetic on numbers from outside: lengths, times, ages, counts. Where the result is no value of the type, it is the
 /// nearest one, and no trap: a peer chooses these numbers, and must not be able to end the process with one.
 extension FixedWidthInteger {

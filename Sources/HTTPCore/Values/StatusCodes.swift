@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A set of final status codes: single ones, `200-299`, `4xx`.
 public struct StatusCodes: Hashable, Sendable, CustomStringConvertible, ExpressibleByArrayLiteral {
     /// The ranges in their original order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// Writes structured field values (RFC 8941 4.1), for Proxy-Status and Cache-Status.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A handler of a body's progress: it gets the latest figure, and always the last.
 public struct ProgressHandler: Sendable {
     let queue: CallbackQueue?

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import SessionCore
 
 /// Passes the progress of a request's tasks on to an `AsyncStream`.

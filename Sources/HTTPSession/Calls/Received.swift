@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The response of the latest attempt of a request, for the calls that serialize it again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension DataRequest {
     /// The progress of the request's body, from its beginning in each attempt, until the end of the request. Of unread figures
     /// only the latest is kept, and the last figure is always delivered. Empty for a request without a body.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The states of a request; the names are Alamofire's.
 public enum RequestState: Sendable, Equatable {
     /// Made, and not started.

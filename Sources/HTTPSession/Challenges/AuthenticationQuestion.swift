@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A 401 with the authentication schemes that it offers, as far as the hooks have not been asked about them; the best

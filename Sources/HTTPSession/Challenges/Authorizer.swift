@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// Makes `Authorization` for one protection space, with a credential and the scheme that the server asked for. Belongs

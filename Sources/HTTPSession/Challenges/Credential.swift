@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import ServerTrust
 
 /// A client's proof of identity, or its consent to a server's.

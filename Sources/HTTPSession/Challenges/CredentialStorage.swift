@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The credentials that sessions propose by default, by protection space, in memory alone.

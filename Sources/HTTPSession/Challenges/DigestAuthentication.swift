@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The client's part of digest access authentication (RFC 7616): reads a challenge, and makes `Authorization` for one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// One challenge of a `WWW-Authenticate` field (RFC 9110, section 11.6.1).

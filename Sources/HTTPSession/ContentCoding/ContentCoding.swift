@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A content coding that data tasks ask for and decode (RFC 9110, section 8.4.1).

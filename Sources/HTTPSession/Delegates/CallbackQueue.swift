@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The place where completion and progress handlers run: a dispatch queue, an executor, or a thread.

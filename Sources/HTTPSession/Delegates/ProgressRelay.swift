@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Reports progress on queues: the latest figure, with at most one pending call for each listener, however fast bytes

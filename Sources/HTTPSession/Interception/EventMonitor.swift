@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import SessionCore
 
 /// Observes an `HTTPSessionManager`'s requests, for logs and measurements. It decides nothing: interceptors do, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Synchronization
 
 /// An interceptor that is adapting, refreshing or deciding in this Swift task. Requests that it makes meanwhile pass it by: it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A dictionary with names from data, which key strategies leave as they are, as in Foundation.
 protocol NamedByData {}
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// An index, or an existing name.
 struct PlaceKey: CodingKey {
     let stringValue: String

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import SessionCore
 
 /// The events that notifications report: fewer than the hooks, in order for each task, on the session's callback queue.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import CShims
 
 /// One message of a routing socket (rtnetlink(7)), as far as reachability needs it.

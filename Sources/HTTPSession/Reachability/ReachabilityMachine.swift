@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The requests to the kernel, and the status from its replies. A value: an event goes in, actions come out, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import SessionCore
 
 /// Writes parameters as a query string: in the URL for GET, HEAD and DELETE, as a form in the body for all other

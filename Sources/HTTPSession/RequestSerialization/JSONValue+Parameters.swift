@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension JSONValue {
     /// A number that JSON cannot express.
     package struct NotFinite: Error { let value: Double }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A type that is sent as one parameter, and not by its `Codable` members; for example Foundation's `Decimal` (in
 /// `HTTPSessionFoundation`).
 public protocol ParameterConvertible {

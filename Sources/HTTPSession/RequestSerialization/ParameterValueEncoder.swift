@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #if !NO_FOUNDATION
 public import FoundationEssentials
 #endif

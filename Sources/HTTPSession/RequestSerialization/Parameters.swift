@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Parameters of a request: a dictionary of any values, variables among them, or a value of any type.
 ///
 /// ```swift

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Percent-encoding for the names and values of a query string.
 public enum PercentEscaping {
     /// Escapes every byte except `A-Z a-z 0-9 - . _ ~ / ?`, with upper-case digits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import SessionCore
 
 /// Writes parameters as `name=value&…`, by default in the manner of AFNetworking.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// What a URL cannot have in its path, query and fragment (RFC 3986, appendix A) is percent-encoded, as Foundation's `URL(string:)`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A media type with its charset (RFC 9110, section 8.3.1), in lower case.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A name for the file of a response: that of `Content-Disposition` (RFC 6266), otherwise the last part of the URL's path.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Splits bytes into lines, which end with LF, CR LF or CR. A value.
 struct LineSplitter {
     private var pending: [UInt8] = []

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// An event of `text/event-stream` (HTML Living Standard, section 9.2).
 public struct ServerSentEvent: Sendable, Hashable {
     /// The type of the event, which the server names `event`.

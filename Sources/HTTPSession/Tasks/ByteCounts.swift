@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The bytes of content that a task has sent and received.
 struct ByteCounts: Sendable {
     var sent: Int64 = 0

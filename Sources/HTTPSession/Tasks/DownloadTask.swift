@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import SessionCore
 
 /// A task that writes the response body to a file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import SessionCore
 
 /// Watches one request of a task and its response, for a record of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import SessionCore
 
 /// The effect of a response head on a task.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Values by name, in the order of insertion. The order does not count for equality.
 public struct OrderedMembers<Value: Sendable & Hashable>: Sendable, Hashable, ExpressibleByDictionaryLiteral, Sequence {
     /// The names, in order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The charsets of text in requests and responses.
 ///
 /// Conversion is strict in both directions: it fails instead of replacing characters by question marks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// Detects changes of folder entries (inotify(7)): created, closed after writing, renamed, removed, or with new

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// A private file of this user that grows at its end. All members block on the disk: never on a loop.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// One deadline on a loop.
 ///
 /// A later deadline costs one store: the timer stays in the heap, and is sorted again only when its old deadline comes.

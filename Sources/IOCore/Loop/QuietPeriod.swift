@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The time to react to a change that has several steps: after a period without events, and at the latest some time
 /// after the first event.
 package struct QuietPeriod: Sendable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Measures the turns of a loop by the time that its thread was on a processor: a busy machine does not count.
 ///
 /// That clock costs a system call, the monotonic clock none. A turn is never longer on the processor than on the monotonic

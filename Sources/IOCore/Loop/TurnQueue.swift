@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Objects that wait for the end of a turn. Taking them costs no allocation: two arrays change places.
 ///
 /// Public because the compiler specialises inlinable functions in other modules only if they are public.

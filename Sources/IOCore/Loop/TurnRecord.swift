@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The turns of a loop: how many took how long on the processor, and the longest of each of the last sixty seconds. The loop
 /// writes, any thread reads, and neither waits for the other.
 package final class TurnRecord: Sendable {

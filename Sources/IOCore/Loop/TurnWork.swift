@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The kinds of work that a loop has done in a turn, for the event about a turn that took too long.
 ///
 /// A kind costs its handler one store where its work begins. A turn has the kinds of all its events.

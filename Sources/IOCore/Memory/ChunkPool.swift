@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// Memory for bytes that stay for a while, straight from the system: chunks of one size, which are used in runs of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// An element of a `HashTable`, with its key inside.
 public protocol HashTableElement: AnyObject {
     /// The hash of the key. It never changes, and its low bits are well mixed.

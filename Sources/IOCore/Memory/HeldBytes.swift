@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Synchronization
 
 /// The limit for the bytes that peers make the process hold: decoded heads, bodies and responses that wait.

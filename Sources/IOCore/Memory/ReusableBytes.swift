@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Growing bytes whose memory serves again and again: `removeAll` is one store, and an append writes into what is there.
 ///
 /// A value that is shared by its copies until one of them changes, like the array inside, of which only a part counts.

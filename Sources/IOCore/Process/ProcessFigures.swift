@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// Statistics of this process (proc(5)). They need some reads of /proc: not for a loop that serves requests.

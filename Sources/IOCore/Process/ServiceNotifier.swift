@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// Sends notifications to the service manager that has started this process: sd_notify(3), one datagram for each

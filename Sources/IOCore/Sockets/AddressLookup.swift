@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// The system's resolver (getaddrinfo(3)). Blocks: never on a loop.

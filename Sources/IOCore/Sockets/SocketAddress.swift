@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import Glibc
 
 /// The address of a socket: an IPv4 or IPv6 address with a port, or a Unix socket's path.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A few threads for blocking work: reading files, and the readers, interceptors and serializers of library users. They
 /// block neither a session's loop nor Swift's own pool, and do not depend on a thread of that pool. They start when there is
 /// work for them, and end with this object. Work goes to any free thread, so that a blocked one delays no other work.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Work that waits for a thread. Each party (a client's address, an origin) has a queue of its own, and the parties take
 /// turns; a party has at most a share of the threads at a time. So one party's work, however much and however long, delays
 /// the others' by a part of the threads alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// A few threads for work that would hold up a loop, shared by the loops of a program. They start when there is work for

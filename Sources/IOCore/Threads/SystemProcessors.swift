@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import CShims
 
 /// The processors that this process may run on (sched_getaffinity(2)).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// A thread for blocking work, which starts with its first work and does one piece after the other. It ends with this

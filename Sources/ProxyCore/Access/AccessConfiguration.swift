@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The `access` rules as written; `AccessRules` is their compiled form for the request path.
 package struct AccessConfiguration: Hashable, Sendable {
     package var denyAddresses: [AddressRule] = AddressGroup.deniedByDefault.map(AddressRule.group)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The compiled `access` rules: which hosts may be requested, and which addresses may be dialled. Deny wins over allow

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// A pattern for hosts: a name (or IP literal), `*.example.com` for any depth below that name but not itself, or `*`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Metrics in Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
 ///
 /// A value that is written in the order of the calls. Metric and label names are constants of the program; label values

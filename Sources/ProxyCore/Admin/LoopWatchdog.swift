@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Notices workers whose loops do not run any more: such a program has to be restarted.

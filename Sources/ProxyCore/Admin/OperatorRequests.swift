@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// Requests of the admin listener for the thread that reloads and stops the proxy.

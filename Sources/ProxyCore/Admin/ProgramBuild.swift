@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The program's version, for the metrics.
 package struct ProgramBuild: Sendable {
     /// The version, in the form of semver.org.

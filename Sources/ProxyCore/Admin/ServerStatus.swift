@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The state of the whole proxy: its policy, whether it drains, and the results of its reloads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// An `authentication` object: the ways in which clients can authenticate; any one is enough. Paths are absolute.
 package struct AuthenticationConfiguration: Hashable, Sendable {
     /// The processes that may use a Unix socket.

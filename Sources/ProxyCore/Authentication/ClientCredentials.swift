@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A loaded `authentication` object: the contents of its files.
 package final class ClientCredentials: Sendable {
     package let configuration: AuthenticationConfiguration

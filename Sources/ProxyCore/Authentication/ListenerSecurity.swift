@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import ServerTrust
 
 /// The loaded files of a listener's `tls`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The contents of a client's `Proxy-Authorization` (RFC 9110, section 11.7.2).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ServerTrust
 
 /// The token of one run of `pinproxy exec`: its program has it in the URL of its proxy, as the password of a user, so that no other

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 
 /// The counts and contents of a cache at one moment.

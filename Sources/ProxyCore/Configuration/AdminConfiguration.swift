@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The `admin` section of the configuration: the listener for operators and their programs.

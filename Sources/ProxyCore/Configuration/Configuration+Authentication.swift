@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension Configuration {
     /// The authentication of a listener; nil means that every client may use it.
     package func authentication(of listener: ListenerConfiguration) -> AuthenticationConfiguration? {

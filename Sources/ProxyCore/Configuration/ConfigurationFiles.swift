@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import StrictJSON
 
 // Files that the configuration names, and the places that name them, for reports of what is wrong with them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// The variables of the environment that a configuration takes values from, which may be secrets, and their names.

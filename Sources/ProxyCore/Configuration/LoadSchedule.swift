@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import IOCore
 
 /// Decides when the files of a running proxy are read, and when a reading is applied, so that whatever was read is either in

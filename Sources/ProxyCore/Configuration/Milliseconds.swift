@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A span of time in the configuration: whole milliseconds, at least one.
 package struct Milliseconds: Hashable, Comparable, Sendable {
     package var count: Int

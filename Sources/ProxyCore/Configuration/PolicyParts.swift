@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import ServerTrust
 
 /// The parts of a `PolicySnapshot`: read from files, then possibly changed in memory before the snapshot is made. (The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The treatment of an origin's redirects: `redirects` of the defaults or of a host. The first matching rule decides,

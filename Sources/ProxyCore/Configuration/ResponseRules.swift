@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The rules for delivering responses: `responses` of the defaults or of a host. The first matching rule decides;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A key of `config.json` that a reload does not apply: its value from the start stays until the next start.
 package enum RestartNeed: String, CaseIterable, Sendable {
     case listeners

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The requirements for the hello of a tunnel's client, so that the tunnel reaches the host it was requested for.

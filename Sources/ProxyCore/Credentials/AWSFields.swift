@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -12,7 +13,7 @@ struct AWSFields {
     /// Whether a signature has to hold the digest of a body of which the client has not said one.
     static func needsBody(_ fields: borrowing HeaderFields, _ scope: AWSScope) -> Bool {
         // S3 takes bodies that are not signed, over TLS.
-        !isStorage(scope) && fields.first(named: contentDigest.bytes) == nil
+        !scope.isS3 && fields.first(named: contentDigest.bytes) == nil
     }
 
     /// Whether the client signs each chunk of its body with its own key: such a body cannot be signed with another.
@@ -40,7 +41,7 @@ struct AWSFields {
         let payload: AWSSignature.Payload
         if let index = request.fields.first(named: contentDigest.bytes) {
             payload = AWSSignature.Payload(ofClient: request.fields.value(at: index)) ?? .unsigned
-        } else if isStorage(scope) {
+        } else if scope.isS3 {
             payload = request.bodyLength.hasBody ? .unsigned : .empty
             let text = payload.text
             fields.append(name: contentDigest.bytes, value: text.span)
@@ -68,13 +69,10 @@ struct AWSFields {
             keys: keys,
             scope: scope,
             time: time,
-            normalizesPath: !isStorage(scope)
+            normalizesPath: !scope.isS3
         )
         fields.append(.authorization, signature.authorization.span)
     }
-
-    /// S3 and its kind (`s3-outposts`, `s3-object-lambda`, `s3express`), which take paths as they are.
-    private static func isStorage(_ scope: AWSScope) -> Bool { scope.service.hasPrefix("s3") }
 
     /// AWS wants `Host` and every field of its own signed. Proxies behind this one may change others.
     private static func isSigned(_ name: borrowing Span<UInt8>) -> Bool {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 import IOCore
 import ServerTrust
@@ -308,5 +309,5 @@ package struct AWSSignature: Sendable {
 
 extension AWSScope {
     /// S3 signs paths as they are, and says in a field what of the body is signed.
-    var isS3: Bool { service == "s3" || service.hasPrefix("s3-") }
+    var isS3: Bool { service.hasPrefix("s3") }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -39,7 +40,9 @@ final class CredentialDesk {
     /// The credentials of the rule that lets a request through.
     ///
     /// - Parameter place: of the rule in the configuration; nil where none does.
-    func credentials(ofRule place: Int?) -> RuleCredentials? { place.flatMap { rules[$0] } }
+    func credentials(ofRule place: Int?) -> RuleCredentials? {
+        place.flatMap { $0 < rules.count ? rules[$0] : nil }
+    }
 
     /// Why a request may not have the credentials of its rule, by what its client has sent.
     ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Why a credential has no value: a stable code for metrics, and a text for people. Neither ever holds anything that the source
 /// gave, because that may be the secret, or a part of it.
 package struct CredentialFault: Error, Hashable, Sendable {

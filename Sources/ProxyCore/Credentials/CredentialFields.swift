@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import SessionCore
 
 /// What the credentials of a rule make of a request, and the values that it is made of.
 struct CredentialFields {
-    let guarded: GuardedFields
+    var guarded: GuardedFields
     /// In the order of the rule's credentials.
     let values: [CredentialValue]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// When the source of one credential is run, and what becomes of the requests that need its value, as a value: without a clock and

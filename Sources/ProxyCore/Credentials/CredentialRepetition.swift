@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A request that is sent once more because the server has refused its credential (401): the response is dropped, the credential is
 /// renewed, and nothing of the response was delivered.
 struct CredentialRepetition {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The version of HTTP that a client may begin to speak.
 enum ClientProtocol {
     case http1

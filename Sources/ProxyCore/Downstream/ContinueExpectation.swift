@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The client's `Expect: 100-continue` (RFC 9110, section 10.1.1): whether it waits for 100 (Continue) before it sends its
 /// body, and whether the origin or the proxy decides about that.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import HTTPCore
 import IOCore
@@ -36,6 +37,8 @@ final class Exchange {
     private var bodyDigest: [UInt8]?
     /// What continues when the whole body is here, which a signature needs first.
     private var afterBody: (() -> Void)?
+    /// The bytes of such a body that the process is known to hold, until the request is over.
+    private var gatheredBytes = 0
     /// Counts requests and restarts, so that a late result is not used for another request.
     private var number: UInt64 = 0
     /// The client's side; nil while the exchange is unused.
@@ -396,7 +399,9 @@ final class Exchange {
     }
 
     /// Body bytes that were received from the client and not sent yet.
-    var waitingBodyBytes: Int { origin.waitingBytes }
+    ///
+    /// Those that a signature waits for do not count: their client would wait for credit, and the body never end.
+    var waitingBodyBytes: Int { afterBody == nil ? origin.waitingBytes : 0 }
 
     private func mark(on route: Route?) -> OriginFields.Mark {
         if let route, !route.addsVia { return .cdnLoop(worker.pseudonym) }
@@ -750,13 +755,23 @@ final class Exchange {
         if credentialFields != nil { credentialFields = nil }
         if bodyDigest != nil { bodyDigest = nil }
         if afterBody != nil { afterBody = nil }
+        if gatheredBytes > 0 {
+            worker.held.change(by: -gatheredBytes)
+            gatheredBytes = 0
+        }
     }
 
     /// Obtains the credentials of the rule that has let the request, or the hop under way, through.
     ///
-    /// - Parameter then: called when the values are there, where their sources have to run first.
+    /// - Parameters:
+    ///   - hop: the hop under way; nil for the client's request.
+    ///   - then: called when the values are there, where their sources have to run first.
     /// - Returns: whether they are there already; otherwise the request waits, or was refused.
-    func obtainCredentials(for endpoint: Endpoint, _ then: @escaping () -> Void) -> Bool {
+    func obtainCredentials(
+        for endpoint: Endpoint,
+        hop: RedirectMachine.Hop? = nil,
+        _ then: @escaping () -> Void
+    ) -> Bool {
         guard let desk = generation?.credentials else { return true }
         credentials = desk.credentials(ofRule: ruling.allowingRule)
         if let problem = desk.refusal(of: head, credentials) {
@@ -764,13 +779,26 @@ final class Exchange {
             return false
         }
         guard let credentials else { return true }
+        if let hop {
+            bodyDigest = nil
+            if hop.keepsBody, needsWholeBody(credentials) {
+                refuseUnsent(
+                    Problem(
+                        .credentialWithheld,
+                        "A redirect leads to a server whose requests are signed with their body, which goes on as it is kept. Send the request there."
+                    )
+                )
+                return false
+            }
+        }
+        let needsBody = hop == nil && needsWholeBody(credentials)
         switch desk.outcome(for: credentials) {
-        case .ready where !needsWholeBody(credentials): return true
+        case .ready where !needsBody: return true
         case .ready: gatherBody(then)
         case .failed(let problem): refuseUnsent(problem)
         case .wait:
             awaitCredentials(credentials, desk, atMost: queueTime(of: endpoint)) { [self] in
-                if needsWholeBody(credentials) { gatherBody(then) } else { then() }
+                if needsBody { gatherBody(then) } else { then() }
             }
         }
         return false
@@ -797,6 +825,17 @@ final class Exchange {
 
     private func gather(_ bytes: borrowing Span<UInt8>) {
         origin.carry(bytes)
+        gatheredBytes += bytes.count
+        worker.held.change(by: bytes.count)
+        guard worker.mayHold(gatheredBytes) else {
+            afterBody = nil
+            return fail(
+                Problem(
+                    .limitReached,
+                    "The process holds as many bytes as limits.heldBytes allows, and the body of this request is signed as a whole. Try again, or raise the limit."
+                )
+            )
+        }
         guard origin.waitingBytes > Self.longestSignedBody else { return }
         afterBody = nil
         fail(
@@ -867,9 +906,13 @@ final class Exchange {
     /// The fields that the request's credentials make of it; nil for most requests.
     func guardedFields(of request: borrowing SessionRequest, in generation: Generation) -> GuardedFields? {
         guard let credentials else { return nil }
-        let fields = generation.credentials?.fields(for: credentials, of: request, bodyDigest: bodyDigest)
+        var fields = generation.credentials?.fields(for: credentials, of: request, bodyDigest: bodyDigest) ?? .none
+        // A server may send back what it got for an earlier hop, or before a renewal.
+        if let former = credentialFields, former.guarded !== fields.guarded {
+            fields.guarded = fields.guarded.masking(alsoThoseOf: former.guarded)
+        }
         credentialFields = fields
-        return (fields ?? .none).guarded
+        return fields.guarded
     }
 
     // MARK: - Hooks

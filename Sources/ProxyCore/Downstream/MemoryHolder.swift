@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A client's request that holds memory, and can be closed when that is short.
 protocol MemoryHolder: AnyObject {
     /// When something moved last, in nanoseconds of the loop's clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The thread that waits for the disk instead of the workers: for replay buffers, and for responses that become files.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
 import SessionCore
@@ -17,6 +18,8 @@ final class HookStage: ResponseStage {
     /// The latest request, which is sent again when its credential is refused; nil for requests without one.
     private var sent: Sent?
     private var repetition = CredentialRepetition()
+    /// A hop, or the request once more, waits for a credential. More of the client's body could be more than is kept.
+    private var awaitsCredential = false
 
     private struct Sent {
         var request: SessionRequest
@@ -126,7 +129,7 @@ final class HookStage: ResponseStage {
     }
 
     /// Whether the client has to pause its body.
-    var holdsBodyBack: Bool { hooks.replayBuffer?.holdsBack ?? false }
+    var holdsBodyBack: Bool { awaitsCredential || (hooks.replayBuffer?.holdsBack ?? false) }
 
     /// The transfer has room for more of the body; true when the replay buffer provides it.
     func continueReplay() -> Bool {
@@ -176,6 +179,7 @@ final class HookStage: ResponseStage {
             let refused = exchange.renewableCredentials()
         {
             repetition.begin(refused)
+            awaitsCredential = true
             // It is not read to its end, which could be long in coming.
             return .cancel
         }
@@ -256,6 +260,7 @@ final class HookStage: ResponseStage {
 
     /// Sends the request once more, with a credential that was renewed.
     private func sendAgain() {
+        awaitsCredential = false
         guard var sent else { return }
         // More of the body may have come meanwhile than is kept.
         if repeatableBody == .lost {
@@ -316,10 +321,13 @@ final class HookStage: ResponseStage {
         case .origin(let endpoint):
             if let rules = route.rules {
                 if let problem = exchange.refusal(ofHop: plan.hop, by: rules) { return fail(problem, at: plan.hop) }
-                let isReady = exchange.obtainCredentials(for: endpoint) { [weak self] in
+                awaitsCredential = true
+                let isReady = exchange.obtainCredentials(for: endpoint, hop: plan.hop) { [weak self] in
+                    self?.awaitsCredential = false
                     self?.follow(plan, to: endpoint, on: route)
                 }
                 guard isReady else { return }
+                awaitsCredential = false
             }
             follow(plan, to: endpoint, on: route)
         }

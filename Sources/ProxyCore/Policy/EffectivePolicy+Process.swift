@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension EffectivePolicy {
     /// The settings of the whole process: what is written where, and the limits of everything.
     static func process(_ configuration: Configuration) -> Section {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// Changes to the requests and responses of a host, beyond forwarding. A host without such configuration has none, and

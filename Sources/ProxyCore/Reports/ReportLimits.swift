@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The bounds of reporting. Times are milliseconds.
 package struct ReportLimits: Sendable {
     /// The limit of reports that wait or are being sent; more are dropped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The rules of sending reports, as a value: which reports are made, when each is sent, and what follows from its
 /// result. It has no clock, no random numbers and no socket: each call passes the time, in milliseconds that only grow.
 ///

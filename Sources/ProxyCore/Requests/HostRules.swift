@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The rules for the requests to one origin, in their order. It belongs to one thread, as the routes do.

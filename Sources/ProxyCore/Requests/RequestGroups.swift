@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// Counted requests by origin and method, with their paths in the form that rules would have: for people.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// Proposes rules for requests that were seen: the smallest list that lets requests like them through. Places in paths at which

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// Why a part of a request can be read in two ways, or is not seen at all. Such a part fulfils no condition of a rule that lets

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The `requests` of the configuration as written; `RequestRules` is the compiled form.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// What the rules say of a request.
 package struct RequestVerdict: Sendable {
     package enum Decision: Sendable {

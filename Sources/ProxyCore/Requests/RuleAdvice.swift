@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// Mistakes in a list of rules that are no errors, as values: for warnings at load.

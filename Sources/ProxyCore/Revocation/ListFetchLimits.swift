@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import ServerTrust
 
 /// The bounds of fetching revocation lists. Times are milliseconds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// When which revocation list is fetched, as a value: without a clock, random numbers and sockets. Times are milliseconds that
 /// only grow.
 struct ListSchedule<Key: Hashable & Sendable>: Sendable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A fact about the pins of a policy that will cause trouble although nothing is wrong today.
 package struct PinAdvice: Hashable, Sendable {
     /// A stable code, for programs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Which keys of a server's validated chain to pin.
 ///
 /// - A public CA of the table: the server's key and the CA's root set. Operators and CAs change intermediates without

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The table itself. `PublicAuthorityTests` compares it with the trust store of the machine that the tests run on.
 ///
 /// To change it: take the key from a source that can be named, compare it, and move `verified`. A root whose key cannot be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// A public CA of the table that this program keeps: its root set, which outlasts leaf keys and intermediates.

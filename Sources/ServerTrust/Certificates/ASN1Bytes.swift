@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import CShims
 
 /// The contents of OpenSSL's ASN1_STRING, whatever the release: OpenSSL 4.0 makes the structure opaque.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The reason why a certificate, key or revocation list could not be read or used, with a remedy.
 public struct CertificateFault: Error, Hashable, Sendable, CustomStringConvertible {
     /// The problem, without a full stop.

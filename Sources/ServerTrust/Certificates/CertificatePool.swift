@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// Certificates that are found by the name of their subject: trust anchors, and intermediates.

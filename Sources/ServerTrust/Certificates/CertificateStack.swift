@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// A `STACK_OF(X509)` with references of its own: the form in which OpenSSL's functions take certificates.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A client certificate with its private key, sent to servers that request one.
 public final class ClientIdentity: Sendable {
     /// The certificate, then the intermediates that the server needs to build its chain.

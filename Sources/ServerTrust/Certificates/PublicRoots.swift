@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The keys of the roots of public CAs: whoever is in the common trust stores has bound itself to the rules of the CA/Browser
 /// Forum, so that `CertificateProfile` may ask for more than OpenSSL does. A company's own CA in the same store has not.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inside, times are seconds since 1970. Programs get and give dates; the proxy, which is built without Foundation, needs none.
 #if !NO_FOUNDATION
 public import FoundationEssentials

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// Algorithms that OpenSSL has looked up once: each use of `EVP_sha256()` is a search among its providers, under locks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// The bytes of a secret in memory of their own, which is overwritten before it is freed.

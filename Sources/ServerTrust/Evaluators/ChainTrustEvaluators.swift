@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Chain and host checks, without pins: mode `none`.
 public struct DefaultTrustEvaluator: ServerTrustEvaluating {
     /// A list with one policy.

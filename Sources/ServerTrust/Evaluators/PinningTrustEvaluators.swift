@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Pins whole certificates: mode `certificate`.
 ///
 /// Pinned certificates are looked for in the chain that OpenSSL validated, never among the certificates as sent. This

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The requirements for a server, under Alamofire's name: one security policy, or several that all have to accept.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The description of a TLS alert (RFC 8446, section 6).
 package struct TLSAlert: Hashable, Sendable {
     package let number: UInt8

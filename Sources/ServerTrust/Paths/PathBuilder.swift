@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// The candidate paths from a server's certificate to the trust anchors, best first (RFC 4158).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// The search for valid paths from a server's certificate to the anchors: OpenSSL's own path first, which is nearly always the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import StrictJSON
 
 /// Reads one entry of `pins` or `forbiddenPins`: a `sha256/…` string or an object.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import StrictJSON
 
 /// A folder of pin files: the names that are read, and warnings about names that look like pin files and are not read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The domains of all pin files, for the lookup of a host's policy. Immutable once loaded.

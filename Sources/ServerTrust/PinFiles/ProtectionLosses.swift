@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The hosts that a set of pin files protects less than another one, compared by host and port under the policies that

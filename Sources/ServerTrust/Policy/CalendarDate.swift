@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A day of the Gregorian calendar, in UTC.
 public struct CalendarDate: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// 1970 to 9999.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The approaching end of a pin set, or of a certificate of a pinned domain.

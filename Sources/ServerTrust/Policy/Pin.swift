@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The way a server's identity is pinned; the names are those of AFSecurityPolicy.
 public enum SSLPinningMode: String, Sendable, CaseIterable {
     /// Chain and host checks alone.

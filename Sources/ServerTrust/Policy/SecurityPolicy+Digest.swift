@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A digest of the policy, for caches that keep responses received under it.
 ///
 /// Digests are the same in every process, and differ as soon as a setting differs that decides which servers are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 extension SecurityPolicy {
     /// All of `expectedPins` that match in the chain of an evaluation that has passed, not only the one that decided.
     /// For statistics.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The requirements that a server has to meet before a request may be sent to it: AFSecurityPolicy's concept, for

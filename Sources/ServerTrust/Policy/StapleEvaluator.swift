@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The last condition of a policy with `requiresStaple`: the server itself proves in the handshake that its certificate

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// What a TLS handshake offers to a server beside the versions and groups: the cipher suites of TLS 1.2. Those of TLS 1.3 are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// The reason why a server was refused, or would have been: the stable codes of the log and of error responses.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// An address for reports of failed pins (RFC 7469, section 2.1.3).

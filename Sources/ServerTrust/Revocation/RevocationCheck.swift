@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// Looks up the certificates of a validated path in revocation lists (RFC 5280, section 6.3): those of files, and those that were

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Synchronization
 
 /// The revocation lists that were fetched: shared by the handshakes of all threads and by what fetches them. Every list in it

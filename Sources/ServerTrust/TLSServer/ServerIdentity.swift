@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 
 /// The identity of a TLS server: a certificate with its chain, and the private key.

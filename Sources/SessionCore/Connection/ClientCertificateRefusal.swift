@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ServerTrust
 
 /// A server's refusal of the client's certificate. A server of TLS 1.3 looks at the certificate behind the handshake, so that its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The server of one host and port: what the session has learned about it. A class to inherit from, for the pool of its connections.

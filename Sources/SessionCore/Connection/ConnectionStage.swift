@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// How far the making of a connection has come.
 enum ConnectionStage {
     /// No address has been dialled yet.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Which address of a name is dialled, and when: Happy Eyeballs (RFC 8305, sections 4 and 5). A value; times are nanoseconds of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 2, 5 and 6, for the first address of each.

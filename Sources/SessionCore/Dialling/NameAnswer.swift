@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The result of a name lookup.

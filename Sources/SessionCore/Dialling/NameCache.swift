@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// Results of name lookups, for as long as they hold. A value; times are nanoseconds of a monotonic clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import IOCore
 
 /// The course of one name's queries: which full names are asked for (`search` and `ndots` of resolv.conf(5)), and when the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Takes the connection that a task makes, in place of a request: a stream. A class to inherit from.
 class ConnectionTaker: ConnectionUser {
     /// What is offered in the handshake, the best first; nothing when empty.

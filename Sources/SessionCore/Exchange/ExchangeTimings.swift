@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 
 /// The times and sizes of an exchange as they are noted: microseconds since the task was resumed, and bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ServerTrust
 
 /// What carries a task: a request on its way to the origin, or one that the session's cache takes part in. It is its task's alone until

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Decides when received bytes are passed to the disk, and when the origin has to wait for it.
 ///
 /// A value that counts. A piece is passed on as soon as the last one has been written, so that little is pending while

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A client, as the owner of connections to origins: one that it authenticates (NTLM, Negotiate: RFC 4559) carries its requests and
 /// nobody else's, and ends with it.
 ///

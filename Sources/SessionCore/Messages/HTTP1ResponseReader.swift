@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// A response as HTTP/1.1 brings it (RFC 9112): heads, then the body by its framing, to the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The times of a transaction as an HTTP Archive divides them (HAR 1.2, `timings` of an entry), in milliseconds. Nil for a
 /// phase that did not happen; a writer has -1 there.
 package struct ArchiveTimings: Sendable, Equatable {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A request that wants a connection, as the pool of its host sees it.
 package protocol PoolRequest: AnyObject {
     /// A connection that carries one exchange after another (HTTP/1.1).

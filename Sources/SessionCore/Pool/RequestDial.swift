@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ServerTrust
 
 /// The making of a connection for one request: over HTTP/1.1, or for the taker of a task. The request answers the questions of the

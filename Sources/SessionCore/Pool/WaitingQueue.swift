@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Objects in the order in which they came; any of them may leave the queue early.
 struct WaitingQueue<Element: AnyObject> {
     private struct Place {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// Decides about redirects, hop by hop (RFC 9110, section 15.4).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 
 /// The body of a response that is not delivered, because another request follows (a redirect, credentials, the cache).

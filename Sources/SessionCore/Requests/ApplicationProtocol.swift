@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A protocol over TLS, by its name in the handshake (ALPN, RFC 7301).
 public enum ApplicationProtocol: String, Sendable, CaseIterable {
     /// HTTP/1.1, and what it is upgraded to.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import ServerTrust
 
 /// The decision about a server's request for a client certificate.

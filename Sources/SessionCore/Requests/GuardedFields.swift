@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 package import ServerTrust
 
@@ -27,6 +28,11 @@ package final class GuardedFields: Sendable {
         self.fields = fields
         self.demand = demand
         self.masks = masks
+    }
+
+    /// The same fields, with the values of others masked, too.
+    package func masking(alsoThoseOf other: GuardedFields) -> GuardedFields {
+        GuardedFields(fields, for: demand, masks: masks + other.masks)
     }
 
     /// Whether the server may have the fields.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// How a session looks up names.
 public enum NameResolution: String, Sendable, Hashable, CaseIterable {
     /// `/etc/hosts`, then the name servers of `/etc/resolv.conf`, on the session's loop. Results are kept for their time to

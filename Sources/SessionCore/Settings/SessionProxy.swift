@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// A proxy between a session and the servers. It tunnels TLS, and the security policy applies as without it. The proxy

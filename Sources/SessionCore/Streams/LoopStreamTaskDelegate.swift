@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import ServerTrust
 
 /// Receives the events of a stream. A class to inherit from, one object for each stream.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Carries the requests of a session in the place of connections: an origin in memory, for tests of programs. Nothing is looked
 /// up, dialled or evaluated then, and no byte leaves the process.
 ///

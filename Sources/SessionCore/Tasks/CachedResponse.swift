@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
 /// A response that is about to be stored, as the hook `dataTaskWillCacheResponse` sees it. Its body follows, and is

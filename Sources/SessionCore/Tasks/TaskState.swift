@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Where a task is in its life; the names are those of `URLSessionTask.State`.
 ///
 /// A value: an event goes in, what is to be done comes out, and what the state forbids is ignored.

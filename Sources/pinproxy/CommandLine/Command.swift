@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A command: its name, options, help text and function.
 struct Command: Sendable {
     /// A long option. With `value` (its name in the usage) it takes one: `--config FILE`, `--config=FILE`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The reason why a command ends early, for its user.
 struct CommandFailure: Error {
     var exitCode: ExitCode

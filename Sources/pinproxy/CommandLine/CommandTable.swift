@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import StrictJSON
 
 /// The tables of the commands as one JSON object: manual pages and completions of shells are made of it.

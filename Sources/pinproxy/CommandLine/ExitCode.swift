@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The exit codes for scripts: those of sysexits(3) where one fits.
 ///
 /// `exec` ends with the code of its child instead, as `env` does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The output of `help`.
 enum Help {
     static let width = TextLayout.width

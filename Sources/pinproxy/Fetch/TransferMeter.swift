@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPSession
 
 /// The progress, rate and remaining time of a transfer, as one line of text.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// The lines of a log, from a file or the standard input. Memory stays bounded for any contents.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ProxyCore
 
 /// The requests of a log, as `RequestLearner` sees them, and how many were left out.

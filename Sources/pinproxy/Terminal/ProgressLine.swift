@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// The progress of a long task as a line of the standard error, on a terminal only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import CacheSimulation
 import Glibc
 import TestSupport

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import SessionCore
 
 /// The pool of one host's connections: each byte of an input is an event.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ServerTrust
 
 /// Certificates of Let's Encrypt as they are published: public data, to compare the table with.

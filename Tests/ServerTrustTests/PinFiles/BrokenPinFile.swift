@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Testing
 
 /// A pin file with one error, the expected place of the issue, and the same file with the error corrected.

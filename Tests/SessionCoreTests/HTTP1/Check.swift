@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Testing
 
 /// `#expect` for values that cannot be copied: the macro copies what its expression uses.

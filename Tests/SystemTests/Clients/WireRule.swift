@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Testing
 
 /// One rule of the wire as the proxy keeps it: what is sent, and the statuses of the answers.

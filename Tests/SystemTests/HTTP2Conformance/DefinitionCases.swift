@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import TestSupport
 
 /// Each kind of frame (h2spec's group "http2", sections 6 and 7, 47 cases).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import TestSupport
 
 /// Frames and streams (h2spec's group "http2", sections 3.5 to 5.5, 29 cases).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import TestSupport
 
 /// Frames that every server has to accept (h2spec's group "generic", 44 cases).

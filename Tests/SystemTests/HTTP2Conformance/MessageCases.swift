@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import TestSupport
 
 /// Requests and their fields (h2spec's groups "http2", section 8, and "hpack": 26 cases).

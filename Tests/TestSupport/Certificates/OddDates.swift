@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import ServerTrust
 
 /// Validity periods that no CA writes, and that any server can send. Later versions of OpenSSL decode none that is shorter than a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package import ServerTrust
 
 /// A small public key infrastructure for tests: a root, an intermediate, and servers below it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The bytes of a TLS client hello, valid or not.
 package struct ClientHelloBytes {
     package var serverNames: [String] = []

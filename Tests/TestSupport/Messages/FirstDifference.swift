@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Describes the first difference between two bodies; nil for equal ones.
 ///
 /// Use it instead of `==` for large bodies: the testing library computes an edit script for a failed comparison, which

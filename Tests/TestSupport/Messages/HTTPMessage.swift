@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// A request or a response on the wire, parsed by the tests' own parser and not by the code under test.
 package struct HTTPMessage: Sendable {
     package struct Field: Sendable, Equatable {

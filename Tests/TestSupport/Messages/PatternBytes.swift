@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Deterministic bytes without repetition, so that a lost or doubled piece is noticed.
 package func patternBytes(_ count: Int) -> [UInt8] {
     var state: UInt64 = 0x9E37_79B9_7F4A_7C15

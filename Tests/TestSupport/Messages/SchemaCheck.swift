@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Foundation
 
 /// Checks JSON against a JSON Schema (draft 2020-12), with those keywords alone that the schemas of this project use: another

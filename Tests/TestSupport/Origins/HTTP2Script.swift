@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The origin's side of an HTTP/2 connection, frame by frame (RFC 9113, section 4.1): for responses that real servers
 /// do not send, and to count a client's frames.
 package final class HTTP2Script {

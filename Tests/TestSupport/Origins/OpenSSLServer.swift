@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import ServerTrust
 
 /// `openssl s_server` as an origin: a different TLS server than nginx, which can print its input.

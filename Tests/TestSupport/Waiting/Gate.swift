@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Blocks a script until the test opens the gate.
 package final class Gate: Sendable {
     private let isOpen = Monitor(false)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPSession
 
 /// - Returns: resume data of a download that was cut off; nil when the file is complete.

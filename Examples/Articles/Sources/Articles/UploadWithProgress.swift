@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPSession
 
 func uploadFile(_ path: String, with manager: HTTPSessionManager) async throws {

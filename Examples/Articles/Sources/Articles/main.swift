@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the code of the articles against an origin in memory. The articles of the reference show this code: `.ci/articles`
 // compares them.
 

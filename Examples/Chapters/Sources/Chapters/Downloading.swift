@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import HTTPSession
 
 func destination(_ session: HTTPSessionManager, _ folder: String) async throws {

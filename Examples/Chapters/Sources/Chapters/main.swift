@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the chapters against an origin in memory, which stands for httpbin.org.
 
 import ByDefault

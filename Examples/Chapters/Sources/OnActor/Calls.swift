@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public calls of the library, from one isolation: `Surface` is an actor, a class of the main actor, or a class of a target whose
 // default isolation is the main actor. The file is the same in all of them.
 

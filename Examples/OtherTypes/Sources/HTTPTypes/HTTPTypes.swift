@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public names of swift-http-types, which many servers and clients in Swift share: a program may import them beside ours.
 
 public struct HTTPField { public init() {} }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <openssl/ssl.h>
 
 /* A macro in OpenSSL's header, which Swift does not see. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TLS connection of the program's own, held to a pin:
 //
 //     PinnedConnection HOST PORT PIN [CA.pem]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Downloads a file from a pinned server, with progress, and says how long each phase took.
 //
 //   PinnedSession URL FILE PINS.json [CA.pem]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import SessionCore
 
 /// Reads one body after the other. Each is opened when its turn comes, so that a form of a thousand files has one open

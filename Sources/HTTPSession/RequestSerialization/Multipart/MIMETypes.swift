@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Media types by file name extension, with the names of the IANA registry: the common ones for uploads, and
 /// `application/octet-stream` for all others. The table is our own, so that it is the same on every machine.
 public enum MIMETypes {

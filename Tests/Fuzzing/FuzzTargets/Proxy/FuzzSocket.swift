@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import Glibc
 
 /// A non-blocking socket of a peer of the proxy, which runs on the same thread. It owns its descriptor.

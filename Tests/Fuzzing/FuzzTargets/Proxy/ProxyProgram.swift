@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// The steps that an input of the target `proxy` carries out on a proxy.
 ///
 /// A program is a list of records, separated by the byte 0x1E. A record has an operation, its arguments of one byte
