@@ -12,14 +12,25 @@ package struct RequestLearner: Sendable {
         package var method: String?
         /// Whether it offered another protocol.
         package var isUpgrade: Bool
+        /// Whether nothing was there. Its path is learned as it is, and no star is made of it: otherwise a program would get wider
+        /// rules by asking for names that it invents.
+        package var isAbsent: Bool
         /// Path and query.
         package var target: [UInt8]
 
-        package init(host: Host, port: UInt16?, method: String?, isUpgrade: Bool = false, target: [UInt8]) {
+        package init(
+            host: Host,
+            port: UInt16?,
+            method: String?,
+            isUpgrade: Bool = false,
+            isAbsent: Bool = false,
+            target: [UInt8]
+        ) {
             self.host = host
             self.port = port
             self.method = method
             self.isUpgrade = isUpgrade
+            self.isAbsent = isAbsent
             self.target = target
         }
     }
@@ -45,6 +56,8 @@ package struct RequestLearner: Sendable {
     }
 
     private var paths: [Place: [String: Set<String>]] = [:]
+    /// Paths at which nothing was.
+    private var absent: [Place: [String: Set<String>]] = [:]
     private var counts: [Place: Int] = [:]
     private var tunnels: Set<Place> = []
     /// What the paths take up, and their tree when rules are made of them.
@@ -57,6 +70,8 @@ package struct RequestLearner: Sendable {
     private static let namesAtOnePlace = 4
     /// As many patterns stand in a rule; more become fewer and wider ones.
     private static let patternsOfRule = 16
+    /// As many paths at which nothing was are learned.
+    private static let absentOfMethod = 16
 
     package init() {}
 
@@ -83,12 +98,20 @@ package struct RequestLearner: Sendable {
         let text = String(decoding: path, as: UTF8.self)
         // An offer is also the request that it is where the origin does not switch, and the word means GET alone.
         let words = sighting.isUpgrade ? ["UPGRADE"] + (method == "GET" ? [] : [method]) : [method]
-        for method in words where paths[place]?[method]?.contains(text) != true {
+        let isKnown = { (paths: [Place: [String: Set<String>]], method: String) in
+            paths[place]?[method]?.contains(text) == true
+        }
+        for method in words where !isKnown(sighting.isAbsent ? absent : paths, method) {
             guard PathPattern(text) != nil else { return .unwritablePath }
             guard pathBytes < Self.pathBound else { return .surplus }
             pathBytes += Self.cost(of: path)
             // Clients may invent methods, too.
             if paths[place]?[method] == nil { pathBytes += method.utf8.count + Self.costOfTable }
+            if sighting.isAbsent {
+                guard absent[place]?[method]?.count ?? 0 < Self.absentOfMethod else { return .surplus }
+                absent[place, default: [:]][method, default: []].insert(text)
+                continue
+            }
             paths[place, default: [:]][method, default: []].insert(text)
         }
         counts[place, default: 0] += 1
@@ -131,11 +154,11 @@ package struct RequestLearner: Sendable {
         }
         let places = counts.keys.sorted { ($0.host.description, $0.port ?? 0) < ($1.host.description, $1.port ?? 0) }
         for place in places {
-            let ofPlace = paths[place] ?? [:]
+            let ofPlace = patterns(at: place)
             // A CONNECT whose requests were seen was intercepted.
             if ofPlace.isEmpty, tunnels.contains(place) { add(place, [], []) }
             var methods: [[String]: [String]] = [:]
-            for (method, paths) in ofPlace { methods[Self.patterns(for: paths), default: []].append(method) }
+            for (method, patterns) in ofPlace { methods[patterns, default: []].append(method) }
             for (patterns, words) in methods.sorted(by: { $0.value.min()! < $1.value.min()! }) {
                 add(place, Self.words(words), patterns)
             }
@@ -153,6 +176,17 @@ package struct RequestLearner: Sendable {
             rules[index].rule.id = id
         }
         return rules
+    }
+
+    /// The patterns of each method.
+    private func patterns(at place: Place) -> [String: [String]] {
+        var patterns = (paths[place] ?? [:]).mapValues { Self.patterns(for: $0) }
+        for (method, absent) in absent[place] ?? [:] {
+            let known = (patterns[method] ?? []).compactMap { RulePath($0) }
+            let others = absent.filter { path in !known.contains { $0.covers(path) } }
+            patterns[method, default: []] = ((patterns[method] ?? []) + others).sorted()
+        }
+        return patterns
     }
 
     private static func isUsual(_ method: String) -> Bool {
