@@ -55,6 +55,7 @@ package struct RequestLearner: Sendable {
         var port: UInt16?
     }
 
+    /// By the words that a rule needs for the method, with a space between them.
     private var paths: [Place: [String: Set<String>]] = [:]
     /// Paths at which nothing was.
     private var absent: [Place: [String: Set<String>]] = [:]
@@ -96,26 +97,31 @@ package struct RequestLearner: Sendable {
         let path = PathPattern.normal(written.span)
         guard !path.contains(UInt8(ascii: "*")) else { return .literalStar }
         let text = String(decoding: path, as: UTF8.self)
-        // An offer is also the request that it is where the origin does not switch, and the word means GET alone.
-        let words = sighting.isUpgrade ? ["UPGRADE"] + (method == "GET" ? [] : [method]) : [method]
-        let isKnown = { (paths: [Place: [String: Set<String>]], method: String) in
-            paths[place]?[method]?.contains(text) == true
-        }
-        for method in words where !isKnown(sighting.isAbsent ? absent : paths, method) {
+        // The word means GET alone, and with another method a rule needs both.
+        let words = sighting.isUpgrade ? method == "GET" ? "UPGRADE" : "UPGRADE \(method)" : method
+        let (isKnown, count) = state(of: text, sighting.isAbsent, place, words)
+        if !isKnown {
             guard PathPattern(text) != nil else { return .unwritablePath }
             guard pathBytes < Self.pathBound else { return .surplus }
             pathBytes += Self.cost(of: path)
             // Clients may invent methods, too.
-            if paths[place]?[method] == nil { pathBytes += method.utf8.count + Self.costOfTable }
+            if count == 0 { pathBytes += words.utf8.count + Self.costOfTable }
             if sighting.isAbsent {
-                guard absent[place]?[method]?.count ?? 0 < Self.absentOfMethod else { return .surplus }
-                absent[place, default: [:]][method, default: []].insert(text)
-                continue
+                guard count < Self.absentOfMethod else { return .surplus }
+                absent[place, default: [:]][words, default: []].insert(text)
+            } else {
+                paths[place, default: [:]][words, default: []].insert(text)
             }
-            paths[place, default: [:]][method, default: []].insert(text)
         }
         counts[place, default: 0] += 1
         return .learned
+    }
+
+    /// Whether a path was seen before, and how many with the same words were. A set that is held while a path is inserted would be
+    /// copied.
+    private func state(of path: String, _ isAbsent: Bool, _ place: Place, _ words: String) -> (Bool, count: Int) {
+        guard let known = isAbsent ? absent[place]?[words] : paths[place]?[words] else { return (false, 0) }
+        return (known.contains(path), known.count)
     }
 
     /// About how many bytes a path takes up in a table, and its segments in a tree.
@@ -197,7 +203,8 @@ package struct RequestLearner: Sendable {
         return bytes && method != "UPGRADE" && method != "CONNECT"
     }
 
-    private static func words(_ methods: [String]) -> [String] {
+    private static func words(_ keys: [String]) -> [String] {
+        let methods = Set(keys.flatMap { $0.split(separator: " ").map(String.init) })
         let read: Set = ["GET", "HEAD", "OPTIONS"]
         let others = methods.filter { !read.contains($0) }.sorted()
         let reading = methods.filter { read.contains($0) }.sorted()
