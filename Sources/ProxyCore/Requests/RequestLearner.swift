@@ -13,14 +13,25 @@ package struct RequestLearner: Sendable {
         package var method: String?
         /// Whether it offered another protocol.
         package var isUpgrade: Bool
+        /// Whether nothing was there. Its path is learned as it is, and no star is made of it: otherwise a program would get wider
+        /// rules by asking for names that it invents.
+        package var isAbsent: Bool
         /// Path and query.
         package var target: [UInt8]
 
-        package init(host: Host, port: UInt16?, method: String?, isUpgrade: Bool = false, target: [UInt8]) {
+        package init(
+            host: Host,
+            port: UInt16?,
+            method: String?,
+            isUpgrade: Bool = false,
+            isAbsent: Bool = false,
+            target: [UInt8]
+        ) {
             self.host = host
             self.port = port
             self.method = method
             self.isUpgrade = isUpgrade
+            self.isAbsent = isAbsent
             self.target = target
         }
     }
@@ -45,7 +56,10 @@ package struct RequestLearner: Sendable {
         var port: UInt16?
     }
 
+    /// By the words that a rule needs for the method, with a space between them.
     private var paths: [Place: [String: Set<String>]] = [:]
+    /// Paths at which nothing was.
+    private var absent: [Place: [String: Set<String>]] = [:]
     private var counts: [Place: Int] = [:]
     private var tunnels: Set<Place> = []
     /// What the paths take up, and their tree when rules are made of them.
@@ -58,6 +72,8 @@ package struct RequestLearner: Sendable {
     private static let namesAtOnePlace = 4
     /// As many patterns stand in a rule; more become fewer and wider ones.
     private static let patternsOfRule = 16
+    /// As many paths at which nothing was are learned.
+    private static let absentOfMethod = 16
 
     package init() {}
 
@@ -82,18 +98,31 @@ package struct RequestLearner: Sendable {
         let path = PathPattern.normal(written.span)
         guard !path.contains(UInt8(ascii: "*")) else { return .literalStar }
         let text = String(decoding: path, as: UTF8.self)
-        // An offer is also the request that it is where the origin does not switch, and the word means GET alone.
-        let words = sighting.isUpgrade ? ["UPGRADE"] + (method == "GET" ? [] : [method]) : [method]
-        for method in words where paths[place]?[method]?.contains(text) != true {
+        // The word means GET alone, and with another method a rule needs both.
+        let words = sighting.isUpgrade ? method == "GET" ? "UPGRADE" : "UPGRADE \(method)" : method
+        let (isKnown, count) = state(of: text, sighting.isAbsent, place, words)
+        if !isKnown {
             guard PathPattern(text) != nil else { return .unwritablePath }
             guard pathBytes < Self.pathBound else { return .surplus }
             pathBytes += Self.cost(of: path)
             // Clients may invent methods, too.
-            if paths[place]?[method] == nil { pathBytes += method.utf8.count + Self.costOfTable }
-            paths[place, default: [:]][method, default: []].insert(text)
+            if count == 0 { pathBytes += words.utf8.count + Self.costOfTable }
+            if sighting.isAbsent {
+                guard count < Self.absentOfMethod else { return .surplus }
+                absent[place, default: [:]][words, default: []].insert(text)
+            } else {
+                paths[place, default: [:]][words, default: []].insert(text)
+            }
         }
         counts[place, default: 0] += 1
         return .learned
+    }
+
+    /// Whether a path was seen before, and how many with the same words were. A set that is held while a path is inserted would be
+    /// copied.
+    private func state(of path: String, _ isAbsent: Bool, _ place: Place, _ words: String) -> (Bool, count: Int) {
+        guard let known = isAbsent ? absent[place]?[words] : paths[place]?[words] else { return (false, 0) }
+        return (known.contains(path), known.count)
     }
 
     /// About how many bytes a path takes up in a table, and its segments in a tree.
@@ -132,11 +161,11 @@ package struct RequestLearner: Sendable {
         }
         let places = counts.keys.sorted { ($0.host.description, $0.port ?? 0) < ($1.host.description, $1.port ?? 0) }
         for place in places {
-            let ofPlace = paths[place] ?? [:]
+            let ofPlace = patterns(at: place)
             // A CONNECT whose requests were seen was intercepted.
             if ofPlace.isEmpty, tunnels.contains(place) { add(place, [], []) }
             var methods: [[String]: [String]] = [:]
-            for (method, paths) in ofPlace { methods[Self.patterns(for: paths), default: []].append(method) }
+            for (method, patterns) in ofPlace { methods[patterns, default: []].append(method) }
             for (patterns, words) in methods.sorted(by: { $0.value.min()! < $1.value.min()! }) {
                 add(place, Self.words(words), patterns)
             }
@@ -156,6 +185,17 @@ package struct RequestLearner: Sendable {
         return rules
     }
 
+    /// The patterns of each method.
+    private func patterns(at place: Place) -> [String: [String]] {
+        var patterns = (paths[place] ?? [:]).mapValues { Self.patterns(for: $0) }
+        for (method, absent) in absent[place] ?? [:] {
+            let known = (patterns[method] ?? []).compactMap { RulePath($0) }
+            let others = absent.filter { path in !known.contains { $0.covers(path) } }
+            patterns[method, default: []] = ((patterns[method] ?? []) + others).sorted()
+        }
+        return patterns
+    }
+
     private static func isUsual(_ method: String) -> Bool {
         guard let first = method.utf8.first, first &- UInt8(ascii: "A") < 26 else { return false }
         let bytes = method.utf8.allSatisfy {
@@ -164,7 +204,8 @@ package struct RequestLearner: Sendable {
         return bytes && method != "UPGRADE" && method != "CONNECT"
     }
 
-    private static func words(_ methods: [String]) -> [String] {
+    private static func words(_ keys: [String]) -> [String] {
+        let methods = Set(keys.flatMap { $0.split(separator: " ").map(String.init) })
         let read: Set = ["GET", "HEAD", "OPTIONS"]
         let others = methods.filter { !read.contains($0) }.sorted()
         let reading = methods.filter { read.contains($0) }.sorted()

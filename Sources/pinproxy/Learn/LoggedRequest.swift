@@ -79,6 +79,11 @@ struct LoggedRequest {
     /// Whether the origin has responded, and has not done what was asked for.
     var isRefusedByOrigin: Bool { originStatus.map { $0 >= 400 } ?? false }
 
+    /// Whether it has read what was not there.
+    var isOfNothing: Bool {
+        (originStatus == 404 || originStatus == 410) && (method == "GET" || method == "HEAD") && !isUpgrade
+    }
+
     /// What a rule is learned from; nil for a request that no server has responded to, and one whose URL is none.
     func sighting() -> RequestLearner.Sighting? {
         if isConnect {

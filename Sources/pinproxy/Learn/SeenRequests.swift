@@ -28,7 +28,7 @@ struct SeenRequests {
         // The requests in an intercepted CONNECT have lines of their own.
         if request.isConnect, request.error == nil, !request.isTunnel { return }
         requests += 1
-        guard let sighting = request.sighting() else {
+        guard var sighting = request.sighting() else {
             unanswered += 1
             return
         }
@@ -37,10 +37,14 @@ struct SeenRequests {
             ambiguous[cause, default: 0] += 1
             return
         }
-        // Names that do not exist, and what is not allowed, are tried out by whoever wants wider rules.
-        guard !request.isRefusedByOrigin else {
-            refused += 1
-            return
+        // What is not allowed is tried out by whoever wants wider rules. Clients of repositories look for files that are optional,
+        // and take another refusal than 404 for an error.
+        if request.isRefusedByOrigin {
+            guard request.isOfNothing else {
+                refused += 1
+                return
+            }
+            sighting.isAbsent = true
         }
         switch learner.add(sighting) {
         case .learned: break

@@ -188,6 +188,25 @@ struct RequestLearnerTests {
         #expect(rules.sorted() == [#"["POST", "UPGRADE"] ["/tunnel"]"#, #"["UPGRADE"] ["/socket"]"#])
     }
 
+    @Test("paths at which nothing was are learned as they are, some of them, and make no star")
+    func absent() throws {
+        var learner = RequestLearner()
+        func add(_ target: String, isAbsent: Bool = true) throws -> RequestLearner.Outcome {
+            let target = Array(target.utf8)
+            return learner.add(
+                .init(host: try Host("a.example"), port: nil, method: "GET", isAbsent: isAbsent, target: target)
+            )
+        }
+        for name in ["a", "b", "c", "d", "e", "12345"] { #expect(try add("/v1/\(name)") == .learned) }
+        #expect(learner.proposal.map { $0.rule.paths.count } == [6])
+        #expect(!learner.proposal[0].rule.paths.contains { $0.starCount > 0 })
+        #expect(try add("/v1/7", isAbsent: false) == .learned)
+        #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/*"]])
+        for name in 0..<10 { #expect(try add("/v2/\(name)") == .learned) }
+        #expect(try add("/v2/x") == .surplus)
+        #expect(try add("/v2/1") == .learned)
+    }
+
     @Test("paths and methods that no rule can name are not learned, and no rule comes without a path")
     func unnameable() throws {
         var learner = RequestLearner()

@@ -89,7 +89,8 @@ struct RequestCommandTests {
             Self.line("GET", "https://a.example/ok", 200),
             Self.line("POST", "https://a.example/v1/\\\"x\\\"", 200),
             Self.line("get", "https://a.example/ok", 200), Self.line("read", "https://a.example/ok", 200),
-            Self.line("POST", "https://a.example/secret", 403), Self.line("POST", "https://a.example/gone", 404),
+            Self.line("POST", "https://a.example/secret", 403), Self.line("GET", "https://a.example/7", 404),
+            Self.line("POST", "https://a.example/gone", 404),
             Self.line("POST", "https://a.example/v1", 200, #""wouldDeny":true,"ambiguity":"methodOverride","#),
             Self.line("GET", "https://a.example/socket", 200, #""upgrade":true,"#),
         ]
@@ -99,7 +100,9 @@ struct RequestCommandTests {
         let object = try JSONSerialization.jsonObject(with: Data(learned.output.utf8)) as? [String: Any]
         let rules = (object?["requests"] as? [String: Any])?["rules"] as? [[String: Any]] ?? []
         #expect(
-            rules.map { "\($0["method"] ?? "") \($0["path"] ?? "")" }.sorted() == ["GET /ok", "UPGRADE /socket"],
+            rules.map { "\($0["method"] ?? "") \($0["path"] ?? "")" }.sorted() == [
+                #"GET ["/7", "/ok"]"#, "UPGRADE /socket",
+            ],
             "\(learned.output)"
         )
         for text in [
