@@ -91,8 +91,13 @@ final class CredentialDesk {
         _ completion: @escaping (Problem?) -> Void
     ) {
         var others: [CredentialValue?] = []
-        for (place, value) in zip(rule.places, refused.values) {
-            if case .wait = board.refused401(place, value) { others.append(value) } else { others.append(nil) }
+        for (index, value) in refused.values.enumerated() {
+            let isRun = rule.definitions[index].source.makesValues
+            if isRun, case .wait = board.refused401(rule.places[index], value) {
+                others.append(value)
+            } else {
+                others.append(nil)
+            }
         }
         _ = CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
     }

@@ -230,7 +230,7 @@ struct MetricsPageTests {
                 #"pinproxy_credential_expires_seconds{credential="none"} 0"#,
             ]
         )
-        #expect(try !page(Self.domain("a.example")).contains("credential"))
+        #expect(try !page(Self.domain("a.example")).contains("pinproxy_credential"))
     }
 
     @Test("reloads, their failures and what they left undone are told")
