@@ -99,7 +99,7 @@ struct PathForms: ~Copyable {
     /// How many bytes may still be searched through. A client chooses the path, and there may be thousands of patterns.
     private var budget = searchLimit
 
-    private static let searchLimit = 1 << 20
+    private static let searchLimit = 1 << 19
     /// What a look at a pattern costs, in bytes that are searched through.
     private static let look = 32
     private static let keptBytes = 1 << 10
