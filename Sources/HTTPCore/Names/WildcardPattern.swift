@@ -59,14 +59,14 @@ package struct WildcardPattern: Hashable, Sendable {
     }
 }
 
-/// A piece of a pattern, with what a search for it needs. A search looks at each byte at most twice, whatever the bytes are (Knuth,
+/// A text to look for, such as a piece of a pattern, with what a search for it needs. A search looks at each byte at most twice, whatever the bytes are (Knuth,
 /// Morris and Pratt, 1977).
-private struct SearchPiece: Hashable, Sendable {
-    let bytes: [UInt8]
+package struct SearchPiece: Hashable, Sendable {
+    package let bytes: [UInt8]
     /// For each byte, how many bytes of the piece that end there are its beginning, too.
     private let overlaps: [Int]
 
-    init(_ bytes: [UInt8]) {
+    package init(_ bytes: [UInt8]) {
         self.bytes = bytes
         var overlaps = Array(repeating: 0, count: bytes.count)
         var length = 0
@@ -79,7 +79,7 @@ private struct SearchPiece: Hashable, Sendable {
     }
 
     /// The end of the first place that holds the piece.
-    func end(in name: borrowing Span<UInt8>, _ range: Range<Int>) -> Int? {
+    package func end(in name: borrowing Span<UInt8>, _ range: Range<Int>) -> Int? {
         guard let first = bytes.first else { return range.lowerBound }
         var index = range.lowerBound
         var matched = 0

@@ -23,7 +23,7 @@ struct MetricsPage {
     var verdicts: [PinUsage.Verdicts]
     var lostReports: [ReportLoss: Int]
     var lists = (counts: RevocationListFetcher.Counts(), held: RevocationListStore.Figures())
-    /// What is known of each credential, and the time of this, in seconds since 1970.
+    /// The state of each credential, and the time of this, in seconds since 1970.
     var credentials: [CredentialFigures] = []
     var date: Int64 = 0
     var lostLogLines: Int

@@ -19,7 +19,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     private let isHop: Bool
     private let user: [UInt8]?
     private(set) var ruling: RequestRuling
-    /// What the rule gives to the request.
+    /// The credentials that the rule gives to the request.
     private(set) var credentials: RuleCredentials?
     private var request: SessionRequest
     /// The generation that the request's endpoint was found in.

@@ -28,7 +28,7 @@ package struct Configuration: Sendable {
     package var access = AccessConfiguration()
     /// Which requests may be sent; nil when `access` alone decides.
     package var requests: RequestsConfiguration?
-    /// What rules of `requests` may have written into requests, in the order of the file.
+    /// The credentials that rules of `requests` may have written into requests, in the order of the file.
     package var credentials: [CredentialDefinition] = []
     package var limits = LimitsConfiguration()
     /// Nil: nothing is cached.
@@ -41,11 +41,6 @@ package struct Configuration: Sendable {
     package var variables: Set<String> = []
 
     package init() {}
-
-    /// The places in `credentials` of those that a rule names, in the rule's order.
-    package func credentialIndexes(of rule: RequestRule) -> [Int] {
-        rule.credentials.compactMap { name in credentials.firstIndex { $0.name == name } }
-    }
 
     /// The addresses of the listeners, as far as their ports are known before they listen.
     package var fixedAddresses: [AddressAndPort] {

@@ -370,7 +370,7 @@ extension ConfigurationReader {
             ? configuration.listeners.map { (value: $0, element: DocumentElement?.none) }
             : self.listeners.map { (value: $0.value, element: DocumentElement?.some($0.element)) }
         for listener in listeners where configuration.authentication(of: listener.value) == nil {
-            // Who may open a Unix socket, the permissions of its folder say; a certificate is asked for in TLS.
+            // The permissions of its folder say who may open a Unix socket; a certificate is asked for in TLS.
             guard case .address = listener.value.endpoint, listener.value.tls?.clientCA == nil else { continue }
             let use = open.first { use in
                 guard let upstream = listener.value.upstream else { return true }

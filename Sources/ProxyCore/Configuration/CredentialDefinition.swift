@@ -12,9 +12,9 @@ package struct CredentialDefinition: Hashable, Sendable {
     /// The user of Basic authentication, whose password the value is (RFC 7617); nil for other fields.
     package var basicUser: String?
     package var source: CredentialSource
-    /// How long a value lives that names no end.
+    /// The life of a value that names no end.
     package var ttl: Milliseconds?
-    /// What the client's own field has to hold.
+    /// The text that the client's own field has to hold.
     package var placeholder: String?
     /// Whether it may be sent to hosts that no pin file names.
     package var allowUnpinned = false
@@ -52,7 +52,7 @@ package enum CredentialSource: Hashable, Sendable {
     case oauth2(OAuthClient)
     case awsSigV4(AWSSource)
 
-    /// What a value of this source signs; nil for fields.
+    /// The region and service that a value of this source signs for; nil for fields.
     package var scope: AWSScope? {
         if case .awsSigV4(let source) = self { source.scope } else { nil }
     }
@@ -137,7 +137,7 @@ package struct OAuthClient: Hashable, Sendable {
         package var value: String
     }
 
-    /// Of the scheme https.
+    /// The URL of the token server, with the scheme https.
     package var tokenURL: AbsoluteURL
     package var clientID: String
     /// An absolute path.

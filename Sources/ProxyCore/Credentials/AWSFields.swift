@@ -7,7 +7,7 @@ import SessionCore
 /// The fields that sign a request to AWS: from the request as it goes out, and the keys.
 struct AWSFields {
     private static let contentDigest: StaticString = "X-Amz-Content-SHA256"
-    /// What a client that signs for itself has written, apart from the digest of its body, which the server compares.
+    /// The fields that a client has written that signs for itself, apart from the digest of its body, which the server compares.
     static let ofClient = ["X-Amz-Date", "X-Amz-Security-Token"]
 
     /// Whether a signature has to hold the digest of a body of which the client has not said one.

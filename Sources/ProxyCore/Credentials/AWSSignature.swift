@@ -8,7 +8,7 @@ import ServerTrust
 ///
 /// A value: from the parts of a request to the fields that are added to it.
 package struct AWSSignature: Sendable {
-    /// What is signed of the body.
+    /// The part of the body that is signed.
     package enum Payload: Sendable {
         /// Its SHA-256.
         case digest([UInt8])
@@ -32,10 +32,7 @@ package struct AWSSignature: Sendable {
             self = .named([UInt8](copying: value))
         }
 
-        /// Whether the request says what is signed of its body.
-        fileprivate var isNamed: Bool { if case .digest = self { false } else { true } }
-
-        /// What the canonical request and `X-Amz-Content-SHA256` have of it.
+        /// The text in the canonical request and in `X-Amz-Content-SHA256`.
         var text: [UInt8] {
             switch self {
             case .digest(let digest): AWSSignature.hexadecimal(digest)
@@ -117,64 +114,6 @@ package struct AWSSignature: Sendable {
         authorization += Self.hexadecimal(signature)
         self.authorization = authorization
     }
-
-    /// Signs a request as it goes out.
-    ///
-    /// - Parameters:
-    ///   - host: the value of `Host`, or `:authority`.
-    ///   - fields: the client's; of these `Content-Type`, `Content-MD5` and `X-Amz-…` are signed, without those that are replaced.
-    ///   - date: seconds since 1970.
-    /// - Returns: the fields to write in place of the client's `Authorization`, `X-Amz-Date`, `X-Amz-Security-Token` and
-    ///   `X-Amz-Content-SHA256` (`isReplaced`).
-    package static func fields(
-        method: borrowing Span<UInt8>,
-        target: borrowing Span<UInt8>,
-        host: borrowing Span<UInt8>,
-        fields: borrowing HeaderFields,
-        payload: Payload,
-        keys: AWSKeys,
-        scope: AWSScope,
-        date: Int64
-    ) -> HeaderFields {
-        let time = amzDate(date)
-        var written = HeaderFields()
-        func append(_ name: StaticString, _ value: [UInt8]) { written.append(name: name.bytes, value: value.span) }
-        append("X-Amz-Date", time)
-        if let session = keys.session { written.append(name: sessionName.bytes, value: session.bytes) }
-        // S3 wants to have it said; others compute the digest themselves.
-        if scope.isS3 || payload.isNamed { append("X-Amz-Content-SHA256", payload.text) }
-        var signed = HeaderFields()
-        signed.append(name: hostName.bytes, value: host)
-        for index in 0..<fields.count {
-            let name = fields.name(at: index)
-            let isSigned =
-                name.hasPrefixIgnoringCase("x-amz-") || name.equalsIgnoringCase("content-type")
-                || name.equalsIgnoringCase("content-md5")
-            if isSigned, !isReplaced(name) { signed.append(contentsOf: fields, at: index) }
-        }
-        for index in 0..<written.count { signed.append(contentsOf: written, at: index) }
-        let signature = AWSSignature(
-            method: method,
-            target: target,
-            fields: signed,
-            payload: payload,
-            keys: keys,
-            scope: scope,
-            time: time,
-            normalizesPath: !scope.isS3
-        )
-        append("Authorization", signature.authorization)
-        return written
-    }
-
-    /// Whether a field of the client is left out of a request that is signed.
-    package static func isReplaced(_ name: borrowing Span<UInt8>) -> Bool {
-        name.equalsIgnoringCase("authorization") || name.equalsIgnoringCase("x-amz-date")
-            || name.equalsIgnoringCase("x-amz-security-token") || name.equalsIgnoringCase("x-amz-content-sha256")
-    }
-
-    private static let hostName: StaticString = "Host"
-    private static let sessionName: StaticString = "X-Amz-Security-Token"
 
     /// `20150830T123600Z`.
     ///

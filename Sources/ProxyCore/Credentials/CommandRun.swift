@@ -23,7 +23,7 @@ package final class CommandCancellation: Sendable {
 ///
 /// The program is started without a shell, in a process group of its own, with the null device as standard input and error, and with
 /// no other descriptor of this process. Its group is killed when it has ended, or when its time or the room for its output is over.
-/// What it prints is given to nobody but the caller.
+/// Its output is given to nobody but the caller.
 package struct CommandRun: Sendable {
     package struct Limits: Sendable {
         package var time = TimeSpan.seconds(30)

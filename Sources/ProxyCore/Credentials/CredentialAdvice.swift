@@ -3,7 +3,7 @@ import HTTPCore
 import ServerTrust
 package import StrictJSON
 
-/// What `pinproxy check` says of credentials beyond the errors of the configuration: none of it prevents a start, and no socket is
+/// The words of `pinproxy check` about credentials beyond the errors of the configuration: none of it prevents a start, and no socket is
 /// opened and no command run for it.
 package enum CredentialAdvice {
     /// - Parameter file: the configuration's path, for the places of the warnings.

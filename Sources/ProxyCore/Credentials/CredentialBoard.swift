@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
 
-/// What is known of one credential, for the boards of the workers.
+/// The state of one credential, for the boards of the workers.
 struct CredentialNews: Sendable {
     /// The value that is held, valid or not; nil: none.
     var value: CredentialValue?
@@ -127,7 +127,7 @@ package final class CredentialBoard: @unchecked Sendable {
 
     // MARK: News
 
-    /// What was known when the policy was loaded.
+    /// The state when the policy was loaded.
     func start(_ index: Int, _ news: CredentialNews) { slots[index].news = news }
 
     /// On the loop's thread: takes news in, and tells those who wait.

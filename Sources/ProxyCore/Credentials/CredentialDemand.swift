@@ -2,71 +2,39 @@
 import HTTPCore
 import ServerTrust
 
-/// What the clients of credentials send in their place: the placeholders of a policy.
-package struct CredentialPlaceholders: Sendable {
-    /// The credentials whose placeholders stand in one field.
-    private struct Field: Sendable {
-        let name: FieldName
-        let text: [UInt8]
-        var definitions: [CredentialDefinition]
+/// The text that a client sends in the place of a credential, prepared once for all requests.
+struct CredentialPlaceholder: Sendable {
+    /// The name of the credential, and of the field that it is written to.
+    let credential: String
+    let header: String
+    private let field: FieldName
+    private let fieldName: [UInt8]
+    private let text: SearchPiece
 
-        func isNamed(_ other: [UInt8]) -> Bool { text.span.equalsIgnoringCase(other.span) }
+    /// - Returns: nil for a credential without one.
+    init?(_ definition: CredentialDefinition) {
+        guard let placeholder = definition.placeholder else { return nil }
+        credential = definition.name
+        header = definition.header
+        let name = Array(definition.header.utf8)
+        fieldName = name
+        field = FieldName(name.span)
+        text = SearchPiece(Array(placeholder.utf8))
     }
 
-    private var fields: [Field] = []
-
-    /// - Returns: nil when no credential has one.
-    init?(_ definitions: [CredentialDefinition]) {
-        for definition in definitions where definition.placeholder != nil {
-            let text = Array(definition.header.utf8)
-            if let known = fields.firstIndex(where: { $0.isNamed(text) }) {
-                fields[known].definitions.append(definition)
-            } else {
-                fields.append(Field(name: FieldName(text.span), text: text, definitions: [definition]))
-            }
-        }
-        if fields.isEmpty { return nil }
-    }
-
-    /// The credential whose placeholder a request has, although no rule gives it to the request.
-    func misdirected(in sent: borrowing HeaderFields, beside given: RuleCredentials?) -> CredentialDefinition? {
-        for field in fields where sent.mayContain(anyOf: [field.name]) {
-            for definition in field.definitions
-            where given?.definitions.contains(definition) != true && definition.isPlaceholder(in: sent) {
-                return definition
-            }
-        }
-        return nil
-    }
-}
-
-extension CredentialDefinition {
-    /// Whether a request has the placeholder in the field that the credential is written to.
-    func isPlaceholder(in fields: borrowing HeaderFields) -> Bool {
-        guard let placeholder else { return true }
-        let wanted = Array(placeholder.utf8)
-        let name = Array(header.utf8)
-        let id = FieldName(name.span)
-        for index in 0..<fields.count where fields.id(at: index) == id {
-            guard id != .other || fields.name(at: index).equalsIgnoringCase(name.span) else { continue }
+    /// Whether a request has it in the field that the credential is written to.
+    func isHeld(in fields: borrowing HeaderFields) -> Bool {
+        guard fields.mayContain(anyOf: [field]) else { return false }
+        for index in 0..<fields.count where fields.id(at: index) == field {
+            guard field != .other || fields.name(at: index).equalsIgnoringCase(fieldName.span) else { continue }
             let value = fields.value(at: index)
-            if value.contains(wanted) { return true }
-            // What git and others make of a user and password (RFC 7617).
+            if text.end(in: value, 0..<value.count) != nil { return true }
+            // A user and password, as git and others send them (RFC 7617).
             guard value.hasPrefixIgnoringCase("basic "),
                 let pair = Base64.decode(Array(copying: value.extracting(6..<value.count)))
             else { continue }
             let decoded = pair.span
-            if decoded.contains(wanted) { return true }
-        }
-        return false
-    }
-}
-
-extension Span<UInt8> {
-    fileprivate func contains(_ wanted: [UInt8]) -> Bool {
-        guard !wanted.isEmpty, wanted.count <= count else { return false }
-        for start in 0...(count - wanted.count) {
-            if extracting(start..<(start + wanted.count)).equals(wanted.span) { return true }
+            if text.end(in: decoded, 0..<decoded.count) != nil { return true }
         }
         return false
     }
@@ -77,11 +45,11 @@ struct CredentialDemand {
     /// Why it may not.
     let problem: Problem?
 
-    init(_ head: borrowing RequestHead, _ given: RuleCredentials?, _ placeholders: CredentialPlaceholders?) {
-        if let other = placeholders?.misdirected(in: head.fields, beside: given) {
+    init(_ head: borrowing RequestHead, _ given: RuleCredentials?, _ placeholders: [CredentialPlaceholder]) {
+        for other in placeholders where given?.gives(other.credential) != true && other.isHeld(in: head.fields) {
             problem = Problem(
                 .credentialMisdirected,
-                "The request has the placeholder of the credential \"\(other.name)\", which its rule does not give it. Send the placeholder only where a rule of requests names the credential."
+                "The request has the placeholder of the credential \"\(other.credential)\", which its rule does not give it. Send the placeholder only where a rule of requests names the credential."
             )
             return
         }
@@ -89,10 +57,10 @@ struct CredentialDemand {
             problem = nil
             return
         }
-        if let missing = given.missingPlaceholder(in: head.fields) {
+        if let missing = given.placeholders.first(where: { !$0.isHeld(in: head.fields) }) {
             problem = Problem(
                 .credentialRequired,
-                "The request has not the placeholder of the credential \"\(missing.name)\" in \(missing.header). Let the client use the placeholder as its key there."
+                "The request has not the placeholder of the credential \"\(missing.credential)\" in \(missing.header). Let the client use the placeholder as its key there."
             )
         } else if given.signing != nil, AWSFields.signsChunks(head.fields) {
             problem = Problem(

@@ -6,7 +6,7 @@ import SessionCore
 
 /// The credentials of one policy, for the requests of one loop.
 final class CredentialDesk {
-    /// What a request that wants credentials gets.
+    /// The outcome for a request that wants credentials.
     enum Outcome {
         case ready
         /// A source runs, or has to.
@@ -16,7 +16,8 @@ final class CredentialDesk {
 
     private let board: CredentialBoard
     private let loop: EventLoop
-    private let placeholders: CredentialPlaceholders?
+    /// The placeholders of all credentials.
+    private let placeholders: [CredentialPlaceholder]
     /// The credentials of each rule of `requests`, in their order.
     private let rules: [RuleCredentials?]
     /// The latest fields of each rule: they change only with a value.
@@ -29,7 +30,7 @@ final class CredentialDesk {
         self.board = board
         self.loop = loop
         let credentials = configuration.credentials
-        placeholders = CredentialPlaceholders(credentials)
+        placeholders = credentials.compactMap { CredentialPlaceholder($0) }
         rules = (configuration.requests?.rules ?? []).enumerated().map { place, rule in
             rule.credentials.isEmpty ? nil : RuleCredentials(rule.credentials, of: credentials, place: place)
         }
@@ -110,14 +111,16 @@ final class CredentialDesk {
         of request: borrowing SessionRequest,
         bodyDigest: [UInt8]? = nil
     ) -> CredentialFields {
+        for place in rule.places {
+            if case .ready(let value) = board.value(place), latest[place] !== value { latest[place] = value }
+        }
+        if let known = made[rule.place], isMade(known, for: rule) { return known }
         var values: [CredentialValue] = []
         for place in rule.places {
-            if case .ready(let value) = board.value(place) { latest[place] = value }
             // Without a value there is nothing that any server may have.
             guard let value = latest[place] else { return .none }
             values.append(value)
         }
-        if let known = made[rule.place], known.isMade(of: values) { return known }
         var fields = HeaderFields()
         var isSigned = false
         for value in values {
@@ -137,5 +140,11 @@ final class CredentialDesk {
         // A signature is one request's.
         if !isSigned { made[rule.place] = new }
         return new
+    }
+
+    /// Whether fields are made of the latest values.
+    private func isMade(_ fields: CredentialFields, for rule: RuleCredentials) -> Bool {
+        for index in rule.places.indices where fields.values[index] !== latest[rule.places[index]] { return false }
+        return true
     }
 }

@@ -7,7 +7,7 @@ package struct CredentialFault: Error, Hashable, Sendable {
         case source
         /// The source took too long.
         case timeout
-        /// What the source gave is not a value.
+        /// The source gave something that is not a value.
         case output
         /// The token server refused (RFC 6749, section 5.2).
         case refused

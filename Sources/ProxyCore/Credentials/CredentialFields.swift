@@ -2,7 +2,7 @@
 import HTTPCore
 import SessionCore
 
-/// What the credentials of a rule make of a request, and the values that it is made of.
+/// The fields that the credentials of a rule add to a request, and the values that they are made of.
 struct CredentialFields {
     var guarded: GuardedFields
     /// In the order of the rule's credentials.
@@ -11,13 +11,6 @@ struct CredentialFields {
     /// Where there is no value, although there was one.
     static var none: CredentialFields {
         CredentialFields(guarded: GuardedFields(HeaderFields(), for: .never, masks: []), values: [])
-    }
-
-    /// Whether they are made of these values.
-    func isMade(of others: [CredentialValue]) -> Bool {
-        guard values.count == others.count else { return false }
-        for index in values.indices where values[index] !== others[index] { return false }
-        return true
     }
 
     /// Whether a field of a response holds what a mask leaves of a credential.

@@ -9,7 +9,7 @@ import HTTPCore
 ///
 /// `now` is milliseconds that only grow; `date` is seconds since 1970, in which ends are written.
 struct CredentialLife: Sendable {
-    /// What becomes of a request.
+    /// The outcome for a request.
     enum Demand: Equatable, Sendable {
         /// The value that is held is to be used.
         case ready

@@ -3,7 +3,7 @@ import HTTPCore
 package import ServerTrust
 import StrictJSON
 
-/// What a source of a credential gave: its secret, and when it ends.
+/// The output of a credential's source: its secret, and when it ends.
 package struct CredentialOutput: Sendable {
     package enum Secret: Sendable {
         /// A token, key or password.
@@ -11,7 +11,7 @@ package struct CredentialOutput: Sendable {
         case keys(AWSKeys)
     }
 
-    /// What a source may give.
+    /// The form of the output of a source.
     package enum Form: Sendable {
         /// One line that is the value, whatever it looks like: files and variables.
         case plain
@@ -238,7 +238,7 @@ extension CredentialDefinition {
 }
 
 extension CredentialSource {
-    /// What a source of this kind gives.
+    /// The form of the output of a source of this kind.
     var form: CredentialOutput.Form {
         switch self {
         case .file, .env: .plain

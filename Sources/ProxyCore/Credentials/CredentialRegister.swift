@@ -13,7 +13,7 @@ package struct CredentialSettings: Sendable {
     package init() {}
 }
 
-/// What is known of one credential, for metrics and the admin listener. It has no part of a value.
+/// The state of one credential, for metrics and the admin listener. It has no part of a value.
 package struct CredentialFigures: Sendable {
     package var name: String
     /// Whether a value is held.

@@ -60,7 +60,7 @@ package final class CredentialRenewals: Sendable {
         loop.ask(definition, index, refused, handle)
     }
 
-    /// What is known of each credential, in the order of the configuration.
+    /// The state of each credential, in the order of the configuration.
     package var figures: [CredentialFigures] { register.figures }
 
     /// Ends the thread, and the commands that are running.

@@ -19,7 +19,7 @@ package final class CredentialRunner: @unchecked Sendable {
         package init() {}
     }
 
-    /// What a run has given.
+    /// The result of a run.
     struct Outcome: Sendable {
         var result: Result<[UInt8], CredentialFault>
         /// The files that were read, to watch.

@@ -9,7 +9,7 @@ package import SessionCore
 /// Immutable and shared by all threads. Its bytes are overwritten when the last request with it is over and another value has
 /// replaced it. Its text shows nothing.
 package final class CredentialValue: Sendable {
-    /// What is written.
+    /// The form in which the value is written.
     package enum Content: Sendable {
         /// The value of the field `header`.
         case field(SecretBytes)
@@ -23,7 +23,7 @@ package final class CredentialValue: Sendable {
     package let header: [UInt8]
     package let headerID: FieldName
     package let content: Content
-    /// What is masked in heads and trailers of responses.
+    /// The search for the value in heads and trailers of responses.
     package let mask: SecretMask
     /// Seconds since 1970; nil where no end is known.
     package let end: Int64?

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
-import ServerTrust
 
 /// The credentials that a rule gives to the requests that it lets through, prepared once for all of them.
 final class RuleCredentials: Sendable {
@@ -11,15 +9,17 @@ final class RuleCredentials: Sendable {
     let places: [Int]
     /// Whether hosts that no pin file names may have them.
     let allowsUnpinned: Bool
-    /// What stays behind of the client's own fields and trailers: they could make the request another account's.
+    /// The texts that the client has to send in their places.
+    let placeholders: [CredentialPlaceholder]
+    /// The client's own fields and trailers that stay behind: they could make the request another account's.
     let ofClient: FieldChanges
     /// The fields that are written. Nothing else in the configuration sets them beside these.
     let written: FieldChanges
-    /// What their stored responses are kept apart by: names and definitions, not values, so that no renewal loses them.
+    /// The part of a cache for their stored responses: by names and definitions, not values, so that no renewal loses them.
     let partition: [UInt8]
     /// The member of a log line.
     let logText: [UInt8]
-    /// What the signature of AWS among them is for; nil for most.
+    /// The region and service of the AWS signature among them; nil for most.
     let signing: AWSScope?
 
     /// - Parameters:
@@ -41,24 +41,12 @@ final class RuleCredentials: Sendable {
         }
         signing = definitions.lazy.compactMap(\.source.scope).first
         (self.ofClient, self.written) = (ofClient, written)
-        partition = Array("credential:".utf8) + SecretDigest.sha256(Array("\(definitions)".utf8)).hexadecimal
+        partition = Array("credential:".utf8) + definitions.flatMap(\.digest)
+        placeholders = definitions.compactMap { CredentialPlaceholder($0) }
         let list = definitions.map { "\"\($0.name)\"" }.joined(separator: ",")
         logText = Array(",\"credential\":\(definitions.count == 1 ? list : "[\(list)]")".utf8)
     }
 
-    /// Whether a request holds what its client has to send in the place of each credential.
-    func missingPlaceholder(in fields: borrowing HeaderFields) -> CredentialDefinition? {
-        for definition in definitions where definition.placeholder != nil {
-            if !definition.isPlaceholder(in: fields) { return definition }
-        }
-        return nil
-    }
-}
-
-extension [UInt8] {
-    /// The bytes in hexadecimal digits.
-    fileprivate var hexadecimal: [UInt8] {
-        let digits = Array<UInt8>("0123456789abcdef".utf8)
-        return flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
-    }
+    /// Whether the credential of that name is among them.
+    func gives(_ name: String) -> Bool { definitions.contains { $0.name == name } }
 }

@@ -31,11 +31,11 @@ final class Exchange {
     private var presented: ClientCredentials?
     /// The credentials that the request gets, or the hop of it that is under way, by its rule; nil for most.
     private(set) var credentials: RuleCredentials?
-    /// What they have made of the latest request that was sent.
+    /// The fields that they have made for the latest request that was sent.
     private var credentialFields: CredentialFields?
     /// SHA-256 of the body, for a signature.
     private var bodyDigest: [UInt8]?
-    /// What continues when the whole body is here, which a signature needs first.
+    /// The step that follows when the whole body is here, which a signature needs first.
     private var afterBody: (() -> Void)?
     /// The bytes of such a body that the process is known to hold, until the request is over.
     private var gatheredBytes = 0
@@ -852,7 +852,7 @@ final class Exchange {
         if canContinue() { then() }
     }
 
-    /// How long a request may wait for credentials: as long as for a connection.
+    /// The time that a request may wait for credentials: as long as for a connection.
     private func queueTime(of endpoint: Endpoint) -> TimeSpan {
         endpoint.timeouts.queue ?? endpoint.timeouts.connect
     }

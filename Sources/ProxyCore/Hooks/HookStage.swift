@@ -262,15 +262,7 @@ final class HookStage: ResponseStage {
     private func sendAgain() {
         awaitsCredential = false
         guard var sent else { return }
-        // More of the body may have come meanwhile than is kept.
-        if repeatableBody == .lost {
-            return exchange.fail(
-                Problem(
-                    .credentialUnavailable,
-                    "The server has refused the credential. It was renewed, but the body of the request was too long to be kept (limits.redirectBodyBytes). Send the request again."
-                )
-            )
-        }
+        if repeatableBody == .lost { return failForLostBody() }
         // Nothing keeps the body back any more.
         sent.request.fields.remove(.expect)
         origin.noteRepetition()
@@ -323,14 +315,30 @@ final class HookStage: ResponseStage {
                 if let problem = exchange.refusal(ofHop: plan.hop, by: rules) { return fail(problem, at: plan.hop) }
                 awaitsCredential = true
                 let isReady = exchange.obtainCredentials(for: endpoint, hop: plan.hop) { [weak self] in
-                    self?.awaitsCredential = false
-                    self?.follow(plan, to: endpoint, on: route)
+                    self?.goOn(plan, to: endpoint, on: route)
                 }
                 guard isReady else { return }
                 awaitsCredential = false
             }
             follow(plan, to: endpoint, on: route)
         }
+    }
+
+    /// The credential for a hop is there.
+    private func goOn(_ plan: RedirectHook.Plan, to endpoint: Endpoint, on route: Route) {
+        awaitsCredential = false
+        if plan.hop.keepsBody, repeatableBody == .lost { return failForLostBody() }
+        follow(plan, to: endpoint, on: route)
+    }
+
+    /// More of the body has come than is kept, while a credential was waited for: what was on its way is not held back.
+    private func failForLostBody() {
+        exchange.fail(
+            Problem(
+                .credentialUnavailable,
+                "The credential took time, and the body of the request was too long to be kept meanwhile (limits.redirectBodyBytes). Send the request again."
+            )
+        )
     }
 
     /// The redirect may not be followed: says where it leads, too.

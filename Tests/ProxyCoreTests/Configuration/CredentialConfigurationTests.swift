@@ -200,7 +200,7 @@ struct CredentialConfigurationTests {
         )
         #expect(read.issues.isEmpty)
         let first = try #require(read.configuration.requests?.rules.first)
-        #expect(first.credentials == ["other", "key"] && read.configuration.credentialIndexes(of: first) == [1, 0])
+        #expect(first.credentials == ["other", "key"])
         #expect(
             read.configuration.requests?.rules.first?.conditions.hasSuffix("with the credential other, key") == true
         )

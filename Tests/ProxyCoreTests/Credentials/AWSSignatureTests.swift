@@ -149,51 +149,6 @@ struct AWSSignatureTests {
         }
     }
 
-    /// The fields that are written for a request, by their names.
-    private func written(_ fields: [(String, String)], _ payload: AWSSignature.Payload, service: String) throws
-        -> [String: String]
-    {
-        var section = HeaderFields()
-        for (name, value) in fields { try section.append(name: name, value: value) }
-        let keys = AWSKeys(
-            identifier: keys.identifier,
-            secret: keys.secret,
-            session: service == "s3" ? SecretBytes(Array("session-1".utf8)) : nil
-        )
-        let (method, target, host) = (Array("GET".utf8), Array("/".utf8), Array("example.amazonaws.com".utf8))
-        let written = AWSSignature.fields(
-            method: method.span,
-            target: target.span,
-            host: host.span,
-            fields: section,
-            payload: payload,
-            keys: keys,
-            scope: AWSScope(region: "us-east-1", service: service),
-            date: 1_440_938_160
-        )
-        return Dictionary(uniqueKeysWithValues: written.list.map { ($0.name, $0.value) })
-    }
-
-    @Test("a client's request is signed anew, whatever it was signed with")
-    func requests() throws {
-        let client = [
-            ("Authorization", "AWS4-HMAC-SHA256 Credential=other"), ("X-Amz-Date", "20200101T000000Z"),
-            ("x-amz-security-token", "other"), ("User-Agent", "aws-cli"),
-        ]
-        let plain = try written(client, .empty, service: "service")
-        let vector = try #require(Vector.all.first { $0.name == "get-vanilla" })
-        #expect(plain == ["Authorization": vector.authorization, "X-Amz-Date": "20150830T123600Z"])
-        let signed = try written(
-            client + [("x-amz-acl", "private"), ("Content-Type", "a/b")],
-            .unsigned,
-            service: "s3"
-        )
-        #expect(Set(signed.keys) == ["Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256"])
-        #expect(signed["X-Amz-Content-SHA256"] == "UNSIGNED-PAYLOAD" && signed["X-Amz-Security-Token"] == "session-1")
-        let names = "content-type;host;x-amz-acl;x-amz-content-sha256;x-amz-date;x-amz-security-token"
-        #expect(signed["Authorization"]?.contains("/us-east-1/s3/aws4_request, SignedHeaders=\(names), ") == true)
-    }
-
     @Test("the time of a signature has no punctuation")
     func times() {
         #expect(AWSSignature.amzDate(1_440_938_160) == Array("20150830T123600Z".utf8))

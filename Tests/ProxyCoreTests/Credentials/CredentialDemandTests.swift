@@ -37,7 +37,7 @@ struct CredentialDemandTests {
         var head = RequestHead()
         guard case .complete = parser.parse(Array(text.utf8).span, into: &head).outcome else { return "no request" }
         let rule = given.isEmpty ? nil : RuleCredentials(given, of: Self.all, place: 0)
-        let demand = CredentialDemand(head, rule, CredentialPlaceholders(Self.all))
+        let demand = CredentialDemand(head, rule, Self.all.compactMap { CredentialPlaceholder($0) })
         return demand.problem.map { "\($0.status) \($0.code.rawValue)" }
     }
 
