@@ -1,44 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import ServerTrust
-
-/// The text that a client sends in the place of a credential, prepared once for all requests.
-struct CredentialPlaceholder: Sendable {
-    /// The name of the credential, and of the field that it is written to.
-    let credential: String
-    let header: String
-    private let field: FieldName
-    private let fieldName: [UInt8]
-    private let text: SearchPiece
-
-    /// - Returns: nil for a credential without one.
-    init?(_ definition: CredentialDefinition) {
-        guard let placeholder = definition.placeholder else { return nil }
-        credential = definition.name
-        header = definition.header
-        let name = Array(definition.header.utf8)
-        fieldName = name
-        field = FieldName(name.span)
-        text = SearchPiece(Array(placeholder.utf8))
-    }
-
-    /// Whether a request has it in the field that the credential is written to.
-    func isHeld(in fields: borrowing HeaderFields) -> Bool {
-        guard fields.mayContain(anyOf: [field]) else { return false }
-        for index in 0..<fields.count where fields.id(at: index) == field {
-            guard field != .other || fields.name(at: index).equalsIgnoringCase(fieldName.span) else { continue }
-            let value = fields.value(at: index)
-            if text.end(in: value, 0..<value.count) != nil { return true }
-            // A user and password, as git and others send them (RFC 7617).
-            guard value.hasPrefixIgnoringCase("basic "),
-                let pair = Base64.decode(Array(copying: value.extracting(6..<value.count)))
-            else { continue }
-            let decoded = pair.span
-            if text.end(in: decoded, 0..<decoded.count) != nil { return true }
-        }
-        return false
-    }
-}
 
 /// Whether a request may have the credentials of its rule, by what its client has sent.
 struct CredentialDemand {
