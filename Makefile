@@ -245,12 +245,14 @@ install:
 	install -D -m 644 deploy/pinproxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf
 	$(BINARY) help --json | SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) deploy/manual-pages docs/schema $(DESTDIR)$(PREFIX)/share/man
 	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
-	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/examples/pins
+	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/docs/swift $(DOC)/docs/develop $(DOC)/examples/pins
 	install -m 644 docs/schema/*.json $(SHARE)/schema
 	sed '$(SCHEMA_PATH)' deploy/config.json > $(SHARE)/config.json
 	chmod 644 $(SHARE)/config.json
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
+	install -m 644 docs/swift/*.md $(DOC)/docs/swift
+	install -m 644 docs/develop/*.md $(DOC)/docs/develop
 	install -D -m 644 docs/images/demo.svg $(DOC)/docs/images/demo.svg
 	install -m 644 docs/images/page.png $(DOC)/docs/images/page.png
 	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json \
