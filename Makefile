@@ -51,6 +51,9 @@ CLIENT_PACKAGES := wget:wget node:nodejs npm:npm node-undici javac:default-jdk-h
     libwww-perl liblwp-protocol-https-perl chromium:chromium \
     apache2:apache2-bin haproxy:haproxy squid:squid-openssl libjetty9-java
 
+# What makes a web site of the documents.
+SITE_PACKAGES := sphinx-build:python3-sphinx python3-myst-parser furo
+
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
 SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
@@ -58,7 +61,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: owners help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
+.PHONY: owners help run demo build test examples outside docs site api lint format sanitize install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image
 
 help:
@@ -76,6 +79,7 @@ help:
 	@echo 'make dist         the same as an archive to unpack; make image: as an OCI image, with its bill of materials (SPDX)'
 	@echo 'make picture      draws the pictures of README and docs: a terminal, and the live page'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
+	@echo 'make site         the pages as a web site with a search, in .build/site; broken links are errors'
 	@echo 'make outside      builds a package that uses the library, outside of this folder, and runs it'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
@@ -197,6 +201,12 @@ docs: build-packages
 	        --output-path $(DOCS)/$$module.doccarchive; \
 	done
 
+# The pages as a web site with a search, in .build/site; a broken link or anchor is an error. No network is needed.
+site:
+	@.ci/install-packages $(SITE_PACKAGES)
+	@sphinx-build -q -W --keep-going -b html -c .ci/site -d .build/site-trees . .build/site
+	@echo "The site is in .build/site: open .build/site/README.html"
+
 # The public interface of the libraries, compared with .ci/interfaces; ACCEPT=1 writes it there.
 api: build-packages
 	@.ci/install-packages python3:python3
@@ -216,6 +226,7 @@ lint: toolchain
 	@.ci/owners --check
 	@.ci/licence
 	@.ci/places
+	@.ci/links
 	@.ci/walk --check
 
 format:
