@@ -56,22 +56,17 @@ def pages():
         yield section.split("\n")[0], [(title, path) for title, path in names if path != root_doc]
 
 
-def add_navigation(app, document, source):
-    """The navigation of the site is made of the index; the page in the repository has no trace of it."""
+def prepare(app, document, source):
+    """Adds the navigation, of which the page in the repository has no trace, and takes links to folders, which a site has no page for."""
+    place = os.path.join(REPOSITORY, os.path.dirname(document))
+    source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:\s]+)\)", lambda link: link[1] if os.path.isdir(os.path.join(place, link[2])) else link[0], source[0])
     if document == root_doc:
         trees = [f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "".join(f"{title} </{path}>\n" for title, path in entries) + "```\n"
                  for caption, entries in pages()]
         source[0] += "\n" + "\n".join([*trees, REST])
 
 
-def name_folders(app, environment, node, content):
-    """A site has no page for a folder of the repository: its name stays, without a link."""
-    target = os.path.join(REPOSITORY, os.path.dirname(node.get("refdoc", "")), node.get("reftarget", ""))
-    return content if os.path.isdir(target) else None
-
-
 def setup(app):
-    app.connect("source-read", add_navigation)
-    app.connect("missing-reference", name_folders)
+    app.connect("source-read", prepare)
     # Pygments cannot colour it, and it is no error.
     app.add_lexer("mermaid", TextLexer)
