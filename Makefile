@@ -213,8 +213,8 @@ chart: build
 # The pages as a web site with a search, in .build/site; a broken link or anchor is an error. No network is needed.
 site:
 	@.ci/install-packages $(SITE_PACKAGES)
-	@sphinx-build -q -W --keep-going -b html -c .ci/site -d .build/site-trees . .build/site
-	@echo "The site is in .build/site: open .build/site/README.html"
+	@sphinx-build -q -E -W --keep-going -b html -c .ci/site -d .build/site-trees . .build/site
+	@echo "The site is in .build/site: open .build/site/index.html"
 
 # The public interface of the libraries, compared with .ci/interfaces; ACCEPT=1 writes it there.
 api: build-packages

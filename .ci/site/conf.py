@@ -66,7 +66,15 @@ def prepare(app, document, source):
         source[0] += "\n" + "\n".join([*trees, REST])
 
 
+def add_start(app, exception):
+    """A web server's page for the folder."""
+    if exception is None:
+        with open(os.path.join(app.outdir, "index.html"), "w", encoding="utf-8") as file:
+            file.write(f'<!DOCTYPE html><title>pinproxy</title><meta http-equiv="refresh" content="0; url={root_doc}.html">\n')
+
+
 def setup(app):
     app.connect("source-read", prepare)
+    app.connect("build-finished", add_start)
     # Pygments cannot colour it, and it is no error.
     app.add_lexer("mermaid", TextLexer)
