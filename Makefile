@@ -292,7 +292,7 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pinproxy.fish
 	rm -rf $(DOC) $(SHARE)
 
-PACKAGE_ENVIRONMENT = SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) COMMIT='$(COMMIT)' MAINTAINER='$(MAINTAINER)'
+PACKAGE_ENVIRONMENT = SWIFT='$(SWIFT)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) COMMIT='$(COMMIT)' MAINTAINER='$(MAINTAINER)'
 # What is in a package or an archive, what it loads, and the licences (SPDX), beside it.
 BILL = $(PACKAGE_ENVIRONMENT) python3 deploy/bill_of_materials.py
 SUMS = cd $(PACKAGES) && sha256sum pinproxy[_-]* > SHA256SUMS

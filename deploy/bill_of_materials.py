@@ -143,7 +143,7 @@ def swift_entry():
     return {
         "SPDXID": "SPDXRef-swift-runtime",
         "name": "swift-runtime",
-        "versionInfo": re.search(r"Swift version (\S+)", run("swift", "--version", stderr=subprocess.DEVNULL).decode())[1],
+        "versionInfo": re.search(r"Swift version (\S+)", run(os.environ.get("SWIFT") or "swift", "--version", stderr=subprocess.DEVNULL).decode())[1],
         "supplier": "Organization: Swift project",
         "downloadLocation": "https://www.swift.org/install/linux/",
         "filesAnalyzed": False,
