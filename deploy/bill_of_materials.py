@@ -182,20 +182,20 @@ def write(path, made):
 
 def needed_packages(program):
     """The packages whose libraries the program loads, as this machine has them."""
-    names = set()
+    # A library, with the paths by which its package may name it.
+    wanted = {}
     for line in run("ldd", program).decode().split("\n"):
-        found = re.search(r"(?:=> )?(/\S+)", line)
-        if not found:
-            continue
-        real = os.path.realpath(found[1])
-        for candidate in sorted({real, real.removeprefix("/usr"), found[1]}):
-            result = subprocess.run(["dpkg-query", "-S", candidate], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            if result.returncode == 0:
-                names.add(result.stdout.decode().split(":", 1)[0])
-                break
-        else:
+        if found := re.search(r"(?:=> )?(/\S+)", line):
+            real = os.path.realpath(found[1])
+            wanted[real] = {real, real.removeprefix("/usr"), found[1]}
+    # It ends with an error when it does not know one of them.
+    paths = sorted(set().union(*wanted.values()))
+    told = subprocess.run(["dpkg-query", "-S", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    owners = {path: names.split(":")[0].split(",")[0] for names, path in (line.rsplit(": ", 1) for line in told.splitlines())}
+    for real, candidates in wanted.items():
+        if not candidates & owners.keys():
             sys.exit(f"deploy/bill_of_materials.py: no package has {real}")
-    return sorted(names)
+    return sorted({owners[path] for candidates in wanted.values() for path in candidates & owners.keys()})
 
 
 def main():

@@ -126,7 +126,7 @@ struct PackagingTests {
         var environment = Programs.environment
         environment["SOURCE_DATE_EPOCH"] = "1700000000"
         // A program of Debian: that of a debug build loads libraries that are in no package.
-        let program = try Programs.path(of: "curl")
+        let program = try Programs.path(of: "openssl")
         let made = try (0..<2).map { _ in
             let finished = try Programs.run(
                 "python3",
