@@ -75,44 +75,44 @@ final class CredentialDesk {
     /// The policy was replaced: those who wait hear of it, and begin again under the next one.
     func retire() { board.retire() }
 
-    /// Waits for the sources of credentials for which `outcome` was `wait`.
-    func wait(
-        for rule: RuleCredentials,
-        atMost limit: TimeSpan,
-        _ completion: @escaping (Problem?) -> Void
-    ) -> CredentialWait {
-        let any = [CredentialValue?](repeating: nil, count: rule.places.count)
-        return CredentialWait(for: rule, any, on: board, loop: loop, atMost: limit, completion)
-    }
-
     /// Whether another value than the ones that a server has refused can be had.
     func canRenew(_ rule: RuleCredentials, _ refused: CredentialFields) -> Bool {
         for (index, value) in refused.values.enumerated() {
-            switch board.refused401(rule.places[index], value) {
-            case .ready: return true
-            // A file is watched: a look at it finds nothing new.
-            case .wait: if rule.definitions[index].source.makesValues { return true }
-            case .failed: continue
-            }
+            if case .ready = board.refused401(rule.places[index], value) { return true }
+            if isRenewed(rule, index, value) { return true }
         }
         return false
     }
 
-    /// Waits for other values than the ones that a server has refused.
-    func renew(
-        _ rule: RuleCredentials,
-        _ refused: CredentialFields,
+    /// Whether the value that is there is a refused one, and another one can be waited for.
+    func awaitsOther(_ rule: RuleCredentials, than refused: [CredentialValue]) -> Bool {
+        guard !refused.isEmpty else { return false }
+        return rule.places.indices.contains { index in
+            Self.find(rule.definitions[index], in: refused).map { isRenewed(rule, index, $0) } ?? false
+        }
+    }
+
+    /// Whether a run of the source may replace the value. A file is watched: a look at it finds nothing new.
+    private func isRenewed(_ rule: RuleCredentials, _ index: Int, _ value: CredentialValue) -> Bool {
+        guard rule.definitions[index].source.makesValues,
+            case .wait = board.refused401(rule.places[index], value)
+        else { return false }
+        return true
+    }
+
+    private static func find(_ definition: CredentialDefinition, in values: [CredentialValue]) -> CredentialValue? {
+        values.first { $0.credential == definition.name }
+    }
+
+    /// Waits for the sources of credentials for which `outcome` was `wait`, or for others than the values that a server has refused.
+    func wait(
+        for rule: RuleCredentials,
+        otherThan refused: [CredentialValue],
         atMost limit: TimeSpan,
         _ completion: @escaping (Problem?) -> Void
     ) -> CredentialWait {
-        var others: [CredentialValue?] = []
-        for (index, value) in refused.values.enumerated() {
-            let isRun = rule.definitions[index].source.makesValues
-            if isRun, case .wait = board.refused401(rule.places[index], value) {
-                others.append(value)
-            } else {
-                others.append(nil)
-            }
+        let others = rule.places.indices.map { index in
+            Self.find(rule.definitions[index], in: refused).flatMap { isRenewed(rule, index, $0) ? $0 : nil }
         }
         return CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
     }

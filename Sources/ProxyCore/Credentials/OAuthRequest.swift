@@ -169,15 +169,17 @@ final class OAuthRequest: LoopTaskDelegate {
 
     /// Details of what the server has answered may quote it, and it knows the secret by then.
     private static func fault(_ error: SessionError) -> CredentialFault {
-        switch error.code {
+        // The message is part of a sentence.
+        let details = error.details.hasSuffix(".") ? String(error.details.dropLast()) : error.details
+        return switch error.code {
         case .dnsTimeout, .connectTimeout:
-            CredentialFault(.timeout, "the token server cannot be reached: \(error.details)")
+            CredentialFault(.timeout, "the token server cannot be reached: \(details)")
         case .responseTimeout, .stalled:
             CredentialFault(.timeout, "the token server does not answer in time")
         case .responseInvalid, .responseTruncated, .responseTooLarge:
             CredentialFault(.output, "the token server's response cannot be read (\(error.code.rawValue))")
         default:
-            CredentialFault(.source, "the token server cannot be asked: \(error.details)")
+            CredentialFault(.source, "the token server cannot be asked: \(details)")
         }
     }
 }

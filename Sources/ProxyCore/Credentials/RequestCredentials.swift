@@ -27,13 +27,23 @@ struct RequestCredentials {
     /// The fields of the latest request that was sent.
     private var sent: CredentialFields?
     private var wait: CredentialWait?
+    /// The values that a server has refused (401) in this request.
+    private var refused: [CredentialValue] = []
 
-    /// Forgets everything: the request is over, or starts again.
+    /// Forgets everything: the request is over.
     mutating func end() {
         // Most requests have none: looking is cheaper than a release.
-        guard desk != nil else { return }
+        guard desk != nil || !refused.isEmpty else { return }
         wait?.cancel()
         self = RequestCredentials()
+    }
+
+    /// The request starts again under another policy: what a server has refused stays refused.
+    mutating func restart() {
+        guard desk != nil else { return }
+        let refused = refused
+        end()
+        self.refused = refused
     }
 
     /// Determines what the rule gives to the client's request.
@@ -77,7 +87,7 @@ struct RequestCredentials {
 
     private func step(_ rule: RuleCredentials, _ desk: CredentialDesk) -> Step {
         switch desk.outcome(for: rule) {
-        case .ready: .ready
+        case .ready: desk.awaitsOther(rule, than: refused) ? .wait : .ready
         case .wait: .wait
         case .failed(let problem): .refused(problem)
         }
@@ -104,7 +114,7 @@ struct RequestCredentials {
     ) {
         guard let rule, let desk else { return }
         let needsBody = needsBody(of: head)
-        wait = desk.wait(for: rule, atMost: limit) { problem in
+        wait = desk.wait(for: rule, otherThan: refused, atMost: limit) { problem in
             if let problem { return completion(.refused(problem)) }
             desk.takeValues(of: rule)
             completion(needsBody ? .gather : .ready)
@@ -140,7 +150,8 @@ struct RequestCredentials {
         _ completion: @escaping (Problem?) -> Void
     ) {
         guard let rule, let desk else { return }
-        wait = desk.renew(rule, refused, atMost: limit) { problem in
+        self.refused = refused.values
+        wait = desk.wait(for: rule, otherThan: refused.values, atMost: limit) { problem in
             if problem == nil { desk.takeValues(of: rule) }
             completion(problem)
         }

@@ -177,7 +177,7 @@ final class Exchange {
         generation = worker.generation
         user = stream.transport.clientName
         if presented != nil { presented = nil }
-        forgetCredentials()
+        forgetCredentials(restarts: true)
         switch stream.listener.security.authentication {
         case .none: routeRequest()
         case .credentials(let credentials): authenticate(credentials)
@@ -387,9 +387,21 @@ final class Exchange {
             if hooks.replay(to: task), body.isComplete { origin.finishSending(trailers: trailers) }
             return
         }
-        if hooks == nil { origin.sendCarried() } else { origin.sendCarried { sendBody($0) } }
+        if let hooks { origin.sendCarried { sendInPieces($0, through: hooks) } } else { origin.sendCarried() }
         if body.isComplete, hooks?.canEndBody() ?? true { origin.finishSending(trailers: trailers) }
     }
+
+    /// A stage may keep the last piece back, which is not to be a copy of a whole body.
+    private func sendInPieces(_ bytes: borrowing Span<UInt8>, through hooks: HookStage) {
+        var position = 0
+        while position < bytes.count {
+            let end = min(bytes.count, position + Self.pieceSize)
+            hooks.send(bytes.extracting(position..<end), isLast: body.isComplete && end == bytes.count)
+            position = end
+        }
+    }
+
+    private static let pieceSize = 64 << 10
 
     /// Body bytes that were received from the client and not sent yet.
     ///
@@ -743,9 +755,10 @@ final class Exchange {
 
     // MARK: - Credentials of rules
 
-    private func forgetCredentials() {
+    /// - Parameter restarts: the request starts again.
+    private func forgetCredentials(restarts: Bool = false) {
         if requestCredentials.body.held > 0 { stream?.letGo(requestCredentials.body.held) }
-        requestCredentials.end()
+        if restarts { requestCredentials.restart() } else { requestCredentials.end() }
     }
 
     /// The credentials that the request gets, or the hop of it that is under way; nil for most.

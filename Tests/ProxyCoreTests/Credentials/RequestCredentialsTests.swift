@@ -190,6 +190,18 @@ struct RequestCredentialsTests {
         _ = stage.credentials.fields(of: request)
         let sent = try #require(stage.credentials.renewable)
         #expect(sent.values.map(\.version) == [2])
+        // A policy that comes meanwhile does not make the refused value good.
+        let other = try Stage()
+        try other.publish("value-two", version: 2)
+        other.credentials = stage.credentials
+        let again = try #require(other.credentials.renewable)
+        other.credentials.renew(again, atMost: .seconds(5)) { _ in }
+        other.credentials.restart()
+        other.board.publish(0, CredentialNews(value: again.values[0]), .run)
+        #expect(try other.begin(0) == "wait")
+        try other.wait()
+        try other.publish("value-three", version: 3)
+        #expect(other.told == ["ready"])
         let fixed = CredentialDefinition(name: "fixed", source: .env(name: "KEY"))
         #expect(!RuleCredentials(["fixed"], of: [fixed], place: 0).canRenew, "a variable stays")
     }
