@@ -51,6 +51,11 @@ CLIENT_PACKAGES := wget:wget node:nodejs npm:npm node-undici javac:default-jdk-h
     libwww-perl liblwp-protocol-https-perl chromium:chromium \
     apache2:apache2-bin haproxy:haproxy squid:squid-openssl libjetty9-java
 
+# What renders the Helm chart without Helm, and reads the result.
+CHART_PACKAGES := go:golang-go golang-github-masterminds-sprig-dev golang-gopkg-yaml.v3-dev python3-yaml python3-jsonschema
+# What makes a web site of the documents.
+SITE_PACKAGES := sphinx-build:python3-sphinx python3-myst-parser furo
+
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
 SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
@@ -58,8 +63,8 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: owners help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
-    build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image
+.PHONY: owners help run demo build test examples outside docs site chart api lint format sanitize install uninstall clean toolchain \
+    build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image release
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
@@ -74,8 +79,11 @@ help:
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
 	@echo 'make deb          a Debian package for this release of Debian, in $(PACKAGES)'
 	@echo 'make dist         the same as an archive to unpack; make image: as an OCI image, with its bill of materials (SPDX)'
+	@echo 'make release      all of these for both releases of Debian, with bills of materials, checksums and, with KEY=, a signature'
 	@echo 'make picture      draws the pictures of README and docs: a terminal, and the live page'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
+	@echo 'make chart        the Helm chart and the manifests for Kubernetes, rendered and checked; no cluster is needed'
+	@echo 'make site         the pages as a web site with a search, in .build/site; broken links are errors'
 	@echo 'make outside      builds a package that uses the library, outside of this folder, and runs it'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
@@ -197,6 +205,17 @@ docs: build-packages
 	        --output-path $(DOCS)/$$module.doccarchive; \
 	done
 
+# What Kubernetes gets from deploy/: rendered, and judged by the program itself.
+chart: build
+	@.ci/install-packages $(CHART_PACKAGES)
+	@.ci/chart/check $(BINARY)
+
+# The pages as a web site with a search, in .build/site; a broken link or anchor is an error. No network is needed.
+site:
+	@.ci/install-packages $(SITE_PACKAGES)
+	@sphinx-build -q -E -W --keep-going -b html -c .ci/site -d .build/site-trees . .build/site
+	@echo "The site is in .build/site: open .build/site/index.html"
+
 # The public interface of the libraries, compared with .ci/interfaces; ACCEPT=1 writes it there.
 api: build-packages
 	@.ci/install-packages python3:python3
@@ -216,6 +235,7 @@ lint: toolchain
 	@.ci/owners --check
 	@.ci/licence
 	@.ci/places
+	@.ci/links
 	@.ci/walk --check
 
 format:
@@ -245,12 +265,14 @@ install:
 	install -D -m 644 deploy/pinproxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf
 	$(BINARY) help --json | SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) deploy/manual-pages docs/schema $(DESTDIR)$(PREFIX)/share/man
 	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
-	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/examples/pins
+	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/docs/swift $(DOC)/docs/develop $(DOC)/examples/pins
 	install -m 644 docs/schema/*.json $(SHARE)/schema
 	sed '$(SCHEMA_PATH)' deploy/config.json > $(SHARE)/config.json
 	chmod 644 $(SHARE)/config.json
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
+	install -m 644 docs/swift/*.md $(DOC)/docs/swift
+	install -m 644 docs/develop/*.md $(DOC)/docs/develop
 	install -D -m 644 docs/images/demo.svg $(DOC)/docs/images/demo.svg
 	install -m 644 docs/images/page.png $(DOC)/docs/images/page.png
 	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json \
@@ -270,14 +292,17 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pinproxy.fish
 	rm -rf $(DOC) $(SHARE)
 
-PACKAGE_ENVIRONMENT = SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) COMMIT='$(COMMIT)' MAINTAINER='$(MAINTAINER)'
+PACKAGE_ENVIRONMENT = SWIFT='$(SWIFT)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) COMMIT='$(COMMIT)' MAINTAINER='$(MAINTAINER)'
+# What is in a package or an archive, what it loads, and the licences (SPDX), beside it.
+BILL = $(PACKAGE_ENVIRONMENT) python3 deploy/bill_of_materials.py
 SUMS = cd $(PACKAGES) && sha256sum pinproxy[_-]* > SHA256SUMS
 
 # For the release of Debian that this machine has; the same commit, folder and toolchain give the same package.
 deb: build
 	@.ci/install-packages $(PACKAGE_PACKAGES)
-	@rm -f $(PACKAGES)/pinproxy_*.deb
+	@rm -f $(PACKAGES)/pinproxy_*
 	@$(PACKAGE_ENVIRONMENT) deploy/make-deb $(VERSION) $(PACKAGES)
+	@$(BILL) $$(echo $(PACKAGES)/pinproxy_$(VERSION)-*.deb) $(VERSION) $(BINARY)
 	@lintian --fail-on error,warning --info --allow-root $(PACKAGES)/pinproxy_$(VERSION)-*.deb
 	@$(SUMS)
 
@@ -285,12 +310,22 @@ deb: build
 dist: build
 	@.ci/install-packages $(PACKAGE_PACKAGES)
 	@$(PACKAGE_ENVIRONMENT) deploy/make-dist $(VERSION) $(PACKAGES)
+	@$(BILL) $$(echo $(PACKAGES)/pinproxy-$(VERSION)-linux-*.tar.xz) $(VERSION) $(BINARY)
 	@$(SUMS)
 
 # An image for containers, made of the package without Docker or root, and its bill of materials.
 image: deb
 	@$(PACKAGE_ENVIRONMENT) deploy/make-image $(VERSION) $(PACKAGES)/pinproxy_$(VERSION)-*.deb $(PACKAGES)
 	@$(SUMS)
+
+# The releases of Debian that `make release` makes a package for; others than this machine's are made in a chroot (.ci/debian).
+RELEASES ?= bookworm trixie
+# The key of GnuPG that signs the checksums; none: no signature.
+KEY ?=
+
+# What a release page has, in .build/release-page: packages, archive, image, chart, bills of materials, checksums.
+release: image dist
+	@SWIFT='$(SWIFT)' KEY='$(KEY)' $(PACKAGE_ENVIRONMENT) deploy/make-release $(VERSION) .build/release-page '$(RELEASES)'
 
 clean:
 	@.ci/debian clean

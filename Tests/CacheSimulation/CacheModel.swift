@@ -74,7 +74,7 @@ struct ModelEntry {
     var hasValidator: Bool { etag != nil || lastModified != nil }
 }
 
-/// A short model of RFC 9111, with the choices of docs/caching.md, and with independent parsing and arithmetic.
+/// A short model of RFC 9111, with the choices of docs/develop/cache.md, and with independent parsing and arithmetic.
 struct CacheModel {
     let isShared: Bool
 

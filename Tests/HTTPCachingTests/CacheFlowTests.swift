@@ -29,10 +29,10 @@ struct CacheFlowTests {
         }
     }
 
-    @Test("docs/caching.md shows the table")
+    @Test("docs/develop/cache.md shows the table")
     func document() throws {
         let page = try String(
-            contentsOf: URL(fileURLWithPath: #filePath).appending(path: "../../../docs/caching.md").standardized,
+            contentsOf: URL(fileURLWithPath: #filePath).appending(path: "../../../docs/develop/cache.md").standardized,
             encoding: .utf8
         )
         for row in CacheFlowTable.rows {

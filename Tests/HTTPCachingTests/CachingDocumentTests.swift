@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `docs/caching.md` has a row for every requirement of RFC 9111. The tests of a row bear the section's number.
+/// `docs/develop/cache.md` has a row for every requirement of RFC 9111. The tests of a row bear the section's number.
 @Suite("The table of RFC 9111's requirements")
 struct CachingDocumentTests {
     private static let repository = Repository.folder
@@ -20,7 +20,7 @@ struct CachingDocumentTests {
     private let tests: Set<String>
 
     init() throws {
-        let page = try String(contentsOf: Self.repository.appending(path: "docs/caching.md"), encoding: .utf8)
+        let page = try String(contentsOf: Self.repository.appending(path: "docs/develop/cache.md"), encoding: .utf8)
         rows = page.matches(of: /(?m)^\| ([^|]*\d) \| ([^|]+) \| [^|]+ \| [^|]+ \|$/).map {
             Row(section: String($0.output.1), level: String($0.output.2))
         }

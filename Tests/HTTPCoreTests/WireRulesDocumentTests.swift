@@ -104,13 +104,13 @@ private struct RuleTest: Hashable, Comparable {
     static func < (one: RuleTest, other: RuleTest) -> Bool { (one.file, one.name) < (other.file, other.name) }
 }
 
-/// `docs/wire-rules.md` lists the tests of each rule, for the parser alone and through a running proxy.
+/// `docs/develop/wire-rules.md` lists the tests of each rule, for the parser alone and through a running proxy.
 ///
 /// `PINPROXY_WRITE_DOCS=1 swift test --filter WireRulesDocumentTests` regenerates the page.
 @Suite("The index of the rules of the wire")
 struct WireRulesDocumentTests {
     private static let repository = Repository.folder
-    private static let page = repository.appending(path: "docs/wire-rules.md")
+    private static let page = repository.appending(path: "docs/develop/wire-rules.md")
 
     private let tests: [Int: [RuleTest]]
 
@@ -163,7 +163,9 @@ struct WireRulesDocumentTests {
         var text = """
             # Where each rule of the wire is tested
 
-            The rules are those of [http.md](http.md). Each is tested by itself, on the values that parse, frame and
+            *Which test fails if a rule of HTTP is broken?*
+
+            The rules are those of [http.md](../http.md). Each is tested by itself, on the values that parse, frame and
             serialise (rules 50, 55 and 57 at the library's transfers), and through a running proxy, between a client that
             sends exactly these bytes and an origin that records what it receives. What is refused in its head never
             reaches the origin; a fault in a body breaks the message off there.
@@ -203,7 +205,7 @@ struct WireRulesDocumentTests {
         }
     }
 
-    @Test("docs/wire-rules.md has a row for every rule, and names no file without a test of it")
+    @Test("docs/develop/wire-rules.md has a row for every rule, and names no file without a test of it")
     func page() throws {
         if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
             try text().write(to: Self.page, atomically: true, encoding: .utf8)

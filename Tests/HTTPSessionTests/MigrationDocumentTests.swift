@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `docs/migration.md` says of every name what there is instead and where that is tested.
+/// `docs/develop/migration.md` says of every name what there is instead and where that is tested.
 @Suite("The tables of those who come from elsewhere")
 struct MigrationDocumentTests {
     private static let repository = Repository.folder
@@ -20,7 +20,7 @@ struct MigrationDocumentTests {
     private let suites: [String: Set<String>]
 
     init() throws {
-        let page = try String(contentsOf: Self.repository.appending(path: "docs/migration.md"), encoding: .utf8)
+        let page = try String(contentsOf: Self.repository.appending(path: "docs/develop/migration.md"), encoding: .utf8)
         // The lines of the chapters are compared by `.ci/chapters`.
         let parts = page.components(separatedBy: "\n## ").filter { !$0.hasPrefix("Alamofire's chapters") }
         sections = parts.map { section in
@@ -80,7 +80,8 @@ struct MigrationDocumentTests {
     @Test("the page about HTTPSession names every package that the libraries need")
     func packages() throws {
         let manifest = try String(contentsOf: Self.repository.appending(path: "Package.swift"), encoding: .utf8)
-        let page = try String(contentsOf: Self.repository.appending(path: "docs/http-session.md"), encoding: .utf8)
+        let path = "docs/swift/http-session.md"
+        let page = try String(contentsOf: Self.repository.appending(path: path), encoding: .utf8)
         let needed = manifest.matches(of: /\.apt\(\["([^"]+)"\]\)/).map { String($0.1) }
         #expect(needed.count >= 10)
         for package in needed + ["pkg-config"] { #expect(page.contains("`\(package)`"), "\(package)") }

@@ -5,7 +5,7 @@ import HTTPCore
 ///
 /// It holds every rule between the lookup and the end of the response, and no clock, store, loop or connection: a
 /// carrier does what an action says, and reports the result as the next event. `CacheFlowTable` lists what may follow
-/// what; docs/caching.md shows it.
+/// what; docs/develop/cache.md shows it.
 package struct CacheFlow: ~Copyable {
     /// The request, and the conditions of its response. Both are constant.
     struct Question: Sendable {

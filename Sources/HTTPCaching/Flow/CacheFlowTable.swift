@@ -4,7 +4,7 @@ package enum CacheFlowState: String, CaseIterable, Sendable {
     case idle, lookingUp, joining, waiting, opening, asking, storing, removing, relaying, finishing, over
 }
 
-/// The states of a `CacheFlow`, each with those that may follow it. docs/caching.md shows them; a test walks through all.
+/// The states of a `CacheFlow`, each with those that may follow it. docs/develop/cache.md shows them; a test walks through all.
 package enum CacheFlowTable {
     /// A state, and what may come next.
     package struct Row: Sendable {

@@ -22,7 +22,7 @@ final class CredentialDesk {
     private let rules: [RuleCredentials?]
     /// The latest fields of each rule: they change only with a value.
     private var made: [CredentialFields?]
-    /// The latest value of each credential: one that ends while its request is on the way is sent all the same.
+    /// The latest value of each credential.
     private var latest: [CredentialValue?]
 
     /// - Parameter configuration: with at least one rule that gives credentials.
@@ -57,7 +57,7 @@ final class CredentialDesk {
         var outcome = Outcome.ready
         for (index, place) in rule.places.enumerated() {
             switch board.value(place) {
-            case .ready(let value): latest[place] = value
+            case .ready(let value): if latest[place] !== value { latest[place] = value }
             case .wait: outcome = .wait
             case .failed(let fault): return .failed(Problem(fault, of: rule.definitions[index].name))
             }
@@ -65,10 +65,24 @@ final class CredentialDesk {
         return outcome
     }
 
+    /// Takes the values that are there now, for requests that have waited for them.
+    func takeValues(of rule: RuleCredentials) {
+        for place in rule.places {
+            if case .ready(let value) = board.value(place) { latest[place] = value }
+        }
+    }
+
+    /// The policy was replaced: those who wait hear of it, and begin again under the next one.
+    func retire() { board.retire() }
+
     /// Waits for the sources of credentials for which `outcome` was `wait`.
-    func wait(for rule: RuleCredentials, atMost limit: TimeSpan, _ completion: @escaping (Problem?) -> Void) {
+    func wait(
+        for rule: RuleCredentials,
+        atMost limit: TimeSpan,
+        _ completion: @escaping (Problem?) -> Void
+    ) -> CredentialWait {
         let any = [CredentialValue?](repeating: nil, count: rule.places.count)
-        _ = CredentialWait(for: rule, any, on: board, loop: loop, atMost: limit, completion)
+        return CredentialWait(for: rule, any, on: board, loop: loop, atMost: limit, completion)
     }
 
     /// Whether another value than the ones that a server has refused can be had.
@@ -76,7 +90,7 @@ final class CredentialDesk {
         for (index, value) in refused.values.enumerated() {
             switch board.refused401(rule.places[index], value) {
             case .ready: return true
-            // A file is watched, and a variable stays: a look at them finds nothing new.
+            // A file is watched: a look at it finds nothing new.
             case .wait: if rule.definitions[index].source.makesValues { return true }
             case .failed: continue
             }
@@ -90,7 +104,7 @@ final class CredentialDesk {
         _ refused: CredentialFields,
         atMost limit: TimeSpan,
         _ completion: @escaping (Problem?) -> Void
-    ) {
+    ) -> CredentialWait {
         var others: [CredentialValue?] = []
         for (index, value) in refused.values.enumerated() {
             let isRun = rule.definitions[index].source.makesValues
@@ -100,10 +114,11 @@ final class CredentialDesk {
                 others.append(nil)
             }
         }
-        _ = CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
+        return CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
     }
 
-    /// The fields for a request that is about to be sent, for which `outcome` was `ready`.
+    /// The fields for a request that is about to be sent, for which `outcome` was `ready`, or whose wait is over. A value that has
+    /// ended since then is sent all the same.
     ///
     /// - Parameter bodyDigest: SHA-256 of the body, where a signature needs it.
     func fields(
@@ -111,9 +126,6 @@ final class CredentialDesk {
         of request: borrowing SessionRequest,
         bodyDigest: [UInt8]? = nil
     ) -> CredentialFields {
-        for place in rule.places {
-            if case .ready(let value) = board.value(place), latest[place] !== value { latest[place] = value }
-        }
         if let known = made[rule.place], isMade(known, for: rule) { return known }
         var values: [CredentialValue] = []
         for place in rule.places {
@@ -134,7 +146,7 @@ final class CredentialDesk {
                 AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
             }
         }
-        let demand: GuardedFields.Demand = rule.allowsUnpinned ? .pinIfAny : .pin
+        let demand = GuardedFields.Demand(allowUnpinned: rule.allowsUnpinned)
         let guarded = GuardedFields(fields, for: demand, masks: values.map(\.mask))
         let new = CredentialFields(guarded: guarded, values: values)
         // A signature is one request's.

@@ -186,6 +186,8 @@ struct PinModesDocumentTests {
         let head = """
             # Pinning modes: each combination of settings
 
+            *What exactly is checked for each combination of settings?*
+
             Five [settings of a domain](pin-files.md#keys-of-a-domain) decide what a server has to prove. A test makes this
             table with servers that have one flaw each. A server that lacks one of these conditions is refused:
 

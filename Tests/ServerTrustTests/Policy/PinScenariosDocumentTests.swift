@@ -100,13 +100,13 @@ private struct ScenarioTest: Hashable, Comparable {
     }
 }
 
-/// `docs/pin-scenarios.md` lists the tests of each scenario: every scenario has a test, and every listed test exists.
+/// `docs/develop/pin-scenarios.md` lists the tests of each scenario: every scenario has a test, and every listed test exists.
 ///
 /// `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests` regenerates the page.
 @Suite("The index of the scenarios of pinning")
 struct PinScenariosDocumentTests {
     private static let repository = Repository.folder
-    private static let page = repository.appending(path: "docs/pin-scenarios.md")
+    private static let page = repository.appending(path: "docs/develop/pin-scenarios.md")
 
     private let tests: [Int: [ScenarioTest]]
 
@@ -161,6 +161,8 @@ struct PinScenariosDocumentTests {
         var text = """
             # Pin scenarios
 
+            *Which situations is pinning tested in, and where?*
+
             The situations in which pinning has to hold, and those in which the pinning of other programs failed. Each
             test has one possible cause of refusal; the same set-up without that cause passes in the same test. A test's
             name begins with the scenario's number (`9 a renewed …`); a case of a table ends with it (`… (58)`).
@@ -201,7 +203,7 @@ struct PinScenariosDocumentTests {
         }
     }
 
-    @Test("docs/pin-scenarios.md has a row for every scenario, and names no file without a test of it")
+    @Test("docs/develop/pin-scenarios.md has a row for every scenario, and names no file without a test of it")
     func page() throws {
         if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
             try text().write(to: Self.page, atomically: true, encoding: .utf8)

@@ -119,6 +119,40 @@ struct PackagingTests {
         #expect(text.contains("\"allowRemoteClients\": true") == (name == "egress"))
     }
 
+    @Test("a bill of materials names the licence of each library, and has the same bytes twice")
+    func materials() throws {
+        let archive = try folder.write("an archive", as: "program.tar.xz")
+        let script = repository.appendingPathComponent("deploy/bill_of_materials.py").path
+        var environment = Programs.environment
+        environment["SOURCE_DATE_EPOCH"] = "1700000000"
+        // A program of Debian: that of a debug build loads libraries that are in no package.
+        let program = try Programs.path(of: "openssl")
+        let made = try (0..<2).map { _ in
+            let finished = try Programs.run(
+                "python3",
+                [script, archive, "0.1.0", program],
+                environment: environment
+            )
+            #expect(finished.exitCode == 0, "\(finished.errors)")
+            return try text("/program.spdx.json")
+        }
+        #expect(made[0] == made[1])
+        let document = try object(made[0])
+        let packages = try #require(document["packages"] as? [[String: Any]])
+        let quoted = (document["hasExtractedLicensingInfos"] as? [[String: Any]] ?? []).compactMap { $0["licenseId"] }
+        let known = Set(quoted.compactMap { $0 as? String })
+        #expect(packages.contains { $0["name"] as? String == "libc6" })
+        for package in packages {
+            let licence = try #require(package["licenseDeclared"] as? String)
+            #expect(!licence.isEmpty && licence != "NOASSERTION", "\(package)")
+            for name in licence.matches(of: /LicenseRef-[A-Za-z0-9.-]+/) {
+                #expect(known.contains(String(name.output)))
+            }
+        }
+        let relations = try #require(document["relationships"] as? [[String: String]])
+        #expect(relations.count == packages.count, "each is described, contained, linked or needed: \(relations)")
+    }
+
     @Test("the manual pages have every command, option and key")
     func manualPages() throws {
         let made = try make("install", prefix: "/usr")

@@ -40,12 +40,80 @@ capabilities: { drop: ["ALL"] }
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
 
-{{/* config.json with its listener at an address: (list . "127.0.0.1:8080") */}}
+{{/* config.json of the proxy of the namespace, or of sidecars: (list . "egress"), (list . "sidecar") */}}
 {{- define "pinproxy.config" -}}
 {{- $root := index . 0 }}
-{{- $address := index . 1 }}
-{{- $listener := dict "address" $address "mode" "forward" }}
-{{- if not (hasPrefix "127." $address) }}{{ $_ := set $listener "allowRemoteClients" true }}{{ end }}
-{{- $own := dict "version" 1 "listeners" (list $listener) "admin" (dict "address" "127.0.0.1:8081") "pins" "/etc/pinproxy-pins" }}
+{{- $part := index . 1 }}
+{{- $listener := dict "address" "127.0.0.1:8080" "mode" "forward" }}
+{{- if eq $part "egress" }}{{ $listener = dict "address" "0.0.0.0:8080" "mode" "forward" "allowRemoteClients" true }}{{ end }}
+{{- $listeners := concat (list $listener) (index $root.Values $part).listeners }}
+{{- $admin := dict "address" "127.0.0.1:8081" }}
+{{- if $root.Values.admin.remote }}{{ $admin = dict "address" "0.0.0.0:8081" "allowRemoteClients" true }}{{ end }}
+{{- if $root.Values.admin.tokenSecret.name }}{{ $_ := set $admin "tokenFile" (printf "/etc/pinproxy-admin/%s" $root.Values.admin.tokenSecret.key) }}{{ end }}
+{{- $own := dict "version" 1 "listeners" $listeners "admin" $admin "pins" "/etc/pinproxy-pins" }}
 {{- merge $own $root.Values.config | toPrettyJson }}
+{{- end }}
+
+{{/* The ports of further listeners of the proxy of the namespace, as a list of numbers in JSON. */}}
+{{- define "pinproxy.morePorts" -}}
+{{- $ports := list }}
+{{- range .Values.egress.listeners }}{{ with .address }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end }}
+{{- $ports | toJson }}
+{{- end }}
+
+{{/* What makes no sense ends the rendering, with the remedy. */}}
+{{- define "pinproxy.check" -}}
+{{- if and (not .Values.pins) (not .Values.pinsConfigMap) (ne (default "allow" .Values.config.unpinnedHosts) "allow") }}
+{{- fail "\n\npins is empty, and config.unpinnedHosts is deny: every request would be refused.\nMake a pin file for each host (pinproxy pins show --pin-file HOST), and hand it over:\n  --set-json 'pins={\"HOST.json\":'\"$(cat HOST.json)\"'}'\nor name a ConfigMap of your own: --set pinsConfigMap=NAME" }}
+{{- end }}
+{{- if and .Values.pins .Values.pinsConfigMap }}{{ fail "\n\nBoth pins and pinsConfigMap are there: leave one out." }}{{ end }}
+{{- if and .Values.admin.remote (not .Values.admin.tokenSecret.name) }}
+{{- fail "\n\nadmin.remote lets other pods read what the proxy does, and needs a token:\n  kubectl create secret generic pinproxy-admin --from-literal=token=$(openssl rand -hex 32)\n  --set admin.tokenSecret.name=pinproxy-admin" }}
+{{- end }}
+{{- if and .Values.podMonitor.enabled (not .Values.admin.remote) }}
+{{- fail "\n\npodMonitor.enabled needs admin.remote: true, since Prometheus is another pod." }}
+{{- end }}
+{{- end }}
+
+{{/* What a program needs in its env to use a proxy at this address: (include "pinproxy.environment" "http://127.0.0.1:8080") */}}
+{{- define "pinproxy.environment" -}}
+- { name: http_proxy, value: {{ . | quote }} }
+# The names of the cluster itself go past the proxy.
+- { name: no_proxy, value: "localhost,127.0.0.1,.svc,.cluster.local" }
+{{- end }}
+
+{{- define "pinproxy.mounts" -}}
+- { name: pinproxy-config, mountPath: /etc/pinproxy, readOnly: true }
+- { name: pinproxy-pins, mountPath: /etc/pinproxy-pins, readOnly: true }
+{{- if .Values.admin.tokenSecret.name }}
+- { name: pinproxy-admin, mountPath: /etc/pinproxy-admin, readOnly: true }
+{{- end }}
+{{- range .Values.secrets }}
+- { name: {{ printf "secret-%s" . }}, mountPath: {{ printf "/etc/pinproxy-secrets/%s" . }}, readOnly: true }
+{{- end }}
+{{- with .Values.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* (list . NAME), with the name of the ConfigMap that has config.json */}}
+{{- define "pinproxy.volumes" -}}
+{{- $root := index . 0 }}
+{{- with $root }}
+- name: pinproxy-config
+  configMap: { name: {{ index $ 1 }} }
+- name: pinproxy-pins
+  configMap: { name: {{ .Values.pinsConfigMap | default (printf "%s-pins" (include "pinproxy.name" .)) }} }
+{{- if .Values.admin.tokenSecret.name }}
+- name: pinproxy-admin
+  secret: { secretName: {{ .Values.admin.tokenSecret.name }}, defaultMode: 0440 }
+{{- end }}
+{{- range .Values.secrets }}
+- name: {{ printf "secret-%s" . }}
+  secret: { secretName: {{ . }}, defaultMode: 0440 }
+{{- end }}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
 {{- end }}

@@ -2,8 +2,13 @@
 For the charts of programs, which take this chart as a dependency with egress.enabled: false:
 
     spec:
+      # Needed for admin.tokenSecret and secrets, whose files are for this group alone.
+      securityContext: { fsGroup: 65532 }
       initContainers:
         {{- include "pinproxy.nativeSidecar" .Subcharts.pinproxy | nindent 8 }}
+      containers:
+        - env:
+            {{- include "pinproxy.environment" "http://127.0.0.1:8080" | nindent 12 }}
       volumes:
         {{- include "pinproxy.sidecarVolumes" .Subcharts.pinproxy | nindent 8 }}
 
@@ -39,14 +44,14 @@ securityContext:
   {{- include "pinproxy.securityContext" . | nindent 2 }}
 resources:
   {{- toYaml .Values.sidecar.resources | nindent 2 }}
+{{- if .Values.admin.remote }}
+ports:
+  - { name: pinproxy-admin, containerPort: 8081 }
+{{- end }}
 volumeMounts:
-  - { name: pinproxy-config, mountPath: /etc/pinproxy, readOnly: true }
-  - { name: pinproxy-pins, mountPath: /etc/pinproxy-pins, readOnly: true }
+  {{- include "pinproxy.mounts" . | nindent 2 }}
 {{- end }}
 
 {{- define "pinproxy.sidecarVolumes" -}}
-- name: pinproxy-config
-  configMap: { name: {{ include "pinproxy.name" . }}-sidecar }
-- name: pinproxy-pins
-  configMap: { name: {{ include "pinproxy.name" . }}-pins }
+{{- include "pinproxy.volumes" (list . (printf "%s-sidecar" (include "pinproxy.name" .))) | trim }}
 {{- end }}
