@@ -20,7 +20,7 @@ struct CredentialMatrixTests {
         for (client, why) in Self.absent { Issue.record("\(client.name): \(why)") }
     }
 
-    @Test("docs/clients.md has the table of the clients without a key as they are tried")
+    @Test("docs/clients.md has the table of the clients without a key")
     func table() throws {
         let rows = KeylessClient.all.map { client in
             [client.name, client.words.server, client.words.source, client.words.client, "✓", "502"]
@@ -31,7 +31,7 @@ struct CredentialMatrixTests {
     }
 
     @Test(
-        "a client without the key is served under the right pin, and the server gets nothing under a wrong one",
+        "a client without the key is served under the right pin alone",
         arguments: present,
         Way.allCases
     )

@@ -41,7 +41,7 @@ struct CredentialWayTests {
 
     // MARK: Connections
 
-    @Test("a kept connection whose server has proved too little gets no credential, over either version of HTTP")
+    @Test("a kept connection whose server has proved too little gets no credential")
     func keptConnection() throws {
         let reportOnly: (inout ProxySettings) -> Void = {
             $0.pin(Stage.host, to: .unrelated(7), with: ["enforcePinning": false])
@@ -69,7 +69,7 @@ struct CredentialWayTests {
         #expect(origin.connections.map(\.requestFrames) == [1])
     }
 
-    @Test("an offer of Upgrade to a server that has proved too little gets no credential")
+    @Test("an offer of Upgrade needs the same proof of the server")
     func withheldUpgrade() throws {
         let rules: [[String: Any]] = [
             ["id": "ws", "host": Stage.host, "method": ["GET", "UPGRADE"], "then": "allow", "credential": "llm"]
@@ -80,7 +80,7 @@ struct CredentialWayTests {
         #expect(stage.origin.requests.isEmpty)
     }
 
-    @Test("a request with a credential is not sent on a connection that its client has authenticated")
+    @Test("a connection that a client has authenticated carries no credential")
     func authenticatedConnection() throws {
         let stage = try Stage({ Self.prepare(&$0) }) { connection in
             var isAuthenticated = false
@@ -138,7 +138,7 @@ struct CredentialWayTests {
 
     // MARK: Rules
 
-    @Test("a rule that only reports gives its credential, and its line says that it would be denied")
+    @Test("a rule that only reports gives its credential, and the log says so")
     func report() throws {
         let rules: [[String: Any]] = [
             ["id": "try", "host": Stage.host, "path": "/v1/*", "then": "report", "credential": "llm"],
@@ -152,7 +152,7 @@ struct CredentialWayTests {
         #expect(line["wouldDeny"] != nil && line.string("credential") == "llm", "\(line.text)")
     }
 
-    @Test("a rule for GET gives no credential to an offer of Upgrade, nor to another port")
+    @Test("a rule for GET gives none to an offer of Upgrade or another port")
     func conditions() throws {
         let rules: [[String: Any]] = [
             ["id": "read", "host": Stage.host, "method": "GET", "then": "allow", "credential": "llm"]
@@ -198,7 +198,7 @@ struct CredentialWayTests {
         #expect(stage.origin.requests.count == 1)
     }
 
-    @Test("a background refresh has the credential of the request that found the stale response")
+    @Test("a background refresh has the credential of the request that caused it")
     func refresh() throws {
         let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
             let age = request["If-None-Match"] == nil ? "max-age=0, stale-while-revalidate=1000" : "max-age=1000"
@@ -244,7 +244,7 @@ struct CredentialWayTests {
         }
     }
 
-    @Test("rules for responses and redirects see the masked value, and a file is not named by it")
+    @Test("hooks see the masked value, and no file is named by it")
     func hooks() throws {
         let spool = try TemporaryFolder()
         let stage = try stage({
@@ -282,7 +282,7 @@ struct CredentialWayTests {
         #expect(!stage.proxy.output.contains(value) && !stage.proxy.errors.contains(value))
     }
 
-    @Test("what a client of HTTP/2 sends of the credential's name stays behind, trailers too, and echoes are masked")
+    @Test("fields and trailers of the name stay behind over HTTP/2, echoes are masked")
     func overHTTP2() throws {
         let stage = try stage(HTTP2ClientTests.takeHTTP2) { request in
             let echo = request["X-Api-Key"] ?? ""
