@@ -47,9 +47,9 @@ TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git p
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
 # The real clients and servers that the proxy is tried with: those that are there are run, .ci/run wants all.
 CLIENT_PACKAGES := wget:wget node:nodejs npm:npm node-undici javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
-    python3-aiohttp python3-websockets python3-boto3 python3-pip php:php-cli php-curl ruby:ruby go:golang-go \
+    python3-aiohttp python3-websockets python3-boto3 python3-flask python3-authlib aws:awscli python3-pip php:php-cli php-curl ruby:ruby go:golang-go \
     libwww-perl liblwp-protocol-https-perl chromium:chromium \
-    apache2:apache2-bin haproxy:haproxy squid:squid-openssl libjetty9-java
+    apache2:apache2-bin haproxy:haproxy squid:squid-openssl libjetty9-java promtool:prometheus
 
 # What renders the Helm chart without Helm, and reads the result.
 CHART_PACKAGES := go:golang-go golang-github-masterminds-sprig-dev golang-gopkg-yaml.v3-dev python3-yaml python3-jsonschema
@@ -267,6 +267,7 @@ install:
 	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
 	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/docs/swift $(DOC)/docs/develop $(DOC)/examples/pins
 	install -m 644 docs/schema/*.json $(SHARE)/schema
+	install -D -m 644 -t $(SHARE)/monitoring deploy/monitoring/*.yml
 	sed '$(SCHEMA_PATH)' deploy/config.json > $(SHARE)/config.json
 	chmod 644 $(SHARE)/config.json
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)

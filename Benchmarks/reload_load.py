@@ -35,7 +35,7 @@ from origin import Certificates, CLOSING_HOST, OTHER_HOST
 from pinned import HOST, PinnedProxy, server_context
 from processes import BenchError, Server, progress, raise_descriptor_limit
 
-PATIENCE = 30
+PATIENCE = 120
 TIMEOUTS = {"connect": "10s", "head": "10s", "firstByte": "15s", "stall": "15s", "idle": "2s"}
 MEMORY_ALLOWANCE = 8 << 20
 DESCRIPTOR_ALLOWANCE = 4

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import certificate_bush
 import certificate_dates
 import costly_heads
+import credential_floods
 import explicit_curves
 import field_references
 import finite_fields
@@ -36,7 +37,7 @@ from stage import DESCRIPTOR_ALLOWANCE, MEMORY_ALLOWANCE, Peer, Result, Stage
 
 PEERS: list[Peer] = [peer for module in (certificate_dates, explicit_curves, certificate_bush, finite_fields, slow_trials,
                                         lying_proxy, informational, field_references, costly_heads, many_addresses,
-                                        unread_bodies, small_pieces, tls_floods)
+                                        unread_bodies, small_pieces, tls_floods, credential_floods)
                      for peer in module.PEERS]
 # What no peer may make the proxy do.
 MOST_TURN = 0.010

@@ -73,6 +73,11 @@ public struct HeaderFields: Sendable {
         return storage.bytes(line.lowerBound..<line.upperBound - 2)
     }
 
+    /// The lines as they are stored, also those of removed fields: what is not in here is in no field.
+    package var storedBytes: Span<UInt8> {
+        @_lifetime(borrow self) get { storage.bytes(0..<storage.count) }
+    }
+
     package func appendValue(at index: Int, to bytes: inout [UInt8]) {
         bytes.append(value(at: index))
     }

@@ -8,8 +8,9 @@ import HTTPSession
 public struct HARRedaction: Sendable {
     /// The names of fields that are left out as a whole, of requests and responses, in any case.
     public var fields: Set<String>
-    /// The names of parameters whose values are replaced by `REDACTED`: in URLs, in forms, and as members of JSON, in any case.
-    /// A replay takes any value in their place.
+    /// The names of parameters whose values are replaced by `REDACTED`: in URLs, in forms, and as members of JSON, in any case,
+    /// punctuation and percent-encoding. In URLs and forms these are, unless the set is empty, also the names that the proxy's log
+    /// masks by default, among them `code` and `key`, which are everyday words in JSON. A replay takes any value in their place.
     public var parameters: Set<String>
 
     /// The word in the place of a value.
@@ -45,11 +46,15 @@ public struct HARRedaction: Sendable {
 /// A redaction, ready for use.
 struct Redactor {
     private let fields: Set<String>
-    private let parameters: Set<String>
+    private let parameters: SecretParameters
+    private let memberNames: SecretParameters
 
     init(_ redaction: HARRedaction) {
         fields = Set(redaction.fields.map { $0.lowercased() })
-        parameters = Set(redaction.parameters.map { $0.lowercased() })
+        memberNames = SecretParameters(Array(redaction.parameters))
+        parameters = SecretParameters(
+            redaction.parameters.isEmpty ? [] : redaction.parameters + SecretParameters.usual
+        )
     }
 
     func drops(field name: String) -> Bool { fields.contains(name.lowercased()) }
@@ -81,7 +86,7 @@ struct Redactor {
         case .object(let members):
             var result = OrderedMembers<JSONValue>()
             for (name, member) in members {
-                let isSecret = !member.isNull && parameters.contains(name.lowercased())
+                let isSecret = !member.isNull && Self.isSecret(Array(name.utf8), memberNames)
                 result[name] = isSecret ? .string(HARRedaction.placeholder) : redacted(member)
             }
             return .object(result)
@@ -97,12 +102,13 @@ struct Redactor {
 
     /// `user[password]` is a `password`, too.
     private func isSecret(name: [UInt8]) -> Bool {
-        let name = Self.decoded(name).lowercased()
-        let parts = name.split { $0 == "[" || $0 == "]" }.map(String.init)
-        return parameters.contains(name) || parts.contains { parameters.contains($0) }
+        let parts = Self.decoded(name).split { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: "]") }
+        return parts.contains { Self.isSecret(Array($0), parameters) }
     }
 
-    private static func decoded(_ name: [UInt8]) -> String {
+    private static func isSecret(_ name: [UInt8], _ secrets: SecretParameters) -> Bool { secrets.contains(name.span) }
+
+    private static func decoded(_ name: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         var position = 0
         while position < name.count {
@@ -116,7 +122,7 @@ struct Redactor {
                 position += 1
             }
         }
-        return String(decoding: result, as: UTF8.self)
+        return result
     }
 
     private static func withoutUserInformation(_ bytes: [UInt8]) -> [UInt8] {

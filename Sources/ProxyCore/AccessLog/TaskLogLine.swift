@@ -8,12 +8,12 @@ import SessionCore
 /// Writes the task log: one JSON object a line, with the names and units of `docs/task-log.md`. What a line is about, a request
 /// of a client or a refresh of the cache, has its own `write` beside its type.
 struct TaskLogLine {
-    /// The parameters whose values are masked, as `significant` leaves their names.
-    private let redacted: [[UInt8]]
+    private let secrets: SecretParameters
     private var clock = CachedTimestamp()
 
+    /// - Parameter parameters: the names of the parameters of URLs whose values are masked.
     init(redacting parameters: [String]) {
-        redacted = parameters.map(Self.significant).filter { !$0.isEmpty }
+        secrets = SecretParameters(parameters)
     }
 
     mutating func writeBeginning(
@@ -48,90 +48,20 @@ struct TaskLogLine {
         line.append("\"")
     }
 
-    /// Writes the target, with the values of secret parameters masked, in the query and in segments of the path
-    /// (`/a;token=…`).
+    /// Writes the target, with the values of secret parameters masked.
     func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
-        guard !redacted.isEmpty else { return line.append(jsonEscaping: target) }
-        let query = target.firstIndex(of: UInt8(ascii: "?")) ?? target.count
-        var position = 0
-        while position < target.count {
-            let end = Self.endOfPart(target, from: position, query: query)
-            let part = target.extracting(position..<end)
-            if let equals = part.firstIndex(of: UInt8(ascii: "=")), isRedacted(part.extracting(0..<equals)) {
-                line.append(jsonEscaping: part.extracting(0..<(equals + 1)))
-                line.append("***")
-                position = Self.endOfValue(target, from: end, query: query)
-            } else {
-                line.append(jsonEscaping: part)
-                position = end
-            }
-            guard position < target.count else { return }
-            // What separates it from the next one.
-            line.append(jsonEscaping: target.extracting(position..<(position + 1)))
-            position += 1
+        // Most targets have no parameter, and are looked at once.
+        guard !secrets.isEmpty, target.firstIndex(of: UInt8(ascii: "=")) != nil else {
+            return line.append(jsonEscaping: target)
         }
-    }
-
-    /// The end of what may be a name with a value. Some origins separate parameters with `;`, and begin the query at its
-    /// last `?`.
-    private static func endOfPart(_ target: borrowing Span<UInt8>, from start: Int, query: Int) -> Int {
-        var position = start
-        while position < target.count {
-            switch target[position] {
-            case UInt8(ascii: "?"), UInt8(ascii: ";"): return position
-            case UInt8(ascii: "&") where position > query: return position
-            case UInt8(ascii: "/") where position < query: return position
-            default: position += 1
-            }
+        var search = SecretParameters.Search(target)
+        var written = 0
+        while let value = secrets.next(in: target, &search) {
+            line.append(jsonEscaping: target.extracting(written..<value.lowerBound))
+            line.append("***")
+            written = value.upperBound
         }
-        return position
-    }
-
-    /// The end of a value by the most generous reading: to other origins `;` and `?` are parts of it.
-    private static func endOfValue(_ target: borrowing Span<UInt8>, from start: Int, query: Int) -> Int {
-        guard start > query else { return min(target.firstIndex(of: UInt8(ascii: "/"), from: start) ?? query, query) }
-        return target.firstIndex(of: UInt8(ascii: "&"), from: start) ?? target.count
-    }
-
-    private func isRedacted(_ name: borrowing Span<UInt8>) -> Bool {
-        for parameter in redacted where Self.means(name, parameter) { return true }
-        return false
-    }
-
-    /// Whether a name means that parameter to some origin. Origins decode names, and ignore or change in them case, signs,
-    /// white space, and what stands in brackets (`tok[]`, `tok[1]`).
-    ///
-    /// - Parameter parameter: as `significant` leaves it.
-    private static func means(_ name: borrowing Span<UInt8>, _ parameter: [UInt8]) -> Bool {
-        var position = 0
-        var matched = 0
-        while position < name.count {
-            var byte = name[position]
-            position += 1
-            if byte == UInt8(ascii: "%"), position + 1 < name.count,
-                let upper = ASCII.hexadecimalValue(name[position]),
-                let lower = ASCII.hexadecimalValue(name[position + 1])
-            {
-                byte = UInt8(upper) << 4 | UInt8(lower)
-                position += 2
-            }
-            if byte == UInt8(ascii: "[") || byte == 0 { break }
-            guard isSignificant(byte) else { continue }
-            guard matched < parameter.count, ASCII.lowercased(byte) == parameter[matched] else { return false }
-            matched += 1
-        }
-        return matched == parameter.count
-    }
-
-    private static func isSignificant(_ byte: UInt8) -> Bool {
-        ASCII.isLetter(byte) || ASCII.isDigit(byte) || byte >= 0x80
-    }
-
-    /// The bytes of a name that are compared, in lower case.
-    private static func significant(_ name: String) -> [UInt8] {
-        let bytes = Array(name.utf8)
-        let end = bytes.dropFirst().firstIndex(of: UInt8(ascii: "[")) ?? bytes.count
-        return bytes[..<end].filter(isSignificant).map(ASCII.lowercased)
+        line.append(jsonEscaping: target.extracting(written..<target.count))
     }
 
     func write(

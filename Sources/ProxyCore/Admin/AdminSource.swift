@@ -46,6 +46,7 @@ struct AdminSource: Sendable {
             heldBytes: state.heldBytes.used,
             status: status.current,
             verdicts: monitor.verdicts,
+            otherFailures: monitor.failuresOfOthers,
             lostReports: monitor.lostReports,
             lists: lists.figures(at: Clock.realtime / 1_000_000),
             credentials: credentials.figures,

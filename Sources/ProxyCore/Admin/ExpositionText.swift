@@ -2,7 +2,7 @@
 /// Metrics in Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
 ///
 /// A value that is written in the order of the calls. Metric and label names are constants of the program; label values
-/// may hold anything.
+/// may hold anything, and are cut at 256 characters: no name of a host is longer.
 struct ExpositionText {
     static let contentType: StaticString = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -63,10 +63,18 @@ struct ExpositionText {
     private mutating func write(_ suffix: StaticString, _ labels: [Label], _ value: String) {
         text += "\(name)\(suffix)"
         if !labels.isEmpty {
-            let pairs = labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }
+            let pairs = labels.map { "\($0.name)=\"\(Self.escaped(Self.bounded($0.value), quotes: true))\"" }
             text += "{\(pairs.joined(separator: ","))}"
         }
         text += " \(value)\n"
+    }
+
+    private static let longestLabel = 256
+
+    private static func bounded(_ value: String) -> String {
+        // Most values are short, and are not copied.
+        guard value.utf8.count > longestLabel, value.unicodeScalars.count > longestLabel else { return value }
+        return String(String.UnicodeScalarView(value.unicodeScalars.prefix(longestLabel)))
     }
 
     private static func escaped(_ text: String, quotes: Bool = false) -> String {

@@ -21,6 +21,8 @@ struct MetricsPage {
     var heldBytes: Int
     var status: ServerStatus.Values
     var verdicts: [PinUsage.Verdicts]
+    /// Of all hosts without pins together.
+    var otherFailures = DomainFailures()
     var lostReports: [ReportLoss: Int]
     var lists = (counts: RevocationListFetcher.Counts(), held: RevocationListStore.Figures())
     /// The state of each credential, and the time of this, in seconds since 1970.
@@ -39,6 +41,7 @@ struct MetricsPage {
         writeClients(&page)
         writeOrigins(&page)
         writePins(&page)
+        writeFailures(&page)
         writeReports(&page)
         writeRevocationLists(&page)
         if !credentials.isEmpty { writeCredentials(&page) }
@@ -203,6 +206,56 @@ struct MetricsPage {
             page.sample(Int(notice.thirdFrom), ("domain", domain), ("left", "third"))
             page.sample(Int(notice.tenthFrom), ("domain", domain), ("left", "tenth"))
         }
+    }
+
+    /// The failures of pinned domains, and under `*` those of all other hosts together: hosts that clients choose are no labels.
+    private func writeFailures(_ page: inout ExpositionText) {
+        let policies = Dictionary(
+            status.snapshot.pinnedDomains.domains.compactMap { domain in
+                domain.policy.map { (domain.host, $0.configuration) }
+            }
+        ) { first, _ in first }
+        page.begin(
+            "pinproxy_pin_failures_total",
+            .counter,
+            "Refused TLS handshakes with origins, by pinned domain (* for all other hosts) and reason."
+        )
+        for domain in verdicts {
+            let hasEnd = policies[domain.domain]?.expiration != nil
+            for (reason, count) in zip(TrustFailure.allCases, domain.failures.refusals) {
+                // A series that an alarm asks for begins at zero, where the first failure can be told from none.
+                let isAskedFor =
+                    reason == .pinMismatch || reason == .certificateHostMismatch || reason == .pinSetExpired && hasEnd
+                guard count > 0 || isAskedFor else { continue }
+                page.sample(count, ("domain", domain.domain.description), ("reason", reason.rawValue))
+            }
+        }
+        for (reason, count) in zip(TrustFailure.allCases, otherFailures.refusals)
+        where count > 0 || reason == .certificateUntrusted || reason == .certificateHostMismatch {
+            page.sample(count, ("domain", "*"), ("reason", reason.rawValue))
+        }
+        page.begin(
+            "pinproxy_pin_backup_matches_total",
+            .counter,
+            "TLS handshakes in which only a backup pin has matched, by pinned domain."
+        )
+        for domain in verdicts
+        where domain.failures.backupOnly > 0 || policies[domain.domain]?.pins.contains(where: \.isBackup) == true {
+            page.sample(domain.failures.backupOnly, ("domain", domain.domain.description))
+        }
+        page.begin(
+            "pinproxy_connect_failures_total",
+            .counter,
+            "Requests that got no connection to their origin, by pinned domain (* for all other hosts) and error."
+        )
+        func write(_ failures: DomainFailures, _ domain: String) {
+            for (error, count) in zip(DomainFailures.connectErrors, failures.unconnected)
+            where count > 0 || error == .connectFailed {
+                page.sample(count, ("domain", domain), ("error", error.rawValue))
+            }
+        }
+        for domain in verdicts { write(domain.failures, domain.domain.description) }
+        write(otherFailures, "*")
     }
 
     private func writeReports(_ page: inout ExpositionText) {

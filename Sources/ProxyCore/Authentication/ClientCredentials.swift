@@ -67,12 +67,17 @@ enum ClientProcess: Equatable {
     case loopback(user: UInt32)
 }
 
-/// The schemes of a `Proxy-Authenticate` (RFC 9110, section 11.7.1).
+/// The challenges of a response of the proxy's own.
 package struct ProxyChallenges: OptionSet, Sendable {
     package let rawValue: UInt8
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
+    /// `Basic` in `Proxy-Authenticate` (RFC 9110, section 11.7.1).
     package static let basic = ProxyChallenges(rawValue: 1)
+    /// `Bearer` in `Proxy-Authenticate`.
     package static let bearer = ProxyChallenges(rawValue: 2)
+    /// `Basic` in `WWW-Authenticate` (section 11.6.1): for clients that keep back what they have for the origin, a placeholder, until
+    /// they are asked.
+    package static let basicOfOrigin = ProxyChallenges(rawValue: 4)
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import HTTPCore
 import IOCore
 package import SessionCore
 
@@ -113,8 +114,8 @@ package struct LogConfiguration: Hashable, Sendable {
     /// Nil: text on a terminal, JSON elsewhere.
     package var format: Format?
     package var level = Level.info
-    /// Query parameters whose values are masked in the log.
-    package var redact: [String] = []
+    /// The parameters of URLs whose values are masked wherever a URL is shown.
+    package var redact = SecretParameters.usual
 
     package init() {}
 }

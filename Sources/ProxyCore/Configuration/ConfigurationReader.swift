@@ -196,15 +196,42 @@ struct ConfigurationReader {
         }
         configuration.log.format = object["format"]?.choice(LogConfiguration.Format.self)
         if let level = object["level"]?.choice(LogConfiguration.Level.self) { configuration.log.level = level }
-        if let elements = object.elements("redact") {
-            configuration.log.redact = elements.compactMap { element in
-                guard let name = element.string() else { return nil }
-                if !name.isEmpty { return name }
-                element.report("names no query parameter", remedy: "write the parameter's name")
-                return nil
+        if let element = object["redact"] { readSecretParameters(element) }
+        object.finish()
+    }
+
+    /// Reads the list in the place of the usual one, or what the usual one has more and less.
+    private mutating func readSecretParameters(_ element: DocumentElement) {
+        guard case .object = element.value.content else {
+            if let elements = element.elements() { configuration.log.redact = parameterNames(elements) }
+            return
+        }
+        guard let object = element.object() else { return }
+        comment(object)
+        var names = SecretParameters.usual
+        if let elements = object.elements("add") { names += parameterNames(elements) }
+        for element in object.elements("remove") ?? [] {
+            guard let name = parameterNames([element]).first else { continue }
+            let count = names.count
+            names.removeAll { SecretParameters.areSame($0, name) }
+            if names.count == count {
+                element.report(
+                    "is not in the list of usual names",
+                    remedy: "take it out; docs/task-log.md has the list"
+                )
             }
         }
+        configuration.log.redact = names
         object.finish()
+    }
+
+    private func parameterNames(_ elements: [DocumentElement]) -> [String] {
+        elements.compactMap { element in
+            guard let name = element.string() else { return nil }
+            if !SecretParameters([name]).isEmpty { return name }
+            element.report("names no query parameter", remedy: "write the parameter's name")
+            return nil
+        }
     }
 
     private mutating func readReports(_ object: DocumentObject) {

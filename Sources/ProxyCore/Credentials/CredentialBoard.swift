@@ -42,12 +42,20 @@ package final class CredentialBoard: @unchecked Sendable {
         var ticket: Ticket
         /// The version that got a 401; nil: any value will do.
         var after: Int?
-        var completion: (Result<CredentialValue, CredentialFault>) -> Void
+        /// Nil when it was told, or waits no more.
+        var completion: ((Result<CredentialValue, CredentialFault>) -> Void)?
+        /// What it is going to be told.
+        var outcome: Result<CredentialValue, CredentialFault>?
     }
 
     private struct Slot {
         var news = CredentialNews()
+        /// In the order of their tickets.
         var waiters: [Waiter] = []
+        /// Those that wait no more.
+        var gone = 0
+        /// Some are being told, a few in each turn.
+        var isTelling = false
         /// Questions on their way, so that many requests ask once.
         var asksForAny = false
         var asksAfter: Set<Int> = []
@@ -119,11 +127,36 @@ package final class CredentialBoard: @unchecked Sendable {
 
     /// Ends a wait: its completion is not called any more.
     package func cancel(_ index: Int, _ ticket: Ticket) {
-        slots[index].waiters.removeAll { $0.ticket == ticket }
+        // There may be thousands, which all end at once.
+        var range = slots[index].waiters.indices
+        while !range.isEmpty {
+            let middle = (range.lowerBound + range.upperBound) / 2
+            if slots[index].waiters[middle].ticket < ticket {
+                range = (middle + 1)..<range.upperBound
+            } else {
+                range = range.lowerBound..<middle
+            }
+        }
+        let place = range.lowerBound
+        guard place < slots[index].waiters.count, slots[index].waiters[place].ticket == ticket,
+            slots[index].waiters[place].completion != nil
+        else { return }
+        leave(index, place)
+    }
+
+    private func leave(_ index: Int, _ place: Int) {
+        slots[index].waiters[place].completion = nil
+        slots[index].gone += 1
+        if !slots[index].isTelling, slots[index].gone * 2 > slots[index].waiters.count { clean(index) }
+    }
+
+    private func clean(_ index: Int) {
+        slots[index].waiters.removeAll { $0.completion == nil }
+        slots[index].gone = 0
     }
 
     /// The number of requests that wait.
-    var waiting: Int { slots.reduce(0) { $0 + $1.waiters.count } }
+    var waiting: Int { slots.reduce(0) { $0 + $1.waiters.count - $1.gone } }
 
     // MARK: News
 
@@ -140,19 +173,47 @@ package final class CredentialBoard: @unchecked Sendable {
             slots[index].asksForAny = false
             slots[index].asksAfter = []
         }
-        let waiters = slots[index].waiters
-        guard !waiters.isEmpty else { return }
-        var left: [Waiter] = []
-        var told: [(Waiter, Result<CredentialValue, CredentialFault>)] = []
-        for waiter in waiters {
-            if let outcome = outcome(for: waiter, news, answer) {
-                told.append((waiter, outcome))
-            } else {
-                left.append(waiter)
-            }
+        for place in slots[index].waiters.indices where slots[index].waiters[place].completion != nil {
+            guard let outcome = outcome(for: slots[index].waiters[place], news, answer) else { continue }
+            slots[index].waiters[place].outcome = outcome
         }
-        slots[index].waiters = left
-        for (waiter, outcome) in told { waiter.completion(outcome) }
+        tell(index)
+    }
+
+    /// The policy was replaced: nobody gets a value of this board any more.
+    func retire() {
+        for index in slots.indices {
+            for place in slots[index].waiters.indices { slots[index].waiters[place].outcome = .failure(Self.replaced) }
+            tell(index)
+        }
+    }
+
+    /// Tells those for whom there is an outcome, in this turn and in later ones.
+    private func tell(_ index: Int) {
+        if !slots[index].isTelling, !slots[index].waiters.isEmpty { tell(index, from: 0) }
+    }
+
+    private func tell(_ index: Int, from first: Int) {
+        slots[index].isTelling = true
+        loop.beginPart()
+        var place = first
+        // More may begin to wait meanwhile.
+        while place < slots[index].waiters.count {
+            let outcome = slots[index].waiters[place].outcome
+            if let outcome, let completion = slots[index].waiters[place].completion {
+                leave(index, place)
+                completion(outcome)
+                if loop.isPartOver {
+                    let next = place + 1
+                    return loop.submit { [self] in tell(index, from: next) }
+                }
+            }
+            place += 1
+        }
+        slots[index].isTelling = false
+        clean(index)
+        // Others may have got an outcome behind the place.
+        if slots[index].waiters.contains(where: { $0.outcome != nil }) { tell(index, from: 0) }
     }
 
     /// Nil: it goes on waiting.
@@ -171,6 +232,7 @@ package final class CredentialBoard: @unchecked Sendable {
         return .failure(news.fault ?? (waiter.after == nil ? Self.ended : Self.same))
     }
 
+    private static let replaced = CredentialFault(.ended, "the policy was replaced")
     private static let ended = CredentialFault(.ended, "the value has ended, and its source is not run again yet")
     private static let same = CredentialFault(.ended, "the source has no other value than the one that was refused")
 }

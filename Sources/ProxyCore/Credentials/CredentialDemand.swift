@@ -18,22 +18,26 @@ struct CredentialDemand {
             problem = nil
             return
         }
-        if let missing = given.placeholders.first(where: { !$0.isHeld(in: head.fields) }) {
+        if RequestingSite(head).isOther {
+            problem = Problem(
+                .credentialWithheld,
+                status: 403,
+                "A web page of another site made a browser send this request, which gets no credential."
+            )
+        } else if let missing = given.placeholders.first(where: { !$0.isHeld(in: head.fields) }) {
+            // git and others keep what their URL holds until they are asked for it (RFC 9110, section 11.6.1).
+            let isAskedFor = missing.isPassword && !head.fields.contains(.authorization)
             problem = Problem(
                 .credentialRequired,
-                "The request has not the placeholder of the credential \"\(missing.credential)\" in \(missing.header). Let the client use the placeholder as its key there."
+                status: isAskedFor ? 401 : nil,
+                "The request has not the placeholder of the credential \"\(missing.credential)\" in \(missing.header). Let the client use the placeholder as its key there.",
+                challenges: isAskedFor ? .basicOfOrigin : []
             )
         } else if given.signing != nil, AWSFields.signsChunks(head.fields) {
             problem = Problem(
                 .credentialWithheld,
                 status: 403,
                 "The client signs each chunk of the body with its own key (X-Amz-Content-SHA256), so that no other signature fits. Let it sign the whole body, or none of it over TLS."
-            )
-        } else if RequestingSite(head).isOther {
-            problem = Problem(
-                .credentialWithheld,
-                status: 403,
-                "A web page of another site made a browser send this request, which gets no credential."
             )
         } else {
             problem = nil
@@ -44,7 +48,10 @@ struct CredentialDemand {
 extension Problem {
     /// The source of a credential gives no value.
     init(_ fault: CredentialFault, of name: String) {
-        self.init(.credentialUnavailable, "The credential \"\(name)\" cannot be had: \(fault.message).")
+        self.init(
+            .credentialUnavailable,
+            "The credential \"\(name)\" cannot be had: \(fault.code.cause). The event credentialFailed in the proxy's log says more, and so does pinproxy check credential \(name)."
+        )
     }
 
     static func waitedTooLong(for rule: RuleCredentials) -> Problem {

@@ -22,7 +22,7 @@ final class CredentialDesk {
     private let rules: [RuleCredentials?]
     /// The latest fields of each rule: they change only with a value.
     private var made: [CredentialFields?]
-    /// The latest value of each credential: one that ends while its request is on the way is sent all the same.
+    /// The latest value of each credential.
     private var latest: [CredentialValue?]
 
     /// - Parameter configuration: with at least one rule that gives credentials.
@@ -57,7 +57,7 @@ final class CredentialDesk {
         var outcome = Outcome.ready
         for (index, place) in rule.places.enumerated() {
             switch board.value(place) {
-            case .ready(let value): latest[place] = value
+            case .ready(let value): if latest[place] !== value { latest[place] = value }
             case .wait: outcome = .wait
             case .failed(let fault): return .failed(Problem(fault, of: rule.definitions[index].name))
             }
@@ -65,45 +65,60 @@ final class CredentialDesk {
         return outcome
     }
 
-    /// Waits for the sources of credentials for which `outcome` was `wait`.
-    func wait(for rule: RuleCredentials, atMost limit: TimeSpan, _ completion: @escaping (Problem?) -> Void) {
-        let any = [CredentialValue?](repeating: nil, count: rule.places.count)
-        _ = CredentialWait(for: rule, any, on: board, loop: loop, atMost: limit, completion)
+    /// Takes the values that are there now, for requests that have waited for them.
+    func takeValues(of rule: RuleCredentials) {
+        for place in rule.places {
+            if case .ready(let value) = board.value(place) { latest[place] = value }
+        }
     }
+
+    /// The policy was replaced: those who wait hear of it, and begin again under the next one.
+    func retire() { board.retire() }
 
     /// Whether another value than the ones that a server has refused can be had.
     func canRenew(_ rule: RuleCredentials, _ refused: CredentialFields) -> Bool {
         for (index, value) in refused.values.enumerated() {
-            switch board.refused401(rule.places[index], value) {
-            case .ready: return true
-            // A file is watched, and a variable stays: a look at them finds nothing new.
-            case .wait: if rule.definitions[index].source.makesValues { return true }
-            case .failed: continue
-            }
+            if case .ready = board.refused401(rule.places[index], value) { return true }
+            if isRenewed(rule, index, value) { return true }
         }
         return false
     }
 
-    /// Waits for other values than the ones that a server has refused.
-    func renew(
-        _ rule: RuleCredentials,
-        _ refused: CredentialFields,
-        atMost limit: TimeSpan,
-        _ completion: @escaping (Problem?) -> Void
-    ) {
-        var others: [CredentialValue?] = []
-        for (index, value) in refused.values.enumerated() {
-            let isRun = rule.definitions[index].source.makesValues
-            if isRun, case .wait = board.refused401(rule.places[index], value) {
-                others.append(value)
-            } else {
-                others.append(nil)
-            }
+    /// Whether the value that is there is a refused one, and another one can be waited for.
+    func awaitsOther(_ rule: RuleCredentials, than refused: [CredentialValue]) -> Bool {
+        guard !refused.isEmpty else { return false }
+        return rule.places.indices.contains { index in
+            Self.find(rule.definitions[index], in: refused).map { isRenewed(rule, index, $0) } ?? false
         }
-        _ = CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
     }
 
-    /// The fields for a request that is about to be sent, for which `outcome` was `ready`.
+    /// Whether a run of the source may replace the value. A file is watched: a look at it finds nothing new.
+    private func isRenewed(_ rule: RuleCredentials, _ index: Int, _ value: CredentialValue) -> Bool {
+        guard rule.definitions[index].source.makesValues,
+            case .wait = board.refused401(rule.places[index], value)
+        else { return false }
+        return true
+    }
+
+    private static func find(_ definition: CredentialDefinition, in values: [CredentialValue]) -> CredentialValue? {
+        values.first { $0.credential == definition.name }
+    }
+
+    /// Waits for the sources of credentials for which `outcome` was `wait`, or for others than the values that a server has refused.
+    func wait(
+        for rule: RuleCredentials,
+        otherThan refused: [CredentialValue],
+        atMost limit: TimeSpan,
+        _ completion: @escaping (Problem?) -> Void
+    ) -> CredentialWait {
+        let others = rule.places.indices.map { index in
+            Self.find(rule.definitions[index], in: refused).flatMap { isRenewed(rule, index, $0) ? $0 : nil }
+        }
+        return CredentialWait(for: rule, others, on: board, loop: loop, atMost: limit, completion)
+    }
+
+    /// The fields for a request that is about to be sent, for which `outcome` was `ready`, or whose wait is over. A value that has
+    /// ended since then is sent all the same.
     ///
     /// - Parameter bodyDigest: SHA-256 of the body, where a signature needs it.
     func fields(
@@ -111,9 +126,6 @@ final class CredentialDesk {
         of request: borrowing SessionRequest,
         bodyDigest: [UInt8]? = nil
     ) -> CredentialFields {
-        for place in rule.places {
-            if case .ready(let value) = board.value(place), latest[place] !== value { latest[place] = value }
-        }
         if let known = made[rule.place], isMade(known, for: rule) { return known }
         var values: [CredentialValue] = []
         for place in rule.places {
@@ -134,7 +146,7 @@ final class CredentialDesk {
                 AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
             }
         }
-        let demand: GuardedFields.Demand = rule.allowsUnpinned ? .pinIfAny : .pin
+        let demand = GuardedFields.Demand(allowUnpinned: rule.allowsUnpinned)
         let guarded = GuardedFields(fields, for: demand, masks: values.map(\.mask))
         let new = CredentialFields(guarded: guarded, values: values)
         // A signature is one request's.

@@ -13,6 +13,17 @@ package struct CredentialFault: Error, Hashable, Sendable {
         case refused
         /// The value has ended, and the next run of the source is not due yet.
         case ended
+
+        /// What a client is told: nothing of the source, neither its place nor what it says.
+        var cause: String {
+            switch self {
+            case .source: "its source could not be read or run"
+            case .timeout: "its source took too long"
+            case .output: "its source gave something that is not a value"
+            case .refused: "the token server refused"
+            case .ended: "its value has ended, and its source is not run again yet"
+            }
+        }
     }
 
     package var code: Code

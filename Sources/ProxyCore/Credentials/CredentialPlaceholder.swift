@@ -7,6 +7,8 @@ struct CredentialPlaceholder: Sendable {
     /// The name of the credential, and of the field that it is written to.
     let credential: String
     let header: String
+    /// Whether it is the password of a user of Basic.
+    let isPassword: Bool
     private let field: FieldName
     private let fieldName: [UInt8]
     private let text: SearchPiece
@@ -16,6 +18,7 @@ struct CredentialPlaceholder: Sendable {
         guard let placeholder = definition.placeholder else { return nil }
         credential = definition.name
         header = definition.header
+        isPassword = definition.basicUser != nil
         let name = Array(definition.header.utf8)
         fieldName = name
         field = FieldName(name.span)

@@ -89,9 +89,12 @@ package final class CredentialValue: Sendable {
         return SecretBytes(text)
     }
 
-    /// The base64 behind `Basic `.
+    /// The base64 behind `Basic `, without the padding, which some leave out.
     private static func password(of sent: SecretBytes) -> SecretBytes {
-        SecretBytes(sent.bytes.extracting(basic.count..<sent.count))
+        let bytes = sent.bytes
+        var end = sent.count
+        while end > basic.count, bytes[end - 1] == UInt8(ascii: "=") { end -= 1 }
+        return SecretBytes(bytes.extracting(basic.count..<end))
     }
 }
 

@@ -40,12 +40,23 @@ final class CredentialWait {
         }
     }
 
+    /// Nobody waits any more: the completion is not called.
+    func cancel() {
+        guard completion != nil else { return }
+        completion = nil
+        release()
+    }
+
     private func end(_ problem: Problem?) {
         guard let completion = completion.take() else { return }
+        release()
+        completion(problem)
+    }
+
+    private func release() {
         for (place, ticket) in tickets { board.cancel(place, ticket) }
         tickets = []
         loop.remove(timer)
         timer = nil
-        completion(problem)
     }
 }

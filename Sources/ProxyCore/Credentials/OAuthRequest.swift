@@ -8,8 +8,8 @@ import SessionCore
 ///
 /// The client's secret goes to a server that is held to its pins, or, with `allowUnpinned`, that no pin file names.
 final class OAuthRequest: LoopTaskDelegate {
-    /// Why a server may not have the client's secret; nil: it may.
-    private let allowUnpinned: Bool
+    /// What a server has to have proved before it gets the client's secret.
+    private let demand: GuardedFields.Demand
     private let completion: (Result<[UInt8], CredentialFault>) -> Void
     private var status = 0
     private var body: [UInt8] = []
@@ -17,10 +17,10 @@ final class OAuthRequest: LoopTaskDelegate {
     private var isOver = false
 
     private init(
-        allowUnpinned: Bool,
+        _ demand: GuardedFields.Demand,
         _ completion: @escaping (Result<[UInt8], CredentialFault>) -> Void
     ) {
-        self.allowUnpinned = allowUnpinned
+        self.demand = demand
         self.completion = completion
     }
 
@@ -52,7 +52,8 @@ final class OAuthRequest: LoopTaskDelegate {
             fields: fields,
             bodyLength: .bytes(form.count)
         )
-        let task = session.dataTask(with: request, delegate: OAuthRequest(allowUnpinned: allowUnpinned, completion))
+        let demand = GuardedFields.Demand(allowUnpinned: allowUnpinned)
+        let task = session.dataTask(with: request, delegate: OAuthRequest(demand, completion))
         task.send(form.span)
         form.wipe()
         task.finishSending()
@@ -104,13 +105,9 @@ final class OAuthRequest: LoopTaskDelegate {
     // MARK: The response
 
     override func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
-        switch trust.evaluation.verdict {
-        case .pass: return nil
-        case .notPinned where allowUnpinned: return nil
-        default:
-            fault = Self.notHeld
-            return SessionError(.cancelled, Self.notHeld.message)
-        }
+        if demand.isMet(by: trust.evaluation) { return nil }
+        fault = Self.notHeld
+        return SessionError(.cancelled, Self.notHeld.message)
     }
 
     static let notHeld = CredentialFault(
@@ -172,15 +169,17 @@ final class OAuthRequest: LoopTaskDelegate {
 
     /// Details of what the server has answered may quote it, and it knows the secret by then.
     private static func fault(_ error: SessionError) -> CredentialFault {
-        switch error.code {
+        // The message is part of a sentence.
+        let details = error.details.hasSuffix(".") ? String(error.details.dropLast()) : error.details
+        return switch error.code {
         case .dnsTimeout, .connectTimeout:
-            CredentialFault(.timeout, "the token server cannot be reached: \(error.details)")
+            CredentialFault(.timeout, "the token server cannot be reached: \(details)")
         case .responseTimeout, .stalled:
             CredentialFault(.timeout, "the token server does not answer in time")
         case .responseInvalid, .responseTruncated, .responseTooLarge:
             CredentialFault(.output, "the token server's response cannot be read (\(error.code.rawValue))")
         default:
-            CredentialFault(.source, "the token server cannot be asked: \(error.details)")
+            CredentialFault(.source, "the token server cannot be asked: \(details)")
         }
     }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import HTTPCore
 
 /// The credentials that a rule gives to the requests that it lets through, prepared once for all of them.
 final class RuleCredentials: Sendable {
@@ -11,10 +12,10 @@ final class RuleCredentials: Sendable {
     let allowsUnpinned: Bool
     /// The texts that the client has to send in their places.
     let placeholders: [CredentialPlaceholder]
-    /// The client's own fields and trailers that stay behind: they could make the request another account's.
-    let ofClient: FieldChanges
-    /// The fields that are written. Nothing else in the configuration sets them beside these.
-    let written: FieldChanges
+    /// Whether a value that a server has refused (401) may be replaced by another one.
+    let canRenew: Bool
+    private let ofClient: FieldChanges
+    private let written: FieldChanges
     /// The part of a cache for their stored responses: by names and definitions, not values, so that no renewal loses them.
     let partition: [UInt8]
     /// The member of a log line.
@@ -39,6 +40,7 @@ final class RuleCredentials: Sendable {
                 written.remove(header)
             }
         }
+        canRenew = definitions.contains { $0.source.mayChange }
         signing = definitions.lazy.compactMap(\.source.scope).first
         (self.ofClient, self.written) = (ofClient, written)
         partition = Array("credential:".utf8) + definitions.flatMap(\.digest)
@@ -46,6 +48,13 @@ final class RuleCredentials: Sendable {
         let list = definitions.map { "\"\($0.name)\"" }.joined(separator: ",")
         logText = Array(",\"credential\":\(definitions.count == 1 ? list : "[\(list)]")".utf8)
     }
+
+    /// Removes the client's own fields, or trailers, that stay behind: they could make the request another account's. Those that are
+    /// written are among them.
+    func removeFieldsOfClient(from fields: inout HeaderFields) { ofClient.removeNames(from: &fields) }
+
+    /// Removes what else in the configuration has set beside the fields that are written.
+    func removeWritten(from fields: inout HeaderFields) { written.removeNames(from: &fields) }
 
     /// Whether the credential of that name is among them.
     func gives(_ name: String) -> Bool { definitions.contains { $0.name == name } }

@@ -28,6 +28,8 @@ final class ClientConnection: ExchangeStream {
     private var bytesBehindHead = 0
     /// The bytes that the connection is known to hold.
     private var accounted = 0
+    /// Bytes of a request that are held until it is over.
+    private var heldOfRequest = 0
 
     private enum Phase {
         /// Between requests, or inside a head.
@@ -258,6 +260,17 @@ final class ClientConnection: ExchangeStream {
         guard held != accounted else { return }
         worker.held.change(by: held - accounted)
         accounted = held
+    }
+
+    override func hold(_ count: Int) -> Bool {
+        heldOfRequest += count
+        worker.held.change(by: count)
+        return worker.mayHold(heldOfRequest)
+    }
+
+    override func letGo(_ count: Int) {
+        heldOfRequest -= count
+        worker.held.change(by: -count)
     }
 
     override func writeHead(

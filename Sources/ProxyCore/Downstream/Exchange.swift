@@ -29,16 +29,7 @@ final class Exchange {
     private(set) var ruling = RequestRuling()
     /// The credentials that this request was authenticated with; nil when its connection was.
     private var presented: ClientCredentials?
-    /// The credentials that the request gets, or the hop of it that is under way, by its rule; nil for most.
-    private(set) var credentials: RuleCredentials?
-    /// The fields that they have made for the latest request that was sent.
-    private var credentialFields: CredentialFields?
-    /// SHA-256 of the body, for a signature.
-    private var bodyDigest: [UInt8]?
-    /// The step that follows when the whole body is here, which a signature needs first.
-    private var afterBody: (() -> Void)?
-    /// The bytes of such a body that the process is known to hold, until the request is over.
-    private var gatheredBytes = 0
+    private var requestCredentials = RequestCredentials()
     /// Counts requests and restarts, so that a late result is not used for another request.
     private var number: UInt64 = 0
     /// The client's side; nil while the exchange is unused.
@@ -82,6 +73,7 @@ final class Exchange {
 
     /// Releases everything that belongs to the connection or stream.
     func detach() {
+        forgetCredentials()
         stream = nil
         generation = nil
         route = nil
@@ -89,7 +81,6 @@ final class Exchange {
         if hooks != nil { hooks = nil }
         if relay != nil { relay = nil }
         if presented != nil { presented = nil }
-        forgetCredentials()
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
@@ -186,7 +177,7 @@ final class Exchange {
         generation = worker.generation
         user = stream.transport.clientName
         if presented != nil { presented = nil }
-        forgetCredentials()
+        forgetCredentials(restarts: true)
         switch stream.listener.security.authentication {
         case .none: routeRequest()
         case .credentials(let credentials): authenticate(credentials)
@@ -229,12 +220,14 @@ final class Exchange {
                         head.method,
                         isUpgrade: offer != nil,
                         target: head.target,
-                        fields: head.fields,
+                        overridden: RequestReading.override(in: head),
                         user: user
                     )
                     if isRefused(verdict, by: rules) { return }
-                    let isReady = obtainCredentials(for: endpoint) { [self] in start(offer, endpoint) }
-                    guard isReady else { return }
+                    let step = beginCredentials()
+                    guard case .ready = step else {
+                        return follow(step, to: endpoint) { [self] in start(offer, endpoint) }
+                    }
                 }
                 start(offer, endpoint)
             case .tunnel(let endpoint):
@@ -352,9 +345,9 @@ final class Exchange {
             rewriter: requestRewriter,
             to: &fields
         )
-        credentials?.ofClient.removeNames(from: &fields)
-        // A request with credentials may have to be sent again, which hooks do.
-        if let rules = route.hooks ?? credentials.map({ _ in HostHooks.none }) {
+        credentials?.removeFieldsOfClient(from: &fields)
+        // A request whose credential may be renewed may have to be sent again, which hooks do.
+        if let rules = route.hooks ?? (credentials?.canRenew == true ? HostHooks.none : nil) {
             prepareHooks(rules, on: route, to: endpoint, &fields)
         }
         var request = SessionRequest(
@@ -394,14 +387,26 @@ final class Exchange {
             if hooks.replay(to: task), body.isComplete { origin.finishSending(trailers: trailers) }
             return
         }
-        origin.sendCarried { sendBody($0) }
+        if let hooks { origin.sendCarried { sendInPieces($0, through: hooks) } } else { origin.sendCarried() }
         if body.isComplete, hooks?.canEndBody() ?? true { origin.finishSending(trailers: trailers) }
     }
+
+    /// A stage may keep the last piece back, which is not to be a copy of a whole body.
+    private func sendInPieces(_ bytes: borrowing Span<UInt8>, through hooks: HookStage) {
+        var position = 0
+        while position < bytes.count {
+            let end = min(bytes.count, position + Self.pieceSize)
+            hooks.send(bytes.extracting(position..<end), isLast: body.isComplete && end == bytes.count)
+            position = end
+        }
+    }
+
+    private static let pieceSize = 64 << 10
 
     /// Body bytes that were received from the client and not sent yet.
     ///
     /// Those that a signature waits for do not count: their client would wait for credit, and the body never end.
-    var waitingBodyBytes: Int { afterBody == nil ? origin.waitingBytes : 0 }
+    var waitingBodyBytes: Int { requestCredentials.body.isGathering ? 0 : origin.waitingBytes }
 
     private func mark(on route: Route?) -> OriginFields.Mark {
         if let route, !route.addsVia { return .cdnLoop(worker.pseudonym) }
@@ -412,7 +417,7 @@ final class Exchange {
     /// The fields of the client's request that are sent to an origin.
     func clientFields(on route: Route?) -> HeaderFields {
         var fields = OriginFields.make(from: head, mark: mark(on: route), rewriter: requestRewriter)
-        credentials?.ofClient.removeNames(from: &fields)
+        credentials?.removeFieldsOfClient(from: &fields)
         return fields
     }
 
@@ -443,17 +448,17 @@ final class Exchange {
 
     /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
-        guard !body.isComplete, origin.hasRoom || afterBody != nil else { return false }
+        guard !body.isComplete, origin.hasRoom || requestCredentials.body.isGathering else { return false }
         return hooks?.holdsBodyBack != true
     }
 
     /// Whether there is a receiver for the body: not before the client is authenticated.
-    var acceptsBody: Bool { origin.task != nil || afterBody != nil || isOver }
+    var acceptsBody: Bool { origin.task != nil || requestCredentials.body.isGathering || isOver }
 
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
-        while position < bytes.count, !body.isComplete, origin.task != nil || afterBody != nil {
+        while position < bytes.count, !body.isComplete, origin.task != nil || requestCredentials.body.isGathering {
             let rest = bytes.extracting(position..<bytes.count)
             switch body.next(rest) {
             case .data(let range, let consumed):
@@ -484,20 +489,20 @@ final class Exchange {
         var trailers = received
         if received != nil, let route = hooks?.route ?? route { prune(&trailers!, on: route) }
         self.trailers = trailers ?? HeaderFields()
-        if afterBody != nil { return bodyWasGathered() }
+        if requestCredentials.body.isGathering { return bodyWasGathered() }
         if let hooks, !hooks.canEndBody() { return }
         origin.finishSending(trailers: trailers)
     }
 
     /// Removes what would undo the decisions about the head: some servers add trailers to its fields.
     private func prune(_ trailers: inout HeaderFields, on route: Route) {
-        credentials?.ofClient.removeNames(from: &trailers)
+        credentials?.removeFieldsOfClient(from: &trailers)
         route.hooks?.headers.request.removeNames(from: &trailers)
         if route.rules != nil, !RequestReading.override(trailers).isEmpty { trailers = HeaderFields() }
     }
 
     private func sendBody(_ bytes: borrowing Span<UInt8>) {
-        if afterBody != nil { return gather(bytes) }
+        if requestCredentials.body.isGathering { return gather(bytes) }
         if let hooks { hooks.send(bytes, isLast: body.isComplete) } else { origin.send(bytes) }
     }
 
@@ -593,6 +598,7 @@ final class Exchange {
         self.problem = problem
         hooks?.end()
         worker.log(self, origin.end(relay?.task), client: stream.transport.addressText)
+        forgetCredentials()
     }
 
     // MARK: The response
@@ -749,74 +755,117 @@ final class Exchange {
 
     // MARK: - Credentials of rules
 
-    private func forgetCredentials() {
-        // Most requests have none of these: looking is cheaper than a release.
-        if credentials != nil { credentials = nil }
-        if credentialFields != nil { credentialFields = nil }
-        if bodyDigest != nil { bodyDigest = nil }
-        if afterBody != nil { afterBody = nil }
-        if gatheredBytes > 0 {
-            worker.held.change(by: -gatheredBytes)
-            gatheredBytes = 0
-        }
+    /// - Parameter restarts: the request starts again.
+    private func forgetCredentials(restarts: Bool = false) {
+        if requestCredentials.body.held > 0 { stream?.letGo(requestCredentials.body.held) }
+        if restarts { requestCredentials.restart() } else { requestCredentials.end() }
     }
 
-    /// Obtains the credentials of the rule that has let the request, or the hop under way, through.
+    /// The credentials that the request gets, or the hop of it that is under way; nil for most.
+    var credentials: RuleCredentials? { requestCredentials.rule }
+
+    /// Determines the credentials of the rule that has let the request through.
+    private func beginCredentials() -> RequestCredentials.Step {
+        guard let desk = generation?.credentials else { return .ready }
+        return requestCredentials.begin(desk, ofRule: ruling.allowingRule, for: head)
+    }
+
+    /// Determines the credentials of a hop, by its rule.
     ///
-    /// - Parameters:
-    ///   - hop: the hop under way; nil for the client's request.
-    ///   - then: called when the values are there, where their sources have to run first.
+    /// - Parameter then: called when the values are there, where their sources have to run first.
     /// - Returns: whether they are there already; otherwise the request waits, or was refused.
     func obtainCredentials(
-        for endpoint: Endpoint,
-        hop: RedirectMachine.Hop? = nil,
+        ofHop hop: RedirectMachine.Hop,
+        to endpoint: Endpoint,
         _ then: @escaping () -> Void
     ) -> Bool {
         guard let desk = generation?.credentials else { return true }
-        credentials = desk.credentials(ofRule: ruling.allowingRule)
-        if let problem = desk.refusal(of: head, credentials) {
-            refuseUnsent(problem)
-            return false
-        }
-        guard let credentials else { return true }
-        if let hop {
-            bodyDigest = nil
-            if hop.keepsBody, needsWholeBody(credentials) {
-                refuseUnsent(
-                    Problem(
-                        .credentialWithheld,
-                        "A redirect leads to a server whose requests are signed with their body, which goes on as it is kept. Send the request there."
-                    )
-                )
-                return false
-            }
-        }
-        let needsBody = hop == nil && needsWholeBody(credentials)
-        switch desk.outcome(for: credentials) {
-        case .ready where !needsBody: return true
-        case .ready: gatherBody(then)
-        case .failed(let problem): refuseUnsent(problem)
-        case .wait:
-            awaitCredentials(credentials, desk, atMost: queueTime(of: endpoint)) { [self] in
-                if needsBody { gatherBody(then) } else { then() }
-            }
-        }
+        let step = requestCredentials.begin(
+            desk,
+            ofRule: ruling.allowingRule,
+            forHopOf: head,
+            keepsBody: hop.keepsBody
+        )
+        if case .ready = step { return true }
+        follow(step, to: endpoint, then)
         return false
+    }
+
+    /// Waits for what the credentials need.
+    private func follow(_ step: RequestCredentials.Step, to endpoint: Endpoint, _ then: @escaping () -> Void) {
+        switch step {
+        case .ready: then()
+        case .gather: gatherBody(then)
+        case .refused(let problem): refuseUnsent(problem)
+        case .wait:
+            let current = number
+            requestCredentials.awaitSources(for: head, atMost: queueTime(of: endpoint)) { [self] step in
+                guard number == current, !isOver, canContinue() else { return }
+                follow(step, to: endpoint, then)
+                if number == current, !isOver { stream.exchangeNeedsBody() }
+            }
+        }
+    }
+
+    /// The time that a request may wait for credentials: as long as for a connection.
+    private func queueTime(of endpoint: Endpoint) -> TimeSpan {
+        endpoint.timeouts.queue ?? endpoint.timeouts.connect
+    }
+
+    /// The fields that the request's credentials make of it; nil for most requests.
+    func guardedFields(of request: borrowing SessionRequest) -> GuardedFields? {
+        requestCredentials.fields(of: request)
+    }
+
+    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
+    func renewableCredentials() -> CredentialFields? {
+        origin.task?.wasRepeated == false ? requestCredentials.renewable : nil
+    }
+
+    /// Waits for other credentials than the refused ones.
+    func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
+        let current = number
+        let limit = (hooks?.route ?? route)?.endpoint.map { queueTime(of: $0) } ?? .seconds(0)
+        requestCredentials.renew(refused, atMost: limit) { [self] problem in
+            guard number == current, !isOver else { return }
+            if generation !== worker.generation {
+                restartRepetition()
+            } else if let problem {
+                fail(problem)
+            } else {
+                then()
+            }
+            if number == current, !isOver { stream.exchangeNeedsBody() }
+        }
+    }
+
+    /// The policy was replaced while the credential of a request was renewed, which the server has refused to process: it begins again
+    /// under the current policy, and is its one repeat.
+    private func restartRepetition() {
+        guard head.framing.hasBody else {
+            origin.noteRepetition()
+            return restart()
+        }
+        fail(
+            Problem(
+                .sessionInvalidated,
+                "The policy was replaced while the credential of this request was renewed, and its body was sent. Send it once more."
+            )
+        )
     }
 
     // MARK: Bodies that are signed
 
-    /// A longer body cannot be signed, unless the client says its digest.
-    private static let longestSignedBody = 1 << 20
-
-    private func needsWholeBody(_ credentials: RuleCredentials) -> Bool {
-        guard let scope = credentials.signing, head.framing.hasBody, bodyDigest == nil else { return false }
-        return AWSFields.needsBody(head.fields, scope)
-    }
-
     /// Waits for the whole body of the request.
     private func gatherBody(_ then: @escaping () -> Void) {
-        afterBody = then
+        // A body whose length is known finds its room before it comes.
+        let length = requestCredentials.body.begin(head.framing, then)
+        if length > 0 {
+            guard stream.hold(length) else { return fail(Self.heldTooMuch) }
+            origin.reserve(length)
+        }
+        // What came before a reload is still here.
+        if let problem = origin.withCarried({ add($0) }) { return fail(problem) }
         if body.isComplete, trailers != nil || head.majorVersion == 1 { return bodyWasGathered() }
         expectation.begin(isExpected: head.expectsContinue, bodyHasBegun: bodyHasBegun, originDecides: false)
         sendContinue()
@@ -825,94 +874,25 @@ final class Exchange {
 
     private func gather(_ bytes: borrowing Span<UInt8>) {
         origin.carry(bytes)
-        gatheredBytes += bytes.count
-        worker.held.change(by: bytes.count)
-        guard worker.mayHold(gatheredBytes) else {
-            afterBody = nil
-            return fail(
-                Problem(
-                    .limitReached,
-                    "The process holds as many bytes as limits.heldBytes allows, and the body of this request is signed as a whole. Try again, or raise the limit."
-                )
-            )
-        }
-        guard origin.waitingBytes > Self.longestSignedBody else { return }
-        afterBody = nil
-        fail(
-            Problem(
-                .requestTooLarge,
-                "The request is signed with its body, which is longer than 1 MB. Let the client send X-Amz-Content-SHA256."
-            )
-        )
+        if let problem = add(bytes) { fail(problem) }
     }
+
+    /// Counts bytes of a body that is gathered.
+    ///
+    /// - Returns: why it may not become longer.
+    private func add(_ bytes: borrowing Span<UInt8>) -> Problem? {
+        guard let more = requestCredentials.body.add(bytes) else { return SignedBody.tooLong }
+        return more == 0 || stream.hold(more) ? nil : Self.heldTooMuch
+    }
+
+    private static let heldTooMuch = Problem(
+        .limitReached,
+        "The process holds as many bytes as limits.heldBytes allows, and the body of this request is signed as a whole. Try again, or raise the limit."
+    )
 
     private func bodyWasGathered() {
-        guard let then = afterBody.take() else { return }
-        bodyDigest = origin.digestOfWaitingBody
+        guard let then = requestCredentials.body.end() else { return }
         if canContinue() { then() }
-    }
-
-    /// The time that a request may wait for credentials: as long as for a connection.
-    private func queueTime(of endpoint: Endpoint) -> TimeSpan {
-        endpoint.timeouts.queue ?? endpoint.timeouts.connect
-    }
-
-    /// Waits for the sources of credentials.
-    private func awaitCredentials(
-        _ credentials: RuleCredentials,
-        _ desk: CredentialDesk,
-        atMost limit: TimeSpan,
-        _ then: @escaping () -> Void
-    ) {
-        let current = number
-        desk.wait(for: credentials, atMost: limit) { [self] problem in
-            guard number == current, !isOver, canContinue() else { return }
-            if let problem { refuseUnsent(problem) } else { then() }
-            if number == current, !isOver { stream.exchangeNeedsBody() }
-        }
-    }
-
-    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
-    func renewableCredentials() -> CredentialFields? {
-        guard let credentials, let desk = generation?.credentials, origin.task?.wasRepeated == false,
-            let fields = credentialFields, desk.canRenew(credentials, fields)
-        else { return nil }
-        return fields
-    }
-
-    /// Waits for other credentials than the refused ones. The request has a response, so that no reload may begin it anew.
-    func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
-        guard let credentials, let generation, let desk = generation.credentials else { return }
-        let current = number
-        let limit = (hooks?.route ?? route)?.endpoint.map { queueTime(of: $0) } ?? .seconds(0)
-        desk.renew(credentials, refused, atMost: limit) { [self] problem in
-            guard number == current, !isOver else { return }
-            if let problem {
-                fail(problem)
-            } else if generation === worker.generation {
-                then()
-            } else {
-                fail(
-                    Problem(
-                        .sessionInvalidated,
-                        "The policy was replaced while the credential of this request was renewed. Send it once more."
-                    )
-                )
-            }
-            if number == current, !isOver { stream.exchangeNeedsBody() }
-        }
-    }
-
-    /// The fields that the request's credentials make of it; nil for most requests.
-    func guardedFields(of request: borrowing SessionRequest, in generation: Generation) -> GuardedFields? {
-        guard let credentials else { return nil }
-        var fields = generation.credentials?.fields(for: credentials, of: request, bodyDigest: bodyDigest) ?? .none
-        // A server may send back what it got for an earlier hop, or before a renewal.
-        if let former = credentialFields, former.guarded !== fields.guarded {
-            fields.guarded = fields.guarded.masking(alsoThoseOf: former.guarded)
-        }
-        credentialFields = fields
-        return fields.guarded
     }
 
     // MARK: - Hooks
@@ -932,7 +912,7 @@ final class Exchange {
         )
         self.hooks = hooks
         rules.headers.request.apply(to: &fields)
-        credentials?.written.removeNames(from: &fields)
+        if !rules.headers.request.isEmpty { credentials?.removeWritten(from: &fields) }
         guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
         hooks.keepBody(of: head.framing, limit: limit)
     }
@@ -954,7 +934,7 @@ final class Exchange {
         let name = endpoint.host.authorityText
         var fields = clientFields(on: route)
         route?.hooks?.headers.request.apply(to: &fields)
-        credentials?.written.removeNames(from: &fields)
+        credentials?.removeWritten(from: &fields)
         let signed = SessionRequest(endpoint: endpoint, method: head.method, target: target, fields: fields)
         let request = offer.request(
             head,
@@ -967,7 +947,7 @@ final class Exchange {
             to: endpoint,
             offer: offer,
             request: request,
-            guarded: guardedFields(of: signed, in: generation)
+            guarded: guardedFields(of: signed)
         )
         relay = upgrade
         upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])

@@ -63,6 +63,14 @@ class ExchangeStream {
     /// The exchange can take more of the request body.
     func exchangeNeedsBody() { preconditionFailure("a subclass overrides this") }
 
+    /// The exchange holds so many more bytes of the request.
+    ///
+    /// - Returns: whether it may hold more (`limits.heldBytes`).
+    func hold(_ count: Int) -> Bool { preconditionFailure("a subclass overrides this") }
+
+    /// It holds so many fewer.
+    func letGo(_ count: Int) { preconditionFailure("a subclass overrides this") }
+
     /// Whether the client's connection can be given to a relay.
     var canHandOver: Bool { false }
 

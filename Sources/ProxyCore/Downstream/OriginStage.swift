@@ -90,7 +90,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
-        let guarded = exchange.guardedFields(of: request, in: generation)
+        let guarded = exchange.guardedFields(of: request)
         let owner = exchange.connectionOwner(isNew: request.fields.authenticatesConnection)
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
@@ -109,8 +109,13 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// Body bytes that were not sent yet.
     var waitingBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
 
-    /// SHA-256 of these bytes, which no task has received.
-    var digestOfWaitingBody: [UInt8] { carried.withUnsafeBytes { SecretDigest.sha256(Array($0)) } }
+    /// Reads the bytes that no task has received.
+    func withCarried<Result>(_ read: (borrowing Span<UInt8>) -> Result) -> Result {
+        var bytes = ByteBuffer()
+        swap(&bytes, &carried)
+        defer { swap(&bytes, &carried) }
+        return read(bytes.bytes)
+    }
 
     func send(_ bytes: borrowing Span<UInt8>) { task?.send(bytes) }
 
@@ -122,6 +127,11 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         var bytes = ByteBuffer()
         swap(&bytes, &carried)
         send(bytes.bytes)
+    }
+
+    /// The same, without hooks.
+    func sendCarried() {
+        if !carried.isEmpty { task?.send(taking: &carried) }
     }
 
     /// Takes back a task that has sent nothing, and its part of the body.
@@ -138,6 +148,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     /// The request is sent again, which is its one repeat.
     func noteRepetition() { isRepetition = true }
+
+    /// Makes room for a body of which nothing was sent.
+    func reserve(_ length: Int) { carried.reserve(max(0, length - carried.count)) }
 
     /// Adds bytes behind those that a former task did not send.
     func carry(_ bytes: borrowing Span<UInt8>) { carried.append(bytes) }

@@ -176,14 +176,14 @@ final class ExchangeHooks {
         credentials: RuleCredentials?
     ) -> HeaderFields {
         var fields = fields ?? client()
-        credentials?.ofClient.removeNames(from: &fields)
+        credentials?.removeFieldsOfClient(from: &fields)
         RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
         plan.changes?.removeNames(from: &fields)
         // The fields below are for this host alone.
         self.fields = fields
         plan.changes?.addValues(to: &fields)
         route.hooks?.headers.request.apply(to: &fields)
-        credentials?.written.removeNames(from: &fields)
+        credentials?.removeWritten(from: &fields)
         return fields
     }
 

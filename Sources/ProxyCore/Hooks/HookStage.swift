@@ -86,7 +86,7 @@ final class HookStage: ResponseStage {
 
     /// Keeps the request body for redirects, if it is short enough.
     func keepBody(of framing: BodyFraming, limit: Int) {
-        guard hooks.rules.keepsBodies || exchange.credentials != nil, framing.hasBody else { return }
+        guard hooks.rules.keepsBodies || exchange.credentials?.canRenew == true, framing.hasBody else { return }
         if case .length(let count) = framing, count > limit { return }
         hooks.keepBody(
             in: ReplayBuffer(
@@ -160,9 +160,9 @@ final class HookStage: ResponseStage {
         if !isKept, let end = hooks.replayBuffer?.removeEnd() { origin.carry(end.span) }
     }
 
-    /// Sends a request that has credentials of a rule, and keeps it.
+    /// Sends a request, and keeps one whose credential may be renewed.
     func send(_ request: consuming SessionRequest, on route: Route, with changes: FieldChanges? = nil) {
-        if exchange.credentials != nil { sent = Sent(request: copy request, route: route, changes: changes) }
+        if exchange.credentials?.canRenew == true { sent = Sent(request: copy request, route: route, changes: changes) }
         origin.send(request, on: route, with: changes, to: self)
     }
 
@@ -291,6 +291,7 @@ final class HookStage: ResponseStage {
     ///
     /// - Parameter rules: the current hooks of the host that the client requested.
     func followAgain(under rules: HostHooks?) {
+        awaitsCredential = false
         switch hooks.decideAgain(under: rules, body: repeatableBody, router: exchange.currentRouter) {
         case .follow(let plan): follow(plan)
         case .refuse(let problem): exchange.fail(problem)
@@ -314,7 +315,7 @@ final class HookStage: ResponseStage {
             if let rules = route.rules {
                 if let problem = exchange.refusal(ofHop: plan.hop, by: rules) { return fail(problem, at: plan.hop) }
                 awaitsCredential = true
-                let isReady = exchange.obtainCredentials(for: endpoint, hop: plan.hop) { [weak self] in
+                let isReady = exchange.obtainCredentials(ofHop: plan.hop, to: endpoint) { [weak self] in
                     self?.goOn(plan, to: endpoint, on: route)
                 }
                 guard isReady else { return }

@@ -78,5 +78,6 @@ final class Generation: @unchecked Sendable {
     /// generation.
     func retire() {
         manager.retire()
+        credentials?.retire()
     }
 }

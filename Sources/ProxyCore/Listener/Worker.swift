@@ -342,7 +342,10 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
             bytesToClient: exchange.bytesToClient,
             duration: task?.metrics.duration ?? Int64((loop.now - exchange.startedAt) / 1000)
         )
-        if let task { counters.noteTransactions(of: task) }
+        if let task {
+            counters.noteTransactions(of: task)
+            if let problem = exchange.problem { noteFailure(problem.code, of: task) }
+        }
         guard let logBuffer else { return }
         logBuffer.line { buffer in
             logLine.write(exchange, task, client: client, now: loop.now, to: &buffer)
@@ -352,7 +355,15 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     /// Counts and logs a request of a background refresh.
     func log(_ refresh: CacheRefresh, _ task: LoopTask) {
         counters.note(task.metrics.transaction)
+        if let error = refresh.error { noteFailure(Problem.Code(error.code), of: task) }
         logBuffer?.line { logLine.write(refresh, task, to: &$0) }
+    }
+
+    /// Counts a request that got no connection. The look-up is for failures alone.
+    private func noteFailure(_ error: Problem.Code, of task: LoopTask) {
+        guard DomainFailures.connectErrors.contains(error) else { return }
+        let endpoint = task.request.endpoint
+        observer.count(error, of: generation.snapshot.pinnedDomains.policy(host: endpoint.host, port: endpoint.port))
     }
 
     // MARK: Reload

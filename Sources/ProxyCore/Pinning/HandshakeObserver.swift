@@ -31,13 +31,25 @@ final class HandshakeObserver {
         counters.noteHandshake(trust.evaluation.verdict, trust.tlsGroup)
         if trust.evaluation.isPinFailure { monitor.report(trust, port: endpoint.port, at: time) }
         tally.note(trust.evaluation, of: trust.policy, at: time)
+        handOverSoon()
+    }
+
+    /// Counts a request that got no connection to its origin.
+    ///
+    /// - Parameter policy: of its host and port; nil where no pin file names these.
+    func count(_ error: Problem.Code, of policy: SecurityPolicy?) {
+        tally.note(error, of: policy)
+        handOverSoon()
+    }
+
+    private func handOverSoon() {
         if !tally.isEmpty, !timer.isArmed { loop.arm(timer, after: Self.age) }
     }
 
     /// Hands over the collected counts.
     func flush() {
         loop.disarm(timer)
-        if !tally.isEmpty { monitor.account(tally.drain()) }
+        if !tally.isEmpty { monitor.account(tally.drain(), others: tally.drainOthers()) }
     }
 
     /// Hands over the last counts.

@@ -15,6 +15,7 @@ struct HandshakeTally {
         var handshakes = 0
         /// In the order of `TrustEvaluation.Verdict`.
         var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
+        var failures = DomainFailures()
         /// The pin of the last chain in which only a backup pin matched.
         var backupOnly: PublicKeyPin?
         /// The last evaluation, and its time in seconds since 1970.
@@ -36,17 +37,39 @@ struct HandshakeTally {
     }
 
     private var slots: [ObjectIdentifier: Slot] = [:]
+    /// Of all hosts without pins together.
+    private var others = DomainFailures()
 
-    var isEmpty: Bool { slots.isEmpty }
+    var isEmpty: Bool { slots.isEmpty && others == DomainFailures() }
 
     /// Counts a handshake, accepted or refused.
     ///
     /// - Parameter now: seconds since 1970.
     mutating func note(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, at now: Int64) {
-        guard policy.pinningMode != .none, let domain = evaluation.domain else { return }
+        guard policy.pinningMode != .none, let domain = evaluation.domain else {
+            if evaluation.verdict == .fail { others.note(evaluation) }
+            return
+        }
+        withEntry(of: policy, domain) { $0.note(evaluation, of: policy, at: now) }
+    }
+
+    /// Counts a request that got no connection.
+    ///
+    /// - Parameter policy: of its host and port; nil where no pin file names these.
+    mutating func note(_ error: Problem.Code, of policy: SecurityPolicy?) {
+        guard let policy, policy.pinningMode != .none, let domain = policy.domain else { return others.note(error) }
+        withEntry(of: policy, domain) { $0.failures.note(error) }
+    }
+
+    private mutating func withEntry(of policy: SecurityPolicy, _ domain: Host, _ change: (inout Entry) -> Void) {
         let identifier = ObjectIdentifier(policy)
-        slots[identifier, default: Slot(policy: policy, entry: Entry(domain: domain, policy: policy))].entry
-            .note(evaluation, of: policy, at: now)
+        change(&slots[identifier, default: Slot(policy: policy, entry: Entry(domain: domain, policy: policy))].entry)
+    }
+
+    /// Returns the failures of hosts without pins, and starts again from zero.
+    mutating func drainOthers() -> DomainFailures {
+        defer { others = DomainFailures() }
+        return others
     }
 
     /// Returns all counts, and starts again from zero.
@@ -60,6 +83,7 @@ extension HandshakeTally.Entry {
     fileprivate mutating func note(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, at now: Int64) {
         handshakes += 1
         last = (evaluation, now)
+        failures.note(evaluation)
         if let index = TrustEvaluation.Verdict.allCases.firstIndex(of: evaluation.verdict) { verdicts[index] += 1 }
         for key in Set(policy.pinsPresent(in: evaluation)) {
             if let index = keys.firstIndex(of: key) { matched[index] += 1 }

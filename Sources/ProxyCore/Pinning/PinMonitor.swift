@@ -8,7 +8,7 @@ import Synchronization
 /// Everything about pins apart from single requests: reports to collectors and to a file, warnings, and the usage of
 /// pins. It has a thread of its own, so that it delays no request; the workers' warnings about themselves go there, too.
 ///
-/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` and `lost` are
+/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown`, `otherFailures` and `lost` are
 /// touched behind `shownLock`; `thread` belongs to the owner, which alone calls `stop`; everything else is touched by
 /// work that `loop` runs on its one thread, and by `init` before that starts.
 package final class PinMonitor: @unchecked Sendable {
@@ -51,6 +51,8 @@ package final class PinMonitor: @unchecked Sendable {
     private let shownLock = PosixLock()
     /// Behind `shownLock`: the verdicts of the usage, for other threads.
     private var shown: [PinUsage.Verdicts] = []
+    /// Behind `shownLock`: what went wrong since the start with hosts without pins.
+    private var otherFailures = DomainFailures()
     /// Behind `shownLock`: the reports that were lost since the start, as far as they were reported.
     private var lost: [ReportLoss: Int] = [:]
 
@@ -132,15 +134,21 @@ package final class PinMonitor: @unchecked Sendable {
     }
 
     /// Adds the counts of a loop.
-    func account(_ entries: [HandshakeTally.Entry]) {
+    ///
+    /// - Parameter others: what went wrong with hosts without pins.
+    func account(_ entries: [HandshakeTally.Entry], others: DomainFailures = DomainFailures()) {
         loop.submit { [self] in
             for entry in entries { count(entry) }
             show()
+            shownLock.withLock { otherFailures += others }
         }
     }
 
     /// The verdicts and the last handshake of each pinned domain, as far as the loops have handed them over.
     var verdicts: [PinUsage.Verdicts] { shownLock.withLock { shown } }
+
+    /// What went wrong since the start with all hosts that have no pins, together.
+    var failuresOfOthers: DomainFailures { shownLock.withLock { otherFailures } }
 
     /// The number of lost reports since the start, by reason; at most a minute old.
     var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
@@ -240,6 +248,7 @@ package final class PinMonitor: @unchecked Sendable {
             of: entry.domain,
             matched: matched,
             verdicts: entry.verdicts,
+            failures: entry.failures,
             last: entry.last.map { LastHandshake($0.evaluation, at: $0.time) }
         )
         if let pin = entry.backupOnly, notices.isDue(.backupOnly, of: entry.domain, now: now) {
@@ -291,7 +300,7 @@ package final class PinMonitor: @unchecked Sendable {
             warn(
                 EventLine(event: "warning")
                     .with("code", "report_uri_denied")
-                    .with("message", "reports cannot go to \(uri): \(problem.details)")
+                    .with("message", "reports cannot go to \(uri.url.origin): \(problem.details)")
             )
         }
     }

@@ -27,12 +27,14 @@ package struct PinUsage: Sendable {
         package let counts: [Int]
         /// How often each pin has matched.
         package var matched: [PublicKeyPin: Int] = [:]
+        var failures = DomainFailures()
         /// Nil before the first handshake.
         package var last: LastHandshake?
     }
 
     private struct Record: Sendable {
         var handshakes = 0
+        var failures = DomainFailures()
         var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
         var matched: [PublicKeyPin: Int] = [:]
         var last: LastHandshake?
@@ -70,11 +72,13 @@ package struct PinUsage: Sendable {
         of domain: Host,
         matched: [(pin: PublicKeyPin, count: Int)],
         verdicts: [Int] = [],
+        failures: DomainFailures = DomainFailures(),
         last: LastHandshake? = nil
     ) {
         guard let place = places[domain] else { return }
         changed.insert(place)
         records[domain, default: Record()].handshakes += handshakes
+        records[domain]?.failures += failures
         for (index, count) in verdicts.enumerated() { records[domain]?.verdicts[index] += count }
         for (pin, count) in matched where count > 0 { records[domain]?.matched[pin, default: 0] += count }
         // The loops hand their counts over one after the other.
@@ -100,7 +104,13 @@ package struct PinUsage: Sendable {
     }
 
     private static func verdicts(_ record: Record, of domain: Host) -> Verdicts {
-        Verdicts(domain: domain, counts: record.verdicts, matched: record.matched, last: record.last)
+        Verdicts(
+            domain: domain,
+            counts: record.verdicts,
+            matched: record.matched,
+            failures: record.failures,
+            last: record.last
+        )
     }
 
     /// The usage for all domains that had a handshake, sorted by name.

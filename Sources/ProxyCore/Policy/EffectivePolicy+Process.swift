@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import HTTPCore
+
 extension EffectivePolicy {
     /// The settings of the whole process: what is written where, and the limits of everything.
     static func process(_ configuration: Configuration) -> Section {
@@ -6,10 +8,7 @@ extension EffectivePolicy {
         var rows = [
             Row(label: "workers", text: workers), Row(label: "task log", text: tasks(configuration.log)),
             Row(label: "events", text: "standard error, from level \(configuration.log.level.rawValue) on"),
-            Row(
-                label: "masked in the log",
-                text: configuration.log.redact.isEmpty ? "nothing" : names(configuration.log.redact)
-            ),
+            Row(label: "masked in the log", text: masked(configuration.log.redact)),
             Row(label: "limits", text: text(configuration.limits)),
             Row(label: "pins", text: configuration.pins ?? "no folder"),
         ]
@@ -25,8 +24,12 @@ extension EffectivePolicy {
         return Section(title: "process", rows: rows)
     }
 
-    private static func names(_ parameters: [String]) -> String {
-        "query parameters " + parameters.joined(separator: ", ")
+    private static func masked(_ parameters: [String]) -> String {
+        if parameters.isEmpty { return "nothing" }
+        let others = parameters.filter { !SecretParameters.usual.contains($0) }
+        let hasAllUsual = Set(parameters).isSuperset(of: SecretParameters.usual)
+        return "parameters "
+            + (hasAllUsual ? ["with the usual names of secrets"] + others : parameters).joined(separator: ", ")
     }
 
     private static func tasks(_ log: LogConfiguration) -> String {

@@ -84,6 +84,9 @@ enum ErrorResponse {
         if problem.challenges.contains(.basic) {
             output.append("Proxy-Authenticate", "Basic realm=\"pinproxy\", charset=\"UTF-8\"")
         }
+        if problem.challenges.contains(.basicOfOrigin) {
+            output.append("WWW-Authenticate", "Basic realm=\"pinproxy\", charset=\"UTF-8\"")
+        }
         if problem.challenges.contains(.bearer) { output.append("Proxy-Authenticate", "Bearer realm=\"pinproxy\"") }
         if !keepAlive { output.append(hop: "Connection: close") }
         output.end()

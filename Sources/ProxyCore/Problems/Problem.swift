@@ -65,7 +65,7 @@ package struct Problem: Error, Sendable {
     /// The allowed methods, for 405.
     package let allow: StaticString?
     package let evaluation: TrustEvaluation?
-    /// The authentication schemes that the client can use, for 407.
+    /// The authentication schemes that the client can use, for 407 and 401.
     package let challenges: ProxyChallenges
 
     package init(

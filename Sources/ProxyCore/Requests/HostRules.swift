@@ -38,16 +38,15 @@ final class HostRules {
     /// - Parameters:
     ///   - isUpgrade: it offers another protocol.
     ///   - target: path and query in origin form.
-    ///   - fields: the fields of the request.
+    ///   - overridden: what fields of the request may replace (`RequestReading.override`).
     ///   - user: the user's name in the log; nil when no user is known.
     func judge(
         _ method: HTTPMethod,
         isUpgrade: Bool = false,
         target: borrowing Span<UInt8>,
-        fields: borrowing HeaderFields,
+        overridden: RequestReading.Overridden,
         user: [UInt8]?
     ) -> RequestVerdict {
-        let overridden = RequestReading.override(fields)
         guard isConditional || overridden.contains(.host) else {
             var verdict = judge(.get, .unseen, isUpgrade: false, user)
             // Of no interest to these rules, but to those that are made of the log.
@@ -61,6 +60,17 @@ final class HostRules {
         let verdict = judge(method, isUpgrade, target, overridden, user)
         if place >= 0 { known?.keep(verdict, at: place, method, isUpgrade, target, user) }
         return verdict
+    }
+
+    /// The same for a request with these fields.
+    func judge(
+        _ method: HTTPMethod,
+        isUpgrade: Bool = false,
+        target: borrowing Span<UInt8>,
+        fields: borrowing HeaderFields,
+        user: [UInt8]?
+    ) -> RequestVerdict {
+        judge(method, isUpgrade: isUpgrade, target: target, overridden: RequestReading.override(fields), user: user)
     }
 
     private func judge(

@@ -124,9 +124,12 @@ package struct RequestReading: Equatable, Sendable {
         static let destination = Overridden(rawValue: 8)
     }
 
+    /// What the fields of a request may replace, without a copy of them.
+    static func override(in head: borrowing RequestHead) -> Overridden { override(head.fields) }
+
     static func override(_ fields: borrowing HeaderFields) -> Overridden {
         var found: Overridden = []
-        guard fields.mayContain(anyOf: [.other, .destination, .forwarded]) else { return found }
+        guard fields.mayContain(anyOf: overriding) else { return found }
         for index in 0..<fields.count {
             switch fields.id(at: index) {
             case .other: found.formUnion(override(fields.name(at: index)))
@@ -139,6 +142,8 @@ package struct RequestReading: Equatable, Sendable {
     }
 
     init(path: borrowing Span<UInt8>) { read(path) }
+
+    private static let overriding: FieldNameSet = [.other, .destination, .forwarded]
 
     static func endOfPath(_ target: borrowing Span<UInt8>) -> Int {
         for index in 0..<target.count where target[index] == UInt8(ascii: "?") || target[index] == UInt8(ascii: "#") {

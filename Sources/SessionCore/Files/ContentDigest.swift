@@ -19,10 +19,19 @@ package final class ContentDigest {
         EVP_DigestUpdate(context, bytes, bytes.count)
     }
 
-    /// The digest in lower-case hexadecimal digits; no bytes can be added afterwards.
-    package func finish() -> String {
+    package func update(_ bytes: borrowing Span<UInt8>) {
+        bytes.withUnsafeBufferPointer { _ = EVP_DigestUpdate(context, $0.baseAddress, $0.count) }
+    }
+
+    /// The digest, of 32 bytes; no bytes can be added afterwards.
+    package func finishedBytes() -> [UInt8] {
         var result = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(context, &result, nil)
-        return result.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        return result
+    }
+
+    /// The digest in lower-case hexadecimal digits; no bytes can be added afterwards.
+    package func finish() -> String {
+        finishedBytes().map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

@@ -17,6 +17,20 @@ package final class GuardedFields: Sendable {
         case pinIfAny
         /// No server may have them.
         case never
+
+        /// - Parameter allowUnpinned: whether servers that no pin is for may have the fields.
+        package init(allowUnpinned: Bool) { self = allowUnpinned ? .pinIfAny : .pin }
+
+        /// Whether a server has proved that.
+        ///
+        /// - Parameter evaluation: what the policy found about the connection's server; nil without TLS.
+        package func isMet(by evaluation: TrustEvaluation?) -> Bool {
+            switch evaluation?.verdict {
+            case .pass: self != .never
+            case .notPinned: self == .pinIfAny
+            case .fail, .reportOnly, .unverified, .expired, nil: false
+            }
+        }
     }
 
     package let fields: HeaderFields
@@ -39,11 +53,7 @@ package final class GuardedFields: Sendable {
     ///
     /// - Parameter evaluation: what the policy found about the connection's server; nil without TLS.
     package func mayGo(under evaluation: TrustEvaluation?) -> Bool {
-        switch evaluation?.verdict {
-        case .pass: demand != .never
-        case .notPinned: demand == .pinIfAny
-        case .fail, .reportOnly, .unverified, .expired, nil: false
-        }
+        demand.isMet(by: evaluation)
     }
 
     /// Makes the values in fields that have come back unreadable, and keeps the lengths.
@@ -60,11 +70,7 @@ package final class GuardedFields: Sendable {
     }
 
     private func isHeld(in fields: borrowing HeaderFields) -> Bool {
-        for mask in masks {
-            for index in 0..<fields.count {
-                if mask.holds(fields.value(at: index)) || mask.holds(fields.name(at: index)) { return true }
-            }
-        }
+        for mask in masks where mask.isHeld(in: fields) { return true }
         return false
     }
 

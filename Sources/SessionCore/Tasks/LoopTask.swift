@@ -138,6 +138,20 @@ public final class LoopTask {
         wakeUpload()
     }
 
+    /// Adds bytes of the request body, and takes their memory if it can.
+    ///
+    /// - Parameter buffer: is empty afterwards.
+    package func send(taking buffer: inout ByteBuffer) {
+        guard upload.isEmpty, machine.state == .running || machine.state == .suspended, !uploadEnded else {
+            send(buffer.bytes)
+            return buffer.release()
+        }
+        bodyBytesGiven += Int64(buffer.count)
+        swap(&upload, &buffer)
+        buffer.release()
+        wakeUpload()
+    }
+
     /// The part of the body that was given to a task that has ended with `sessionInvalidated`; nothing of it was sent. For the
     /// delegate's `taskDidComplete`; afterwards it is gone.
     ///

@@ -290,6 +290,8 @@ struct HTTPArchiveTests {
             ),
             ("/a?tokens=shown&b", "/a?tokens=shown&b"),
             ("/a?signature=s1%26x", "/a?signature=REDACTED"),
+            ("/a?code=s1&jwt=s1&keys=shown", "/a?code=REDACTED&jwt=REDACTED&keys=shown"),
+            ("/a?accessToken=s1;api-key=s1", "/a?accessToken=REDACTED"),
         ]
         try stage.origin.route(nil, "*") { request in
             StubResponse.text("x").adding("X-Seen", "https://me:s1@host/?sig=s1&c=d and token=s1")
@@ -299,7 +301,9 @@ struct HTTPArchiveTests {
             "Cookie": "s1", "x-api-key": "s1", "Proxy-Authorization": "s1",
             "Referer": "https://h/?token=s1#id_token=s1",
         ]
-        let parameters: ParameterValue = ["a": ["b", ["password": "s1"]], "token": nil, "user": "ada"]
+        let parameters: ParameterValue = [
+            "a": ["b", ["password": "s1"]], "token": nil, "user": "ada", "code": "shown",
+        ]
         stage.manager.requestSerializer = JSONRequestSerializer()
         _ = try await stage.manager.post("/json", parameters: parameters, headers: headers, serializer: .string)
         await stage.end()
@@ -312,7 +316,7 @@ struct HTTPArchiveTests {
         let body = try JSONValue(
             parsing: Array(try #require(entries.last?["request"]?["postData"]?["text"]?.string).utf8)
         )
-        #expect(body == ["a": ["b", ["password": "REDACTED"]], "token": nil, "user": "ada"])
+        #expect(body == ["a": ["b", ["password": "REDACTED"]], "token": nil, "user": "ada", "code": "shown"])
     }
 
     // MARK: Replaying

@@ -39,6 +39,21 @@ struct ExpositionTextTests {
         #expect(text.text == "# HELP a a \"b\" \\\\ c\\nd\n# TYPE a gauge\na{name=\"a \\\"b\\\" \\\\ c\\nd\"} 1\n")
     }
 
+    @Test("a label value is cut at 256 characters")
+    func longLabels() {
+        var text = ExpositionText()
+        text.begin("a", .gauge, "A.")
+        text.sample(1, ("name", String(repeating: "ü", count: 257) + "end"))
+        text.sample(2, ("name", String(repeating: "x", count: 256)))
+        let lines = text.text.split(separator: "\n").dropFirst(2)
+        #expect(
+            Array(lines) == [
+                "a{name=\"\(String(repeating: "ü", count: 256))\"} 1",
+                "a{name=\"\(String(repeating: "x", count: 256))\"} 2",
+            ]
+        )
+    }
+
     @Test("the buckets of a histogram hold all that the smaller ones hold")
     func histogram() {
         var text = ExpositionText()

@@ -172,6 +172,43 @@ struct MetricsPageTests {
         )
     }
 
+    @Test("failures are told by pinned domain, from the start on those that an alarm asks for")
+    func failures() throws {
+        let backup = "{ \"spki-sha256\": \"\(PublicKeyPin.unrelated(2).base64)\", \"backup\": true }"
+        let pins = "\"pins\": [\"\(PublicKeyPin.unrelated(1))\", \(backup)]"
+        let domains = [
+            Self.domain("a.example"), "\"b.example\": { \(pins), \"expiration\": \"2027-01-31\" }",
+            "\"none.example\": { \"pinningMode\": \"none\" }",
+        ]
+        let text = try page(domains.joined(separator: ",")) { page in
+            page.verdicts[0].failures.note(.proxyRefused)
+            page.otherFailures.note(.dnsTimeout)
+            page.otherFailures.note(.dnsTimeout)
+            page.otherFailures.note(.requestInvalid)
+        }
+        let lines = text.split(separator: "\n").map(String.init).filter {
+            $0.hasPrefix("pinproxy_pin_failures") || $0.hasPrefix("pinproxy_pin_backup")
+                || $0.hasPrefix("pinproxy_connect")
+        }
+        #expect(
+            lines == [
+                #"pinproxy_pin_failures_total{domain="a.example",reason="pin_mismatch"} 0"#,
+                #"pinproxy_pin_failures_total{domain="a.example",reason="certificate_host_mismatch"} 0"#,
+                #"pinproxy_pin_failures_total{domain="b.example",reason="pin_mismatch"} 0"#,
+                #"pinproxy_pin_failures_total{domain="b.example",reason="pin_set_expired"} 0"#,
+                #"pinproxy_pin_failures_total{domain="b.example",reason="certificate_host_mismatch"} 0"#,
+                #"pinproxy_pin_failures_total{domain="*",reason="certificate_untrusted"} 0"#,
+                #"pinproxy_pin_failures_total{domain="*",reason="certificate_host_mismatch"} 0"#,
+                #"pinproxy_pin_backup_matches_total{domain="b.example"} 0"#,
+                #"pinproxy_connect_failures_total{domain="a.example",error="connect_failed"} 0"#,
+                #"pinproxy_connect_failures_total{domain="a.example",error="proxy_refused"} 1"#,
+                #"pinproxy_connect_failures_total{domain="b.example",error="connect_failed"} 0"#,
+                #"pinproxy_connect_failures_total{domain="*",error="dns_timeout"} 2"#,
+                #"pinproxy_connect_failures_total{domain="*",error="connect_failed"} 0"#,
+            ]
+        )
+    }
+
     @Test("the end of a pin set is the first second after its last day")
     func expiry() throws {
         let domains =

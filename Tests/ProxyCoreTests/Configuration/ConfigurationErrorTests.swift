@@ -205,6 +205,18 @@ struct ConfigurationErrorTests {
             LoadError(#""log": { "level": "verbose" }"#, at: "/log/level", says: "\"debug\""),
             LoadError(#""log": { "redact": [""] }"#, at: "/log/redact/0", says: "names no query parameter"),
             LoadError(#""log": { "redact": [1] }"#, at: "/log/redact/0", says: "must be a string"),
+            LoadError(#""log": { "redact": "key" }"#, at: "/log/redact", says: "must be an array"),
+            LoadError(#""log": { "redact": { "ad": [] } }"#, at: "/log/redact/ad", says: "did you mean \"add\""),
+            LoadError(
+                #""log": { "redact": { "add": ["--"] } }"#,
+                at: "/log/redact/add/0",
+                says: "names no query parameter"
+            ),
+            LoadError(
+                #""log": { "redact": { "remove": ["tokens"] } }"#,
+                at: "/log/redact/remove/0",
+                says: "is not in the list of usual names"
+            ),
             LoadError(
                 #""requests": { "rules": [{ "id": "a", "path": "/a b", "then": "allow" }] }"#,
                 at: "/requests/rules/0/path",

@@ -21,6 +21,28 @@ func readConfiguration(
 
 @Suite("the configuration as read")
 struct ConfigurationReaderTests {
+    @Test("a list replaces the usual names of secrets, an object adds and removes, an empty list masks nothing")
+    func secretParameters() throws {
+        func names(_ redact: String) throws -> [String] {
+            let (configuration, issues, _) = readConfiguration("{ \"version\": 1, \"log\": { \(redact) } }")
+            #expect(issues.isEmpty, "\(issues)")
+            return configuration.log.redact
+        }
+        let usual = SecretParameters.usual
+        #expect(usual.count == 20 && Set(usual).count == 20)
+        #expect(try names("") == usual)
+        #expect(try names(#""redact": []"#) == [])
+        #expect(try names(#""redact": ["a", "b"]"#) == ["a", "b"])
+        #expect(try names(#""redact": {}"#) == usual)
+        #expect(try names(#""redact": { "comment": "ours", "add": ["tok"] }"#) == usual + ["tok"])
+        // Both spellings are one name.
+        #expect(
+            try names(#""redact": { "remove": ["CODE", "api-key"] }"#)
+                == usual.filter { !["code", "api_key", "apikey"].contains($0) }
+        )
+        #expect(try names(#""redact": { "add": ["tok"], "remove": ["tok"] }"#) == usual)
+    }
+
     @Test("a key of hosts at the top is told where it belongs; these keys are those of the schema")
     func misplacedKeys() throws {
         let schema = Repository.folder.appendingPathComponent("docs/schema/config.schema.json")

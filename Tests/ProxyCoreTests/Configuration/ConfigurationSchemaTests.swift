@@ -77,6 +77,7 @@ struct ConfigurationSchemaTests {
             document(#""cache": {}, "defaults": { "cache": { "rules": [{ "grace": { "\#(unknown)": 0 } }] } }"#),
             "/defaults/cache/rules/0/grace"
         ),
+        ("redact", document(#""log": { "redact": { "\#(unknown)": 0 } }"#), "/log/redact"),
         ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),
         ("timeouts", document(#""defaults": { "timeouts": { "\#(unknown)": 0 } }"#), "/defaults/timeouts"),
         (

@@ -149,7 +149,7 @@ struct ConfigurationSnapshotTests {
               workers            one for each core
               task log           standard output, text on a terminal, else json
               events             standard error, from level info on
-              masked in the log  nothing
+              masked in the log  parameters with the usual names of secrets
               limits             \(limits)
               pins               no folder
 

@@ -110,6 +110,41 @@ struct CredentialBoardTests {
         stage.board.cancel(0, first)
     }
 
+    @Test("thousands that wait are told in order, and each may leave while others are told")
+    func many() throws {
+        let stage = try Stage()
+        var tickets: [CredentialBoard.Ticket] = []
+        var told: [Int] = []
+        for number in 0..<5000 {
+            tickets.append(
+                stage.board.whenReady(0) { _ in
+                    told.append(number)
+                    // The next one goes away.
+                    if number.isMultiple(of: 2), number + 1 < tickets.count {
+                        stage.board.cancel(0, tickets[number + 1])
+                    }
+                }
+            )
+        }
+        for number in stride(from: 0, to: 5000, by: 10) { stage.board.cancel(0, tickets[number]) }
+        #expect(stage.board.waiting == 4500)
+        stage.board.publish(0, CredentialNews(value: try stage.value(1)), .run)
+        while stage.board.waiting > 0 { stage.loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0)) }
+        // Behind each that had left before, its neighbour stays.
+        #expect(told == (0..<5000).filter { $0 % 10 != 0 && ($0.isMultiple(of: 2) || $0 % 10 == 1) })
+    }
+
+    @Test("the end of the policy is the end of all waits")
+    func retired() throws {
+        let stage = try Stage()
+        let old = try stage.value(1)
+        stage.board.publish(0, CredentialNews(value: old), .run)
+        _ = stage.wait("a", after: old)
+        _ = stage.wait("b")
+        stage.board.retire()
+        #expect(stage.told == ["a ended", "b ended"] && stage.board.waiting == 0)
+    }
+
     @Test("after a 401 a newer value is there at once, or a renewal is waited for")
     func unauthorized() throws {
         let stage = try Stage()

@@ -51,6 +51,9 @@ struct CredentialDemandTests {
         let basic = Base64.encode(Array("me:agent-key-2".utf8))
         #expect(try refusal(["git"], "Authorization: Basic \(basic)") == nil)
         #expect(try refusal(["git"], "Authorization: basic \(basic)") == nil)
+        // Without it the client is asked, and sends what its URL holds.
+        #expect(try refusal(["git"]) == "401 credential_required")
+        #expect(try refusal(["git"], "Origin: https://evil.example") == "403 credential_withheld")
         #expect(try refusal(["git"], "Authorization: Basic %%%") == "403 credential_required")
         #expect(try refusal(["git", "llm"], "Authorization: Basic \(basic)") == "403 credential_required")
         #expect(try refusal(["git", "llm"], "Authorization: Basic \(basic)", "X-Api-Key: agent-key-1") == nil)

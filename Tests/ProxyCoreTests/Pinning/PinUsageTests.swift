@@ -121,10 +121,47 @@ struct PinUsageTests {
         #expect(tally.isEmpty && entries.count == 1)
         let entry = try #require(entries.first)
         #expect(entry.handshakes == 4)
+        #expect(entry.failures.backupOnly == 3)
+        #expect(entry.failures.refusals.reduce(0, +) == 1, "the name of another host")
         #expect(entry.keys == configuration.pins.map(\.key))
         #expect(entry.matched == [3, 0, 0, 3], "a pin of another scope does not count where it stands")
         #expect(entry.backupOnly == server.pin)
         #expect(entry.certificate == nil)
+    }
+
+    @Test("failures count for the domain of their policy, those of other hosts together; a reload keeps them")
+    func failures() throws {
+        let unpinned = "\"n.example\": { \"pinningMode\": \"none\" }"
+        let domains = try Self.domains(Self.domain("a.example", 1, 2) + "," + unpinned)
+        let host = try Host("a.example")
+        let policy = try #require(domains.policy(host: host, port: 443))
+        var tally = HandshakeTally()
+        tally.note(.connectTimeout, of: policy)
+        tally.note(.connectTimeout, of: policy)
+        tally.note(.stalled, of: policy)
+        tally.note(.dnsFailed, of: nil)
+        tally.note(.dnsFailed, of: domains.policy(host: try Host("n.example"), port: 443))
+        let server = try TestPKI().server("c.example")
+        let refused = SecurityPolicy.unpinned.evaluate(
+            chain: server.chain,
+            host: try Host("b.example"),
+            anchors: TrustAnchors(certificates: [])
+        )
+        tally.note(refused, of: .unpinned, at: 1_800_000_000)
+        let (entries, others) = (tally.drain(), tally.drainOthers())
+        #expect(tally.isEmpty && entries.count == 1)
+        var usage = PinUsage()
+        usage.setPins(of: domains)
+        usage.count(0, of: entries[0].domain, matched: [], failures: entries[0].failures)
+        usage.count(0, of: entries[0].domain, matched: [], failures: entries[0].failures)
+        usage.setPins(of: domains)
+        func count(_ error: Problem.Code, _ failures: DomainFailures) -> Int {
+            zip(DomainFailures.connectErrors, failures.unconnected).filter { $0.0 == error }.map(\.1).reduce(0, +)
+        }
+        #expect(count(.connectTimeout, usage.verdicts[0].failures) == 4)
+        #expect(usage.verdicts[0].failures.unconnected.reduce(0, +) == 4)
+        #expect(count(.dnsFailed, others) == 2 && others.unconnected.reduce(0, +) == 2)
+        #expect(others.refusals.reduce(0, +) == 1 && others.backupOnly == 0)
     }
 
     @Test("a pin set's end is told with the day and the days that are left")

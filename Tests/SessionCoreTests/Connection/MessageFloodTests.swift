@@ -24,12 +24,13 @@ struct MessageFloodTests {
     @Test("a few are taken in passing, and an origin that goes on is given up", arguments: Message.allCases)
     func flood(message: Message) throws {
         for (count, isTaken) in [(60, true), (2000, false)] {
-            let isWritten = Gate()
+            let (isAsked, isWritten) = (Gate(), Gate())
             let origin = try ScriptedOrigin(
                 try TestPKI.shared.server(TestSession.host),
                 maximum: message == .helloRequest ? .tls12 : .tls13
             ) { connection in
                 _ = try connection.readRequest()
+                try isAsked.pass()
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")
                 for _ in 0..<count { try message.send(on: connection) }
                 try connection.write("half")
@@ -43,11 +44,14 @@ struct MessageFloodTests {
                 // OpenSSL's server ends when it reads, amid its requests for a handshake, that the client declines: the client
                 // reads when the last one is sent.
                 try session.run(until: "the request") { origin.connections.first?.requests.count == 1 }
+                isAsked.open()
                 try isWritten.pass()
+            } else {
+                isAsked.open()
             }
             try session.finish(delegate)
             if isTaken {
-                #expect(delegate.error == nil && delegate.text == "halfhalf")
+                #expect(delegate.error == nil && delegate.text == "halfhalf", "\(String(describing: delegate.error))")
             } else {
                 #expect(delegate.error?.code == .responseTruncated)
                 #expect(delegate.error?.details.contains("without end") == true, "\(delegate.error?.details ?? "")")

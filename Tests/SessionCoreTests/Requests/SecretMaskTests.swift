@@ -75,6 +75,41 @@ struct SecretMaskTests {
         #expect(mask.apply(to: &fields) == false)
     }
 
+    @Test("letters are compared without case, as HTTP/2 writes names")
+    func cases() {
+        let mask = mask("S3cr3t-Key/%2F+")
+        for text in [
+            "s3cr3t-key/%2f+", "S3CR3T-KEY/%2F+", "s3cr3t-key%2f%252f ", "s3cr3t-key//+", "s3cr3t-key%2f/%20",
+        ] {
+            #expect(holds(text.utf8, mask) && masked(text, mask) == stars(text.utf8.count), "\(text)")
+        }
+        #expect(!holds("s3cr3t_key/%2f+".utf8, mask))
+        // The secret ends in the middle of what looks encoded.
+        #expect(masked("x%41", self.mask("x%4")) == "***1")
+    }
+
+    @Test("a secret that repeats itself is found in bytes that do")
+    func repeating() {
+        let secret = [UInt8](repeating: UInt8(ascii: "a"), count: 4000)
+        let mask = SecretMask([SecretBytes(secret + [UInt8(ascii: "b")])])
+        // A search that compares at each place would take some billion steps for each of these.
+        let plain = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)
+        let nearly = plain.enumerated().map { $0.offset % 4000 == 1 ? UInt8(ascii: "b") : $0.element }
+        let encoded = Array(repeatElement(Array("%61".utf8), count: 1 << 18).joined())
+        for text in [plain, nearly, encoded] {
+            #expect(!holds(text, mask) && mask.masked(text.span) == text)
+        }
+        let whole = encoded + [UInt8(ascii: "B"), UInt8(ascii: "a")]
+        let masked = mask.masked(whole.span)
+        #expect(
+            masked.last == UInt8(ascii: "a") && masked.dropLast().suffix(12001).allSatisfy { $0 == UInt8(ascii: "*") }
+        )
+        #expect(masked.prefix(whole.count - 12002) == whole.prefix(whole.count - 12002))
+        // Each place is the beginning of one.
+        let all = SecretMask([SecretBytes(secret)]).masked(plain.span)
+        #expect(all.allSatisfy { $0 == UInt8(ascii: "*") })
+    }
+
     @Test("the search finds what a plain comparison of all places finds")
     func search() {
         var generator = SeededGenerator(seed: 7)

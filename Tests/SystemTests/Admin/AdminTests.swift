@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -115,6 +116,70 @@ struct AdminTests {
         #expect(try #require(metrics["process_resident_memory_bytes"]) > 1_048_576)
         // Values that clients and origins choose are no labels: a requested name does not appear on the page.
         #expect(!metrics.keys.contains { $0.contains("nowhere.invalid") || $0.contains("/then") })
+    }
+
+    @Test("refused servers, backup pins and failed connections are counted by pinned domain")
+    func failures() throws {
+        let (wrong, ended, backup) = ("wrong.example.com", "ended.example.com", "backup.example.com")
+        let (mismatch, dead) = ("mismatch.example.com", "dead.example.com")
+        let stage = try stage()
+        let server = try Stage.pki.server(wrong, ended, backup)
+        let origin = try ScriptedOrigin(server) { connection in
+            while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
+        }
+        try stage.reload { settings in
+            for host in [wrong, ended, backup] { settings.resolve(host, to: origin.port) }
+            settings.pin(wrong, to: .unrelated(7))
+            settings.pin(ended, to: server.pin, with: ["expiration": "2020-01-31"])
+            settings.pin(
+                backup,
+                to: server.pin,
+                with: ["pins": ["\(PublicKeyPin.unrelated(7))", ["spki-sha256": server.pin.base64, "backup": true]]]
+            )
+            settings.serve(mismatch, stage.server, at: stage.origin.port)
+            settings.resolve(dead, to: 1)
+            settings.pin(dead, to: .unrelated(7))
+            settings.resolve("unpinned.example.com", to: stage.origin.port)
+            settings.hosts["unpinned.example.com"]?["upgrade"] = true
+        }
+        let proxy = stage.proxy
+        var samples = try Self.metrics(of: proxy)
+        let fails = "pinproxy_pin_failures_total"
+        for (domain, reason) in [
+            (wrong, "pin_mismatch"), (ended, "pin_set_expired"), (mismatch, "certificate_host_mismatch"),
+            ("*", "certificate_host_mismatch"), (dead, "pin_mismatch"),
+        ] {
+            #expect(samples["\(fails){domain=\"\(domain)\",reason=\"\(reason)\"}"] == 0, "\(domain) \(reason)")
+        }
+        #expect(samples["pinproxy_pin_backup_matches_total{domain=\"\(backup)\"}"] == 0)
+        #expect(try stage.get("/right").status == 200)
+        for (host, error) in [
+            (wrong, "pin_mismatch"), (ended, "pin_set_expired"), (mismatch, "certificate_host_mismatch"),
+            (dead, "connect_failed"), ("unpinned.example.com", "certificate_host_mismatch"),
+            ("nowhere.invalid", "dns_failed"),
+        ] {
+            #expect(try proxy.get("http://\(host)/").problemCode == error)
+        }
+        #expect(try proxy.get("http://\(backup)/").status == 200)
+        let wanted =
+            [
+                "\(fails){domain=\"\(wrong)\",reason=\"pin_mismatch\"}": 1,
+                "\(fails){domain=\"\(ended)\",reason=\"pin_set_expired\"}": 1,
+                "\(fails){domain=\"\(mismatch)\",reason=\"certificate_host_mismatch\"}": 1,
+                "\(fails){domain=\"*\",reason=\"certificate_host_mismatch\"}": 1,
+                "\(fails){domain=\"\(Stage.host)\",reason=\"pin_mismatch\"}": 0,
+                "pinproxy_pin_backup_matches_total{domain=\"\(backup)\"}": 1,
+                "pinproxy_connect_failures_total{domain=\"\(dead)\",error=\"connect_failed\"}": 1,
+                "pinproxy_connect_failures_total{domain=\"*\",error=\"dns_failed\"}": 1,
+                "pinproxy_connect_failures_total{domain=\"\(Stage.host)\",error=\"connect_failed\"}": 0,
+            ] as [String: Double]
+        samples = try Patience.poll(for: "the failures") {
+            let samples = try Self.metrics(of: proxy)
+            return wanted.allSatisfy { samples[$0.key] == $0.value } ? samples : nil
+        }
+        let failed = samples.filter { $0.key.hasPrefix(fails) && $0.value > 0 }
+        #expect(failed.count == 4, "\(failed)")
+        #expect(!samples.keys.contains { $0.contains("unpinned") || $0.contains("nowhere") })
     }
 
     @Test("a reload that succeeds, one that fails, pins that went and a key that needs a restart are told")

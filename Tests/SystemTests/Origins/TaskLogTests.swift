@@ -173,6 +173,47 @@ struct TaskLogTests {
         #expect(!stage.proxy.output.contains(secret))
     }
 
+    @Test("usual names of secrets are masked in log, tasks, archive and cache")
+    func usualNames() throws {
+        let secret = "s3cr3t"
+        let names = [
+            "access_token", "Password", "code", "api-key", "X-Amz-Signature", "jwt", "auth", "session[id]",
+            "client%5Fsecret",
+        ]
+        func stage(_ log: [String: Any]) throws -> Stage {
+            try Stage {
+                $0.members["log"] = log
+                $0.members["cache"] = [:] as [String: Any]
+                $0.members["admin"] = ["address": "127.0.0.1:0"]
+            } answering: {
+                OriginAnswer.text($0.target, fields: ["Cache-Control: max-age=600"])
+            }
+        }
+        let target = "/p?a=1&" + names.map { "\($0)=\(secret)" }.joined(separator: "&")
+        let masked = "https://\(Stage.host)/p?a=1&" + names.map { "\($0)=***" }.joined(separator: "&")
+        let usual = try stage([:])
+        #expect(try usual.get(target).text == target)
+        #expect(try usual.proxy.waitForTaskLines(1).first?.string("url") == masked)
+        let admin = usual.proxy.listening.count - 1
+        for path in ["/tasks", "/tasks.har", "/cache/entries"] {
+            let text = try Patience.poll(for: path) {
+                let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                let text = try usual.proxy.exchange(request, on: admin).text
+                return text.contains("/p?a=1") ? text : nil
+            }
+            #expect(text.contains("\"\(masked)\"") && !text.contains(secret), "\(path): \(text)")
+        }
+        #expect(!usual.proxy.output.contains(secret) && !usual.proxy.errors.contains(secret))
+
+        let open = try stage(["redact": [] as [String]])
+        #expect(try open.get("/p?token=shown").status == 200)
+        #expect(try open.proxy.waitForTaskLines(1).first?.string("url") == "https://\(Stage.host)/p?token=shown")
+        let other = try stage(["redact": ["add": ["tok"], "remove": ["code"]]])
+        #expect(try other.get("/p?token=x&tok=x&code=7").status == 200)
+        let line = try other.proxy.waitForTaskLines(1).first
+        #expect(line?.string("url") == "https://\(Stage.host)/p?token=***&tok=***&code=7")
+    }
+
     @Test("a line stays one line of JSON whatever a client puts into its request")
     func hostileRequest() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }

@@ -343,6 +343,14 @@ final class HTTP2ExchangeStream: ExchangeStream {
 
     override func exchangeNeedsBody() { stream.resumeBody() }
 
+    override func hold(_ count: Int) -> Bool {
+        connection.heldDidChange(by: count)
+        // The streams of a connection have one part together.
+        return worker.mayHold(connection.heldBytes)
+    }
+
+    override func letGo(_ count: Int) { connection.heldDidChange(by: -count) }
+
     override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
         if !isClosed {
             if isWhole {

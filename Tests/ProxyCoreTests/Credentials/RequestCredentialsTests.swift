@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The credentials of one request")
+struct RequestCredentialsTests {
+    /// Two rules, with a credential of a command each: the second one signs.
+    private final class Stage {
+        let loop: EventLoop
+        let board: CredentialBoard
+        let desk: CredentialDesk
+        var credentials = RequestCredentials()
+        var told: [String] = []
+
+        init() throws {
+            loop = try EventLoop()
+            loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
+            board = CredentialBoard(count: 3, loop: loop) { _, _ in }
+            var configuration = Configuration()
+            configuration.credentials = [
+                CredentialDefinition(name: "key", source: .command(["/bin/true"])), Self.signing,
+                CredentialDefinition(name: "fixed", source: .env(name: "KEY")),
+            ]
+            var requests = RequestsConfiguration()
+            for name in ["key", "aws", "fixed"] {
+                var rule = RequestRule(id: name, .allow)
+                rule.credentials = [name]
+                requests.rules.append(rule)
+            }
+            configuration.requests = requests
+            desk = CredentialDesk(board, configuration, loop: loop)
+        }
+
+        private static let signing = CredentialDefinition(
+            name: "aws",
+            source: .awsSigV4(
+                AWSSource(scope: AWSScope(region: "eu-west-1", service: "sts"), keys: .command(["/bin/true"]))
+            )
+        )
+
+        func publish(_ text: String, version: Int) throws {
+            let output = try CredentialOutput(Array(text.utf8), as: .plain, now: 0)
+            let definition = CredentialDefinition(name: "key", source: .command(["/bin/true"]))
+            board.publish(
+                0,
+                CredentialNews(value: CredentialValue(definition, output, end: nil, version: version)),
+                .run
+            )
+        }
+
+        func publishKeys() throws {
+            let text = #"{"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI/K7MDENG"}"#
+            let output = try CredentialOutput(Array(text.utf8), as: .keys, now: 0)
+            board.publish(1, CredentialNews(value: CredentialValue(Self.signing, output, end: nil)), .run)
+        }
+
+        func begin(_ rule: Int?, _ fields: String...) throws -> String {
+            name(credentials.begin(desk, ofRule: rule, for: try head(fields)))
+        }
+
+        func beginHop(_ rule: Int?, keepsBody: Bool, _ fields: String...) throws -> String {
+            name(credentials.begin(desk, ofRule: rule, forHopOf: try head(fields), keepsBody: keepsBody))
+        }
+
+        func wait(_ fields: String...) throws {
+            credentials.awaitSources(for: try head(fields), atMost: .seconds(5)) { [unowned self] in
+                told.append(name($0))
+            }
+        }
+
+        func head(_ fields: [String]) throws -> RequestHead {
+            let text = (["POST http://api.example/ HTTP/1.1", "Host: api.example"] + fields + ["", ""])
+                .joined(separator: "\r\n")
+            var parser = RequestParser(limits: HeadLimits())
+            var head = RequestHead()
+            guard case .complete = parser.parse(Array(text.utf8).span, into: &head).outcome else { throw NoRequest() }
+            return head
+        }
+
+        private struct NoRequest: Error {}
+
+        private func name(_ step: RequestCredentials.Step) -> String {
+            switch step {
+            case .ready: "ready"
+            case .gather: "gather"
+            case .wait: "wait"
+            case .refused(let problem): "\(problem.status) \(problem.code.rawValue)"
+            }
+        }
+    }
+
+    @Test("a request without a rule that gives any is ready")
+    func none() throws {
+        let stage = try Stage()
+        #expect(try stage.begin(nil) == "ready" && stage.begin(7) == "ready" && stage.credentials.rule == nil)
+    }
+
+    @Test("a request waits for its source, and is ready with the value")
+    func waiting() throws {
+        let stage = try Stage()
+        #expect(try stage.begin(0) == "wait")
+        try stage.wait()
+        #expect(stage.board.waiting == 1 && stage.told.isEmpty)
+        try stage.publish("value-one", version: 1)
+        #expect(stage.told == ["ready"])
+        #expect(try stage.begin(0) == "ready")
+    }
+
+    @Test("a request that is over waits no more, and hears nothing")
+    func over() throws {
+        let stage = try Stage()
+        #expect(try stage.begin(0) == "wait")
+        try stage.wait()
+        stage.credentials.end()
+        #expect(stage.board.waiting == 0)
+        try stage.publish("value-one", version: 1)
+        #expect(stage.told.isEmpty && stage.credentials.rule == nil)
+    }
+
+    @Test("the end of a policy ends the waits for its sources")
+    func retired() throws {
+        let stage = try Stage()
+        #expect(try stage.begin(0) == "wait")
+        try stage.wait()
+        stage.desk.retire()
+        #expect(stage.told == ["502 credential_unavailable"] && stage.board.waiting == 0)
+    }
+
+    @Test("a body is gathered where a signature needs it, before or after the wait")
+    func gathering() throws {
+        let stage = try Stage()
+        #expect(try stage.begin(1, "Content-Length: 3") == "wait")
+        try stage.wait("Content-Length: 3")
+        try stage.publishKeys()
+        #expect(stage.told == ["gather"])
+        #expect(try stage.begin(1, "Content-Length: 3") == "gather")
+        #expect(try stage.begin(1, "Content-Length: 0") == "ready" && stage.begin(1) == "ready")
+        let digest = "X-Amz-Content-SHA256: " + String(repeating: "a", count: 64)
+        #expect(try stage.begin(1, "Content-Length: 3", digest) == "ready")
+        _ = stage.credentials.body.begin(.chunked) {}
+        _ = stage.credentials.body.end()
+        #expect(try stage.begin(1, "Content-Length: 3") == "ready", "its digest is there")
+    }
+
+    @Test("a body that is too long to be signed is refused before it comes")
+    func tooLong() throws {
+        let stage = try Stage()
+        try stage.publishKeys()
+        #expect(try stage.begin(1, "Content-Length: 1048576") == "gather")
+        #expect(try stage.begin(1, "Content-Length: 1048577") == "413 request_too_large")
+    }
+
+    @Test("a hop that keeps its body is not signed, and one without is")
+    func hops() throws {
+        let stage = try Stage()
+        try stage.publishKeys()
+        try stage.publish("value-one", version: 1)
+        #expect(try stage.beginHop(1, keepsBody: true, "Content-Length: 3") == "502 credential_withheld")
+        #expect(try stage.beginHop(1, keepsBody: false, "Content-Length: 3") == "ready")
+        #expect(try stage.beginHop(0, keepsBody: true, "Content-Length: 3") == "ready")
+        #expect(try stage.beginHop(nil, keepsBody: true) == "ready" && stage.credentials.rule == nil)
+    }
+
+    @Test("a refused value is replaced where its source may have another one")
+    func renewal() throws {
+        let stage = try Stage()
+        try stage.publish("value-one", version: 1)
+        let endpoint = Endpoint(
+            scheme: .https,
+            host: try Host("api.example"),
+            port: 443,
+            policy: .unpinned,
+            anchors: TrustAnchors(certificates: []),
+            generation: 1
+        )
+        let request = SessionRequest(endpoint: endpoint, method: .get, target: Array("/".utf8), fields: HeaderFields())
+        #expect(try stage.begin(0) == "ready" && stage.credentials.renewable == nil, "nothing was sent")
+        #expect(stage.credentials.fields(of: request)?.fields.count == 1)
+        let refused = try #require(stage.credentials.renewable)
+        var heard: [String] = []
+        stage.credentials.renew(refused, atMost: .seconds(5)) { heard.append($0?.code.rawValue ?? "renewed") }
+        try stage.publish("value-two", version: 2)
+        #expect(heard == ["renewed"])
+        _ = stage.credentials.fields(of: request)
+        let sent = try #require(stage.credentials.renewable)
+        #expect(sent.values.map(\.version) == [2])
+        // A policy that comes meanwhile does not make the refused value good.
+        let other = try Stage()
+        try other.publish("value-two", version: 2)
+        other.credentials = stage.credentials
+        let again = try #require(other.credentials.renewable)
+        other.credentials.renew(again, atMost: .seconds(5)) { _ in }
+        other.credentials.restart()
+        other.board.publish(0, CredentialNews(value: again.values[0]), .run)
+        #expect(try other.begin(0) == "wait")
+        try other.wait()
+        try other.publish("value-three", version: 3)
+        #expect(other.told == ["ready"])
+        let fixed = CredentialDefinition(name: "fixed", source: .env(name: "KEY"))
+        #expect(!RuleCredentials(["fixed"], of: [fixed], place: 0).canRenew, "a variable stays")
+    }
+}
+
+@Suite("Bodies that are signed")
+struct SignedBodyTests {
+    @Test("the digest is that of all pieces, and the step that waits is given once")
+    func digest() {
+        var body = SignedBody()
+        var steps = 0
+        #expect(!body.isGathering && body.end() == nil)
+        #expect(body.begin(.chunked) { steps += 1 } == 0)
+        for piece in ["a", "", "bc"] {
+            let bytes = Array(piece.utf8)
+            #expect(body.add(bytes.span) == bytes.count)
+        }
+        #expect(body.isGathering && body.digest == nil && body.count == 3)
+        body.end()?()
+        #expect(steps == 1 && !body.isGathering && body.end() == nil)
+        // FIPS 180-2, appendix B.1.
+        #expect(
+            body.digest.map { $0.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+                == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        )
+        body.forgetDigest()
+        #expect(body.digest == nil && body.count == 3 && body.held == 3)
+    }
+
+    @Test("a body of known length is counted before it comes, and once")
+    func known() {
+        var body = SignedBody()
+        let bytes: [UInt8] = [1, 2]
+        #expect(body.begin(.length(4)) {} == 4 && body.held == 4)
+        #expect(body.add(bytes.span) == 0)
+        #expect(body.add(bytes.span) == 0)
+        #expect(body.held == 4 && body.count == 4)
+    }
+
+    @Test("one that is longer than the limit is refused at the byte behind it")
+    func limit() {
+        var body = SignedBody()
+        _ = body.begin(.chunked) {}
+        let half = [UInt8](repeating: 0, count: SignedBody.limit / 2)
+        let more: [UInt8] = [0]
+        #expect(body.add(half.span) != nil)
+        #expect(body.add(half.span) != nil)
+        #expect(body.add(more.span) == nil)
+    }
+}

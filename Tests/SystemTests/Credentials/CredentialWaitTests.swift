@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+import Foundation
+import HTTP2Core
+import ServerTrust
+import TestSupport
+import Testing
+
+private let first = "value-of-the-first-run", second = "value-of-the-second-run"
+
+private func key(_ request: HTTPMessage?) -> String? { request?["X-Api-Key"] }
+
+/// What a reload changes while a request waits.
+enum ReloadMeanwhile: CaseIterable, Sendable {
+    case nothing, pin, rule
+
+    func change(_ settings: inout ProxySettings, _ server: TestServer) {
+        switch self {
+        case .nothing: settings.pin(Stage.host, to: server.pin, with: ["includeSubdomains": true])
+        case .pin: settings.pin(Stage.host, to: .unrelated(7))
+        case .rule:
+            settings.members["requests"] = [
+                "rules": [
+                    [
+                        "id": "v1", "host": Stage.host, "path": "/v1/*", "method": "DELETE", "then": "allow",
+                        "credential": "key",
+                    ],
+                    ["id": "rest", "host": Stage.host, "path": "/other", "then": "allow"],
+                ]
+            ]
+        }
+    }
+
+    /// The code of the refusal; nil where the request is served.
+    var refusal: String? {
+        switch self {
+        case .nothing: nil
+        case .pin: "pin_mismatch"
+        case .rule: "request_denied"
+        }
+    }
+}
+
+@Suite("Requests that wait for the source of a credential")
+struct CredentialWaitTests {
+    private func stage(
+        _ source: GatedSource,
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        answering answer: @escaping @Sendable (HTTPMessage) -> String = { OriginAnswer.text($0.text) }
+    ) throws -> Stage {
+        try Stage(
+            {
+                source.prepare(&$0)
+                change(&$0)
+            },
+            answering: answer
+        )
+    }
+
+    /// A client whose request waits.
+    private func waitingClient(_ stage: Stage, _ source: GatedSource, _ request: String) throws -> TestClient {
+        try Patience.poll(for: "the first run") { source.runs > 0 ? true : nil }
+        let client = try stage.proxy.connect()
+        try client.send(request)
+        #expect(try stage.get("/other").status == 200)
+        return client
+    }
+
+    private static let post = ProxyUnderTest.request("POST", "http://\(Stage.host)/v1/x", body: "a body")
+
+    @Test("all who wait share one run, and have its value")
+    func shared() throws {
+        let source = try GatedSource()
+        let stage = try stage(source)
+        let clients = try (0..<20).map { _ in try waitingClient(stage, source, Self.post) }
+        try source.give(first, toRun: 1)
+        for client in clients { #expect(try client.readResponse(to: "POST").text == "a body") }
+        #expect(source.runs == 1)
+        let keys = stage.origin.requests.filter { $0.target == "/v1/x" }.map { key($0) }
+        #expect(keys == [String?](repeating: first, count: 20))
+    }
+
+    @Test("a request that waits goes on under the policy of a reload", arguments: ReloadMeanwhile.allCases)
+    func reload(meanwhile: ReloadMeanwhile) throws {
+        let source = try GatedSource()
+        let stage = try stage(source)
+        let client = try waitingClient(stage, source, Self.post)
+        try stage.reload { meanwhile.change(&$0, stage.server) }
+        try source.give(first, toRun: 1)
+        let answer = try client.readResponse(to: "POST")
+        let requests = stage.origin.requests.filter { $0.target == "/v1/x" }
+        #expect(answer.problemCode == meanwhile.refusal, "\(answer)")
+        if meanwhile == .nothing {
+            #expect(answer.text == "a body" && requests.count == 1 && key(requests.first) == first, "\(answer)")
+        } else {
+            #expect(requests.isEmpty)
+        }
+        #expect(source.runs == 1)
+    }
+
+    @Test("a request that waits has the value of a reload's new definition")
+    func redefined() throws {
+        let (former, next) = (try GatedSource(), try GatedSource())
+        let stage = try stage(former)
+        let client = try waitingClient(stage, former, Self.post)
+        try stage.reload { next.prepare(&$0) }
+        try next.give(second, toRun: 1)
+        #expect(try client.readResponse(to: "POST").text == "a body")
+        #expect(stage.origin.requests.filter { $0.target == "/v1/x" }.map { key($0) } == [second])
+    }
+
+    @Test("the request of a client that went away while it waited is not sent")
+    func gone() throws {
+        let source = try GatedSource()
+        let stage = try stage(source, HTTP2ClientTests.takeHTTP2)
+        let reset = try waitingClient(stage, source, Self.post)
+        let halfClosed = try waitingClient(stage, source, ProxyUnderTest.request("GET", stage.url("/v1/half")))
+        halfClosed.finishSending()
+        let peer = try HTTP2Peer(stage.proxy.connect())
+        let stream = try peer.request("GET", "/v1/stream", authority: Stage.host)
+        let stays = try peer.request("GET", "/v1/stays", authority: Stage.host)
+        #expect(try stage.get("/other").status == 200)
+        reset.reset()
+        peer.session.reset(stream, .cancel)
+        try peer.flush()
+        try Patience.poll(for: "two lines of clients that have gone") {
+            stage.proxy.taskLines.filter { $0.string("error") == "client_closed" }.count == 2 ? true : nil
+        }
+        try source.give(first, toRun: 1)
+        #expect(try halfClosed.readResponse().status == 200)
+        #expect(try peer.finish(stays).status == 200)
+        let targets = Set(stage.origin.requests.map(\.target))
+        #expect(targets == ["/other", "/v1/half", "/v1/stays"], "\(targets)")
+    }
+
+    @Test("a source that fails refuses who waits, and the wait is bounded")
+    func refused() throws {
+        let source = try GatedSource()
+        let stage = try stage(source, { $0.members["defaults"] = ["timeouts": ["queue": "500ms"]] })
+        let late = try waitingClient(stage, source, Self.post).readResponse(to: "POST")
+        #expect(late.problemCode == "credential_unavailable" && late.text.contains("timeouts.queue"), "\(late)")
+        let client = try waitingClient(stage, source, Self.post)
+        try source.give("short", toRun: 1)
+        let failed = try client.readResponse(to: "POST")
+        #expect(failed.problemCode == "credential_unavailable" && !failed.text.contains("timeouts.queue"), "\(failed)")
+        #expect(stage.origin.requests.allSatisfy { $0.target == "/other" })
+    }
+
+    @Test("a value that ends while its request waits for a connection is sent", .timeLimit(.minutes(1)))
+    func ending() throws {
+        let gate = Gate()
+        let stage = try Stage({
+            GatedSource.prepare(
+                &$0,
+                command: [
+                    "/bin/sh", "-c",
+                    #"echo "{\"token\": \"$0\", \"expires\": \"$(date -u -d '+3 seconds' +%Y-%m-%dT%H:%M:%SZ)\"}""#,
+                    first,
+                ]
+            )
+            $0.hosts[Stage.host]?["connectionsPerHost"] = 1
+            $0.members["admin"] = ["address": "127.0.0.1:0"]
+        }) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/v1/first" { try gate.pass() }
+                try connection.answer(request.target)
+            }
+        }
+        defer { gate.open() }
+        let clients = try ["/v1/first", "/v1/second"].map { path in
+            let client = try stage.proxy.connect()
+            try client.send(ProxyUnderTest.request("GET", stage.url(path)))
+            return client
+        }
+        try stage.origin.wait(for: "the first request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        try Patience.poll(for: "the end of the value", every: 0.1) {
+            let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            let page = try stage.proxy.exchange(request, on: 1).text
+            let name = "pinproxy_credential_expires_seconds{credential=\"key\"} "
+            let line = page.split(separator: "\n").first { $0.hasPrefix(name) }
+            return line.flatMap { Double($0.dropFirst(name.count)) }.map { $0 <= 0 } == true ? true : nil
+        }
+        // Between its end and the next run no other request gets the value.
+        #expect(try stage.get("/v1/late").problemCode == "credential_unavailable")
+        gate.open()
+        for (client, path) in zip(clients, ["/v1/first", "/v1/second"]) {
+            #expect(try client.readResponse().text == path)
+        }
+        #expect(stage.origin.requests.prefix(2).map { key($0) } == [first, first])
+    }
+
+    // MARK: While a 401 is being renewed
+
+    /// A proxy whose credential was refused: another run is under way, and a client waits for it.
+    private struct Refused {
+        let source: GatedSource
+        let stage: Stage
+        let client: TestClient
+    }
+
+    private func refusedStage(
+        answering answer: @escaping @Sendable (HTTPMessage) -> String
+    ) throws -> (GatedSource, Stage) {
+        let source = try GatedSource()
+        try source.give(first, toRun: 1)
+        return (source, try stage(source, answering: answer))
+    }
+
+    /// A source is run again ten seconds after a run at the earliest; until then each 401 is passed on.
+    private func waitForRenewal(_ source: GatedSource, _ stage: Stage, _ request: String) throws -> Refused {
+        while true {
+            let former = stage.proxy.taskLines.count
+            let client = try stage.proxy.connect()
+            try client.send(request)
+            let isUnderWay = try Patience.poll(for: "a 401, or a second run", every: 0.05) {
+                source.runs > 1 ? true : stage.proxy.taskLines.count > former ? false : nil
+            }
+            if isUnderWay { return Refused(source: source, stage: stage, client: client) }
+            #expect(try client.readResponse(to: "POST").status == 401)
+            Thread.sleep(forTimeInterval: 0.2)
+        }
+    }
+
+    @Test(
+        "after a 401 a request is repeated once, unless its client has gone",
+        .timeLimit(.minutes(2))
+    )
+    func renewals() throws {
+        let isKnown = Self.isKnown
+        let never: @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("no", status: "401 Unauthorized") }
+        let stages = [try refusedStage(answering: never), try refusedStage(answering: isKnown)]
+        // Both pauses at once.
+        let refused = try stages.map { try waitForRenewal($0, $1, Self.post) }
+        func count(_ stage: Stage, _ key: String) -> Int {
+            stage.origin.requests.filter { $0["X-Api-Key"] == key && $0.text == "a body" }.count
+        }
+        let stubborn = refused[0]
+        try stubborn.source.give(second, toRun: 2)
+        #expect(try stubborn.client.readResponse(to: "POST").status == 401)
+        #expect(count(stubborn.stage, second) == 1 && stubborn.source.runs == 2)
+        let left = refused[1]
+        left.client.reset()
+        try Patience.poll(for: "the line of a client that has gone") {
+            left.stage.proxy.taskLines.contains { $0.string("error") == "client_closed" } ? true : nil
+        }
+        try left.source.give(second, toRun: 2)
+        #expect(try left.stage.proxy.exchange(Self.post, method: "POST").text == "a body")
+        #expect(count(left.stage, second) == 1)
+    }
+
+    private static let isKnown: @Sendable (HTTPMessage) -> String = { request in
+        key(request) == first
+            ? OriginAnswer.text("no", status: "401 Unauthorized") : OriginAnswer.text(request.text)
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+import Foundation
+import HTTP2Core
+import ServerTrust
+import TestSupport
+import Testing
+
+private let value = "sk-live-0123456789"
+private let stars = String(repeating: "*", count: value.utf8.count)
+
+/// The ways on which a request with a credential can go: kept connections, HTTP/2, refreshes, interception, ports, upgrades.
+@Suite("The ways of requests with credentials")
+struct CredentialWayTests {
+    private static let rules: [[String: any Sendable]] = [
+        ["id": "v1", "host": Stage.host, "path": "/v1/*", "then": "allow", "credential": "llm"],
+        ["id": "rest", "host": Stage.host, "then": "allow"],
+    ]
+
+    private static func prepare(_ settings: inout ProxySettings, rules: [[String: Any]] = rules) {
+        settings.members["workers"] = 1
+        settings.files["llm"] = value + "\n"
+        settings.members["requests"] = ["rules": rules]
+        settings.members["credentials"] = ["llm": ["header": "X-Api-Key", "file": "llm"]]
+    }
+
+    private func stage(
+        rules: [[String: Any]] = rules,
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        answering answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("here") }
+    ) throws -> Stage {
+        try Stage(
+            {
+                Self.prepare(&$0, rules: rules)
+                change(&$0)
+            },
+            answering: answer
+        )
+    }
+
+    private func keys(_ stage: Stage) -> [String?] { stage.origin.requests.map { $0["X-Api-Key"] } }
+
+    // MARK: Connections
+
+    @Test("a kept connection whose server has proved too little gets no credential")
+    func keptConnection() throws {
+        let reportOnly: (inout ProxySettings) -> Void = {
+            $0.pin(Stage.host, to: .unrelated(7), with: ["enforcePinning": false])
+        }
+        let stage = try stage(reportOnly)
+        #expect(try stage.get("/other").status == 200)
+        #expect(try stage.get("/v1/x").problemCode == "credential_withheld")
+        #expect(stage.origin.requests.map(\.target) == ["/other"] && stage.origin.connections.count == 1)
+
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                try script.head(200, stream: request.stream, ends: true)
+            }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.hosts[Stage.host]?["httpVersion"] = "2"
+        Self.prepare(&settings)
+        reportOnly(&settings)
+        let proxy = try ProxyUnderTest(settings)
+        #expect(try proxy.get("http://\(Stage.host)/other").status == 200)
+        #expect(try proxy.get("http://\(Stage.host)/v1/x").problemCode == "credential_withheld")
+        #expect(origin.connections.map(\.requestFrames) == [1])
+    }
+
+    @Test("an offer of Upgrade needs the same proof of the server")
+    func withheldUpgrade() throws {
+        let rules: [[String: Any]] = [
+            ["id": "ws", "host": Stage.host, "method": ["GET", "UPGRADE"], "then": "allow", "credential": "llm"]
+        ]
+        let stage = try stage(rules: rules) { $0.pin(Stage.host, to: .unrelated(7), with: ["enforcePinning": false]) }
+        let answer = try stage.get("/", fields: ["Connection: Upgrade", "Upgrade: echo"])
+        #expect(answer.problemCode == "credential_withheld", "\(answer)")
+        #expect(stage.origin.requests.isEmpty)
+    }
+
+    @Test("a connection that a client has authenticated carries no credential")
+    func authenticatedConnection() throws {
+        let stage = try Stage({ Self.prepare(&$0) }) { connection in
+            var isAuthenticated = false
+            while let request = try connection.readRequest() {
+                switch request["Authorization"] {
+                case "NTLM hello":
+                    try connection.answer("", status: "401 No", fields: ["WWW-Authenticate: NTLM challenge"])
+                    continue
+                case "NTLM proof": isAuthenticated = true
+                default: break
+                }
+                if isAuthenticated || request["X-Api-Key"] != nil {
+                    try connection.answer(isAuthenticated ? "authenticated" : "new")
+                } else {
+                    try connection.answer("", status: "401 No", fields: ["WWW-Authenticate: NTLM"])
+                }
+            }
+        }
+        let client = try stage.proxy.connect()
+        func get(_ path: String, _ authorization: String? = nil) throws -> HTTPMessage {
+            let fields = authorization.map { ["Authorization: \($0)"] } ?? []
+            try client.send(ProxyUnderTest.request("GET", stage.url(path), fields: fields))
+            return try client.readResponse()
+        }
+        #expect(try get("/other").status == 401)
+        #expect(try get("/other", "NTLM hello").status == 401)
+        #expect(try get("/other", "NTLM proof").text == "authenticated")
+        // The client's own connection stays for what has no credential.
+        #expect(try get("/v1/x").text == "new")
+        #expect(try get("/other").text == "authenticated")
+        // The client's NTLM stays behind, so that it cannot authenticate the connection of the credential.
+        #expect(try get("/v1/x", "NTLM proof").text == "new")
+        #expect(stage.origin.requests.filter { $0.target == "/v1/x" }.allSatisfy { $0["Authorization"] == nil })
+    }
+
+    @Test("a renewed value closes no connection and drops no stored response")
+    func renewal() throws {
+        let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
+            OriginAnswer.text(
+                "stored",
+                fields: request.target == "/v1/stored" ? ["Cache-Control: max-age=1000"] : ["Cache-Control: no-store"]
+            )
+        }
+        #expect(try stage.get("/v1/stored").status == 200)
+        try stage.proxy.folder.write("sk-live-other-value\n", as: "llm")
+        try Patience.poll(for: "the new value") {
+            _ = try stage.get("/v1/x")
+            return keys(stage).last == "sk-live-other-value" ? true : nil
+        }
+        #expect(try stage.get("/v1/stored").status == 200)
+        #expect(stage.origin.requests.filter { $0.target == "/v1/stored" }.count == 1)
+        #expect(stage.origin.connections.count == 1)
+        #expect(stage.proxy.events("reloaded").isEmpty)
+    }
+
+    // MARK: Rules
+
+    @Test("a rule that only reports gives its credential, and the log says so")
+    func report() throws {
+        let rules: [[String: Any]] = [
+            ["id": "try", "host": Stage.host, "path": "/v1/*", "then": "report", "credential": "llm"],
+            ["id": "rest", "host": Stage.host, "then": "report"],
+        ]
+        let stage = try stage(rules: rules)
+        #expect(try stage.get("/v1/x").status == 200)
+        #expect(try stage.get("/other").status == 200)
+        #expect(keys(stage) == [value, nil])
+        let line = try #require(try stage.proxy.waitForTaskLines(2).first { $0.string("rule") == "try" })
+        #expect(line["wouldDeny"] != nil && line.string("credential") == "llm", "\(line.text)")
+    }
+
+    @Test("a rule for GET gives none to an offer of Upgrade or another port")
+    func conditions() throws {
+        let rules: [[String: Any]] = [
+            ["id": "read", "host": Stage.host, "method": "GET", "then": "allow", "credential": "llm"]
+        ]
+        let stage = try stage(rules: rules)
+        let upgrade = try stage.get("/", fields: ["Connection: Upgrade", "Upgrade: echo"])
+        #expect(upgrade.problemCode == "request_denied", "\(upgrade)")
+        #expect(try stage.proxy.get("http://\(Stage.host):8443/").problemCode == "request_denied")
+        #expect(stage.origin.requests.isEmpty)
+        #expect(try stage.get("/").status == 200)
+        #expect(keys(stage) == [value])
+    }
+
+    @Test("requests inside an intercepted CONNECT get the credential of their rule")
+    func intercepted() throws {
+        let work = try TemporaryFolder()
+        let made = try pinproxy("ca", "init", "--dir", work.path, Stage.host)
+        try #require(made.exitCode == 0, "\(made.errors)")
+        let authority = "\(work.path)/pinproxy-ca.pem"
+        let stage = try stage({
+            $0.members["interception"] = ["certificate": authority, "key": "\(work.path)/pinproxy-ca.key"]
+            $0.hosts[Stage.host]?["connect"] = "intercept"
+        })
+        let urls = ["https://\(Stage.host)/v1/x", "https://\(Stage.host)/other"]
+        let words = ["-sS", "-x", "http://127.0.0.1:\(stage.proxy.port)", "--cacert", authority] + urls
+        let finished = try Programs.run("curl", words)
+        #expect(finished.output == "herehere", "\(finished)")
+        #expect(keys(stage) == [value, nil])
+    }
+
+    @Test("the placeholder is asked for before a stored response is used")
+    func storedBehindPlaceholder() throws {
+        let stage = try stage({
+            $0.members["credentials"] = [
+                "llm": ["header": "X-Api-Key", "file": "llm", "placeholder": "agent-key-1"]
+            ]
+            $0.members["cache"] = ["shared": false]
+        }) { _ in OriginAnswer.text("stored", fields: ["Cache-Control: max-age=1000"]) }
+        let fields = ["X-Api-Key: agent-key-1"]
+        #expect(try stage.get("/v1/x", fields: fields).text == "stored")
+        #expect(try stage.get("/v1/x", fields: fields).text == "stored")
+        #expect(try stage.get("/v1/x").problemCode == "credential_required")
+        #expect(stage.origin.requests.count == 1)
+    }
+
+    @Test("a background refresh has the credential of the request that caused it")
+    func refresh() throws {
+        let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
+            let age = request["If-None-Match"] == nil ? "max-age=0, stale-while-revalidate=1000" : "max-age=1000"
+            return OriginAnswer.text("stored", fields: ["ETag: \"a\"", "Cache-Control: \(age)", "X-Echo: \(value)"])
+        }
+        for path in ["/v1/x", "/other"] {
+            #expect(try stage.get(path).text == "stored")
+            #expect(try stage.get(path).text == "stored")
+            try stage.origin.wait(for: "the refresh") { records in
+                records.flatMap(\.requests).filter { $0.target == path }.count > 1 ? true : nil
+            }
+        }
+        for request in stage.origin.requests {
+            #expect(request["X-Api-Key"] == (request.target == "/v1/x" ? value : nil))
+        }
+        try Patience.poll(for: "the refreshed response") {
+            let answer = try stage.get("/v1/x")
+            #expect(answer["X-Echo"] == stars, "\(answer)")
+            return answer["Cache-Control"] == "max-age=1000" ? true : nil
+        }
+        try Patience.poll(for: "the line of the refresh") {
+            let lines = stage.proxy.taskLines.filter {
+                $0.string("credential") == "llm" && $0.string("client") == "cache"
+            }
+            return lines.isEmpty ? nil : true
+        }
+    }
+
+    // MARK: What comes back
+
+    @Test("a validation that sends the value back leaves none in the stored response")
+    func validation() throws {
+        let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
+            guard request["If-None-Match"] != nil else {
+                return OriginAnswer.text("stored", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
+            }
+            return "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nX-Echo: \(request["X-Api-Key"] ?? "")\r\n\r\n"
+        }
+        #expect(try stage.get("/v1/x").text == "stored")
+        for _ in 0..<2 {
+            let answer = try stage.get("/v1/x")
+            #expect(answer.text == "stored" && answer["X-Echo"] == stars, "\(answer)")
+        }
+    }
+
+    @Test("hooks see the masked value, and no file is named by it")
+    func hooks() throws {
+        let spool = try TemporaryFolder()
+        let stage = try stage({
+            $0.hosts[Stage.host]?["redirects"] = [
+                "policy": "follow", "rules": [["to": "\(value).example.com", "then": "deny"]],
+            ]
+            $0.hosts[Stage.host]?["responses"] = [
+                "rules": [
+                    ["contentType": "text/x-\(value)", "then": "cancel"],
+                    ["contentType": "application/octet-stream", "then": "becomeDownload", "directory": spool.path],
+                ]
+            ]
+        }) { request in
+            switch request.target {
+            case "/v1/redirect":
+                OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(value).example.com/"])
+            case "/v1/type": OriginAnswer.text("seen", fields: ["Content-Type: text/x-\(value)"])
+            default:
+                OriginAnswer.text(
+                    "saved",
+                    fields: [
+                        "Content-Type: application/octet-stream",
+                        "Content-Disposition: attachment; filename=\"\(value).txt\"",
+                    ]
+                )
+            }
+        }
+        let redirect = try stage.get("/v1/redirect")
+        #expect(redirect.status == 302 && redirect["Location"] == "http://\(stars).example.com/", "\(redirect)")
+        let typed = try stage.get("/v1/type")
+        #expect(typed.text == "seen" && typed["Content-Type"] == "text/x-\(stars)", "\(typed)")
+        let saved = try stage.get("/v1/saved")
+        let files = try FileManager.default.contentsOfDirectory(atPath: spool.path)
+        #expect(files.count == 1 && !files.contains { $0.contains(value) }, "\(files) \(saved)")
+        #expect(!stage.proxy.output.contains(value) && !stage.proxy.errors.contains(value))
+    }
+
+    @Test("fields and trailers of the name stay behind over HTTP/2, echoes are masked")
+    func overHTTP2() throws {
+        let stage = try stage(HTTP2ClientTests.takeHTTP2) { request in
+            let echo = request["X-Api-Key"] ?? ""
+            return
+                "HTTP/1.1 200 OK\r\nX-Echo: \(echo)\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Late: \(echo)\r\n\r\n"
+        }
+        let peer = try HTTP2Peer(stage.proxy.connect())
+        let own = [
+            ("x-api-key", "of-attacker"), ("x_api_key", "of-attacker"), ("cookie", "of-attacker"), ("x-kept", "yes"),
+        ]
+        let stream = try peer.request(
+            "POST",
+            "/v1/x",
+            authority: Stage.host,
+            fields: own,
+            body: Array("ab".utf8),
+            ends: false
+        )
+        try peer.end(
+            stream,
+            trailers: [("x-api-key", "of-attacker"), ("authorization", "of-attacker"), ("x-sum", "1")]
+        )
+        let answer = try peer.finish(stream)
+        #expect(answer.status == 200 && answer.head["x-echo"] == stars && answer.trailers?["x-late"] == stars)
+        let request = try #require(stage.origin.requests.first)
+        #expect(request["X-Api-Key"] == value && request["X-Kept"] == "yes" && request.text == "ab")
+        #expect(!(request.fields + request.trailers).contains { $0.value.contains("of-attacker") }, "\(request)")
+    }
+
+    @Test("trailers of HTTP/2 from an origin have the value masked")
+    func trailersOfHTTP2() throws {
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                let stream = request.stream
+                try script.head(103, fields: [("link", "</\(value)>")], stream: stream)
+                try script.head(200, fields: [("x-echo", value)], stream: stream)
+                try script.body("ok", stream: stream, ends: false)
+                // A field block without a status ends the stream: 0x00 is a literal that is not indexed.
+                let (name, text) = (Array("x-late".utf8), Array(value.utf8))
+                let block = [0x00, UInt8(name.count)] + name + [UInt8(text.count)] + text
+                try script.send(.headers, flags: 5, stream: stream, block)
+            }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.hosts[Stage.host]?["httpVersion"] = "2"
+        Self.prepare(&settings)
+        let proxy = try ProxyUnderTest(settings)
+        let answer = try proxy.exchange(
+            ProxyUnderTest.request("GET", "http://\(Stage.host)/v1/x", fields: ["TE: trailers"])
+        )
+        #expect(answer.text == "ok" && answer["X-Echo"] == stars, "\(answer)")
+        #expect(answer.interim.first?["Link"] == "</\(stars)>", "\(answer.interim)")
+        #expect(answer.trailers.map(\.value) == [stars], "\(answer.trailers)")
+    }
+}
