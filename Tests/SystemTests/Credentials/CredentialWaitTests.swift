@@ -251,4 +251,33 @@ struct CredentialWaitTests {
         key(request) == first
             ? OriginAnswer.text("no", status: "401 Unauthorized") : OriginAnswer.text(request.text)
     }
+
+    @Test(
+        "a request whose 401 is renewed goes on under a reload's policy",
+        .timeLimit(.minutes(2))
+    )
+    func reloadDuringRenewal() throws {
+        let stages = try (0...ReloadMeanwhile.allCases.count).map { _ in try refusedStage(answering: Self.isKnown) }
+        let get = ProxyUnderTest.request("GET", "http://\(Stage.host)/v1/x")
+        // All pauses at once.
+        let refused = try stages.enumerated().map { number, stage in
+            try waitForRenewal(stage.0, stage.1, number < ReloadMeanwhile.allCases.count ? get : Self.post)
+        }
+        func keys(_ stage: Stage) -> [String?] { stage.origin.requests.map { key($0) } }
+        for (one, meanwhile) in zip(refused, ReloadMeanwhile.allCases) {
+            let former = keys(one.stage).count
+            try one.stage.reload { meanwhile.change(&$0, one.stage.server) }
+            try one.source.give(second, toRun: 2)
+            let answer = try one.client.readResponse()
+            #expect(answer.problemCode == meanwhile.refusal, "\(meanwhile): \(answer)")
+            if meanwhile == .nothing { #expect(answer.status == 200) }
+            // Not the value that was refused.
+            #expect(keys(one.stage).dropFirst(former) == (meanwhile == .nothing ? [second] : []))
+        }
+        let sent = refused[refused.count - 1]
+        try sent.stage.reload { ReloadMeanwhile.nothing.change(&$0, sent.stage.server) }
+        try sent.source.give(second, toRun: 2)
+        #expect(try sent.client.readResponse(to: "POST").problemCode == "session_invalidated")
+        #expect(!keys(sent.stage).contains(second))
+    }
 }
