@@ -69,7 +69,8 @@ struct RunProposal {
                 )
             }
         }
-        let members = ["\"version\": 1"] + (servers.isEmpty ? [] : ["\"pins\": \"pins\""])
+        var members = [FileSchema.configuration.member, "\"version\": 1"]
+        if !servers.isEmpty { members.append("\"pins\": \"pins\"") }
         let proposal = RequestProposal(rules: rules)
         if !rules.isEmpty { try proposal.check() }
         try NewFile.create("\(folder)/config.json", proposal.text(after: members), mode: 0o666)

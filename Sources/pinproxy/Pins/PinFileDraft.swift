@@ -23,6 +23,7 @@ struct PinFileDraft {
     var text: String {
         """
         {
+          \(FileSchema.pinFile.member),
           "version": 1,
           "pinnedDomains": {
         \(domains.map(Self.entry).joined(separator: ",\n"))

@@ -127,6 +127,7 @@ struct AdminTests {
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
         }
+        let backupPin: [String: Any] = ["spki-sha256": server.pin.base64, "backup": true]
         try stage.reload { settings in
             for host in [wrong, ended, backup] { settings.resolve(host, to: origin.port) }
             settings.pin(wrong, to: .unrelated(7))
@@ -134,7 +135,7 @@ struct AdminTests {
             settings.pin(
                 backup,
                 to: server.pin,
-                with: ["pins": ["\(PublicKeyPin.unrelated(7))", ["spki-sha256": server.pin.base64, "backup": true]]]
+                with: ["pins": ["\(PublicKeyPin.unrelated(7))", backupPin] as [Any]]
             )
             settings.serve(mismatch, stage.server, at: stage.origin.port)
             settings.resolve(dead, to: 1)

@@ -4,6 +4,8 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import pinproxy
+
 @Suite("Command line: pins")
 struct CommandLinePinsTests {
     // MARK: pins from
@@ -135,6 +137,7 @@ struct CommandLinePinsTests {
         let shown = try show(["--pin-file"], folder: folder)
         #expect(shown.finished.exitCode == 0, "\(shown.finished.errors)")
         #expect(shown.finished.errors.contains("confirm them before you rely on them"))
+        #expect(shown.finished.output.hasPrefix("{\n  \(FileSchema.pinFile.member),\n"))
         let loaded = try PinFile.load(text: shown.finished.output, file: "\(folder.path)/pin.json", at: 1_800_000_000)
         let domain = try #require(loaded.domains.domains.first)
         #expect(domain.ports == [shown.origin.port])

@@ -112,6 +112,8 @@ struct CommandLineReportTests {
         let document = try #require(FileManager.default.contents(atPath: "\(work.path)/proposal/config.json"))
         let proposed = try #require(try JSONSerialization.jsonObject(with: document) as? [String: Any])
         #expect(proposed["pins"] as? String == "pins" && proposed["version"] as? Int == 1)
+        let schema = try #require(proposed["$schema"] as? String)
+        #expect(schema == "urn:pinproxy:schema:config" || schema.hasSuffix("/config.schema.json"))
         settings.members["requests"] = proposed["requests"]
         settings.members["pins"] = "proposal/pins"
         settings.members["unpinnedHosts"] = "deny"

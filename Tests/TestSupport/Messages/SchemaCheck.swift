@@ -30,7 +30,7 @@ package struct SchemaCheck {
         for (keyword, rule) in schema {
             let isKept: Bool
             switch (keyword, rule) {
-            case ("$schema", _), ("title", _), ("description", _), ("$defs", _): continue
+            case ("$schema", _), ("$id", _), ("title", _), ("description", _), ("$defs", _): continue
             case ("$ref", let path as String):
                 let name = path.split(separator: "/").last.map(String.init) ?? ""
                 guard let definition = (root["$defs"] as? [String: Any])?[name] as? [String: Any] else {
