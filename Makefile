@@ -215,6 +215,7 @@ lint: toolchain
 	@.ci/rooms --brief
 	@.ci/owners --check
 	@.ci/licence
+	@.ci/page-errors --check
 	@.ci/places
 	@.ci/walk --check
 
