@@ -234,6 +234,7 @@ lint: toolchain
 	@.ci/rooms --brief
 	@.ci/owners --check
 	@.ci/licence
+	@.ci/page-errors --check
 	@.ci/places
 	@.ci/links
 	@.ci/walk --check

@@ -17,6 +17,14 @@ package final class LogLosses: Sendable {
     /// The number of lines since the start.
     package var count: Int { all.load(ordering: .relaxed) }
 
+    /// The seconds since the last report, which is at most a minute younger than the loss; nil before the first.
+    ///
+    /// - Parameter now: nanoseconds of the monotonic clock.
+    func reportAge(at now: UInt64) -> Int? {
+        let last = reportedAt.load(ordering: .relaxed)
+        return last == 0 || now < last ? nil : Int((now - last) / 1_000_000_000)
+    }
+
     var hasUnreported: Bool { unreported.load(ordering: .relaxed) > 0 }
 
     func add(_ count: Int) {

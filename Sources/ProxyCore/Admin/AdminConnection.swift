@@ -161,7 +161,8 @@ final class AdminConnection: EventHandler {
             write(archive.bytes, contentType: Self.json, isFile: true)
         case .taskStream(let first):
             return beginStream(from: first)
-        case .policy: write(source.policy, contentType: Self.json)
+        case .status: write(source.figures, contentType: Self.json)
+        case .policy(let since): write(source.policy(since: since), contentType: Self.json)
         case .configuration: write(source.configuration, contentType: Self.json)
         case .workers: write(source.turnFigures.document, contentType: Self.json)
         case .reloads: write(source.reloads, contentType: Self.json)

@@ -17,7 +17,12 @@ enum AdminRequest {
     case taskStream(from: Int?)
     /// The latest tasks as an HTTP archive.
     case archive(limit: Int)
-    case policy
+    /// The figures of the moment.
+    case status
+    /// The policy in force.
+    ///
+    /// - Parameter since: only the domains with a handshake from then on, in seconds since 1970; nil for all.
+    case policy(since: Int64?)
     case configuration
     /// The longest turns of the workers' loops.
     case workers
@@ -41,7 +46,8 @@ enum AdminRequest {
 
     /// The number of tasks that are listed when the request names no limit.
     static let usualLimit = 100
-    static let largestLimit = 1000
+    /// More than the memory for them holds: all of them can be had.
+    static let largestLimit = 10_000
 
     /// - Parameters:
     ///   - isOwnName: whether Host names this listener.
@@ -129,7 +135,10 @@ enum AdminRequest {
             // A browser that has lost the connection repeats the same URL with Last-Event-ID.
             return .taskStream(from: lastEvent(head).map { $0 + 1 } ?? from)
         }
-        if path.equals("/policy") { return .policy }
+        if path.equals("/status") { return .status }
+        if path.equals("/policy") {
+            return .policy(since: try parameters(of: head).number("since", 0...Int.max).map(Int64.init))
+        }
         if path.equals("/config") { return .configuration }
         if path.equals("/workers") { return .workers }
         if path.equals("/reloads") { return .reloads }
@@ -141,8 +150,8 @@ enum AdminRequest {
         throw Problem(
             .requestInvalid,
             status: 404,
-            "The admin listener has /, /live, /ready, /metrics, /tasks, /tasks/stream, /tasks.har, /policy, /config, /workers, "
-                + "/reloads, /cache and /cache/entries, POST /reload and POST /drain, and nothing else."
+            "The admin listener has /, /live, /ready, /status, /metrics, /tasks, /tasks/stream, /tasks.har, /policy, /config, "
+                + "/workers, /reloads, /cache and /cache/entries, POST /reload and POST /drain, and nothing else."
         )
     }
 

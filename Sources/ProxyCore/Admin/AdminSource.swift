@@ -66,13 +66,38 @@ struct AdminSource: Sendable {
         return recentTasks
     }
 
-    var policy: String {
+    /// - Parameter since: seconds since 1970; nil for all domains.
+    func policy(since: Int64?) -> String {
         PolicyDocuments.policy(
             status.current,
             monitor.verdicts,
             credentials: credentials.figures,
+            since: since,
             at: Clock.realtime / 1_000_000
         )
+    }
+
+    var figures: String {
+        var work = WorkerCounters.Reading()
+        for worker in workers { worker.add(to: &work) }
+        let date = Clock.realtime / 1_000_000
+        return StatusDocument(
+            build: build,
+            isAlive: isAlive,
+            status: status.current,
+            startTime: startTime,
+            date: date,
+            work: work,
+            connections: state.connections,
+            heldBytes: state.heldBytes.used,
+            process: .read(),
+            turns: turnFigures,
+            lostLogLines: logLosses.count,
+            logLossAge: logLosses.reportAge(at: Clock.monotonic),
+            lostReports: monitor.lostReports.values.reduce(0, +),
+            hasCache: cache.current != nil,
+            lists: lists.figures(at: date)
+        ).text
     }
 
     var configuration: String { PolicyDocuments.configuration(status.current.snapshot) }

@@ -7,11 +7,14 @@ import StrictJSON
 enum PolicyDocuments {
     /// `/policy`: the domains of the pin files, with what their handshakes have shown.
     ///
-    /// - Parameter now: seconds since 1970.
+    /// - Parameters:
+    ///   - since: only domains with a handshake from then on, in seconds since 1970; nil for all.
+    ///   - now: seconds since 1970.
     static func policy(
         _ status: ServerStatus.Values,
         _ verdicts: [PinUsage.Verdicts],
         credentials: [CredentialFigures] = [],
+        since: Int64? = nil,
         at now: Int64
     ) -> String {
         let snapshot = status.snapshot
@@ -23,10 +26,11 @@ enum PolicyDocuments {
         line.add("unpinnedHosts", snapshot.configuration.unpinnedHosts.rawValue)
         if let rules = snapshot.requests { line.add("requests", requests(rules)) }
         if !credentials.isEmpty { line.add("credentials", array: credentials.map { credential($0).object }) }
-        line.add(
-            "domains",
-            array: snapshot.pinnedDomains.domains.map { domain($0, seen[$0.host], at: now).object }
-        )
+        let domains = snapshot.pinnedDomains.domains.filter { domain in
+            guard let since else { return true }
+            return (seen[domain.host]?.last?.time ?? .min) >= since
+        }
+        line.add("domains", array: domains.map { domain($0, seen[$0.host], at: now).object })
         return line.text
     }
 

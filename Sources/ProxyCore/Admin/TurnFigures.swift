@@ -27,15 +27,18 @@ struct TurnFigures: Equatable, Sendable {
     var document: String {
         let workers = longest.map { turn in
             var line = JSONLine()
-            guard let turn else { return line.object }
-            var shown = JSONLine()
-            shown.add("milliseconds", number: ExpositionText.seconds(turn.microseconds * 1000))
-            shown.add("work", array: turn.work.names.map(JSONString.quoted))
-            line.add("longestTurn", shown)
+            if let turn { line.add("longestTurn", Self.json(turn)) }
             return line.object
         }
         var line = JSONLine()
         line.add("workers", array: workers)
         return line.text
+    }
+
+    static func json(_ turn: LongTurn) -> JSONLine {
+        var line = JSONLine()
+        line.add("milliseconds", number: ExpositionText.seconds(turn.microseconds * 1000))
+        line.add("work", array: turn.work.names.map(JSONString.quoted))
+        return line
     }
 }

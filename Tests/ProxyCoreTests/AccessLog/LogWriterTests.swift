@@ -124,7 +124,9 @@ struct LogWriterTests {
         let start: UInt64 = 5_000_000_000_000
         #expect(losses.countToReport(at: start) == nil)
         losses.add(3)
+        #expect(losses.reportAge(at: start) == nil)
         #expect(losses.countToReport(at: start) == 3)
+        #expect(losses.reportAge(at: start + 7_900_000_000) == 7)
         losses.add(4)
         #expect(losses.countToReport(at: start + 59_000_000_000) == nil)
         #expect(losses.wait(at: start + 59_000_000_000) == .seconds(1))

@@ -15,9 +15,23 @@ struct AdminPageTests {
     func resources() throws {
         let file = Repository.folder.appendingPathComponent("Sources/ProxyCore/Admin/page.html")
         #expect(try String(contentsOf: file, encoding: .utf8) == text)
+        // The errors' descriptions name schemes.
+        let start = try #require(text.range(of: "<dl id=\"error-list\">")),
+            end = try #require(text.range(of: "</dl>", range: start.upperBound..<text.endIndex))
+        let text = text.replacingCharacters(in: start.lowerBound..<end.upperBound, with: "")
         for outside in ["http:", "https:", "//cdn", "src=", "@import", "url(", "<link", "<iframe", "<form"] {
             #expect(!text.contains(outside), "\(outside)")
         }
+    }
+
+    @Test("it describes every error, in the words of docs/errors.md")
+    func errors() throws {
+        for code in Problem.Code.allCases {
+            #expect(text.contains("<dt id=\"error-\(code.rawValue)\" "), "\(code)")
+        }
+        let script = Repository.folder.appendingPathComponent(".ci/page-errors").path
+        let finished = try Programs.run(script, ["--check"])
+        #expect(finished.exitCode == 0, "\(finished.errors)")
     }
 
     @Test("what comes from the network is put in as text: the script makes no markup, and runs no text")

@@ -38,7 +38,8 @@ struct AdminRequestTests {
         case .tasks(let limit): "tasks \(limit)"
         case .taskStream(let first): "stream \(first.map(String.init) ?? "now")"
         case .archive(let limit): "archive \(limit)"
-        case .policy: "policy"
+        case .status: "status"
+        case .policy(let since): "policy" + (since.map { " since \($0)" } ?? "")
         case .configuration: "config"
         case .reloads: "reloads"
         case .workers: "workers"
@@ -69,12 +70,15 @@ struct AdminRequestTests {
             ("GET /metrics", "metrics"), ("GET /metrics?name[]=a", "metrics"),
             ("GET http://localhost/metrics", "metrics"),
             ("GET /", "page"), ("HEAD /?a", "page"), ("GET /tasks", "tasks 100"),
-            ("GET /tasks?limit=1000", "tasks 1000"),
-            ("GET /tasks?limit=0", "400"), ("GET /tasks?limit=1001", "400"), ("GET /tasks?limit=1&limit=1", "400"),
+            ("GET /tasks?limit=10000", "tasks 10000"), ("GET /status", "status"), ("HEAD /status?x", "status"),
+            ("GET /tasks?limit=0", "400"), ("GET /tasks?limit=10001", "400"), ("GET /tasks?limit=1&limit=1", "400"),
             ("GET /tasks?limit=x", "400"), ("GET /tasks?limit=%6", "400"), ("GET /tasks/stream", "stream now"),
             ("GET /tasks/stream?from=7", "stream 7"), ("GET /tasks/stream?from=-1", "400"),
             ("GET /tasks.har", "archive 100"), ("GET /tasks.har?limit=2", "archive 2"), ("GET /policy", "policy"),
-            ("GET /config", "config"), ("GET /reloads", "reloads"), ("GET /workers", "workers"),
+            ("GET /policy?since=0", "policy since 0"), ("GET /policy?since=1790000000", "policy since 1790000000"),
+            ("GET /policy?since=", "400"), ("GET /policy?since=-1", "400"), ("POST /status", "405"),
+            ("GET /policy?since=99999999999999999999", "400"), ("GET /config", "config"), ("GET /reloads", "reloads"),
+            ("GET /workers", "workers"),
             ("GET /index.html", "404"), ("GET /tasks/", "404"),
             ("GET /Live", "404"), ("GET /live/", "404"), ("GET //live", "404"),
             ("GET /metric", "404"),

@@ -77,6 +77,54 @@ struct AdminDocumentTests {
         }
     }
 
+    @Test("with since, the policy has the domains with a handshake from then on, and the rest as it is")
+    func changes() throws {
+        let stage = try stage()
+        #expect(try stage.get().status == 200)
+        let schema = try SchemaCheck("policy.schema.json")
+        func policy(_ query: String) throws -> [String: Any] {
+            let document = try Self.get("/policy\(query)", from: stage.proxy)
+            #expect(try schema.issues(of: document.body) == [])
+            return try #require(try JSONSerialization.jsonObject(with: Data(document.body)) as? [String: Any])
+        }
+        func names(_ document: [String: Any]) -> [String] {
+            ((document["domains"] as? [[String: Any]]) ?? []).compactMap { $0["domain"] as? String }
+        }
+        let seen = try Patience.poll(for: "a handshake") { () -> [String: Any]? in
+            let document = try policy("?since=1")
+            return names(document).isEmpty ? nil : document
+        }
+        let all = try policy("")
+        #expect(names(seen) == [Stage.host] && names(all).count > 5)
+        #expect(seen["generation"] as? Int == all["generation"] as? Int)
+        let first = try #require((seen["domains"] as? [[String: Any]])?.first?["lastHandshake"] as? [String: Any])
+        let time = try #require(try (first["time"] as? String).map { try Date($0, strategy: .iso8601) })
+        let second = Int(time.timeIntervalSince1970)
+        #expect(names(try policy("?since=\(second)")) == [Stage.host])
+        #expect(names(try policy("?since=\(second + 1)")) == [])
+    }
+
+    @Test("the figures of the moment are those of requests, connections, turns, memory and losses")
+    func status() throws {
+        let stage = try stage()
+        for path in ["/a", "/b", "/c"] { #expect(try stage.get(path).status == 200) }
+        _ = try stage.proxy.waitForTaskLines(3)
+        let document = try Self.get("/status", from: stage.proxy)
+        let figures = try #require(try JSONSerialization.jsonObject(with: Data(document.body)) as? [String: Any])
+        #expect(document["Content-Type"] == "application/json" && document.body.count < 1000)
+        #expect(figures["requests"] as? Int == 3 && figures["live"] as? Bool == true, "\(document.text)")
+        #expect(figures["draining"] as? Bool == false && figures["generation"] as? Int == 1)
+        #expect(figures["logLinesLost"] as? Int == 0 && figures["logLossReported"] == nil)
+        #expect(figures["cache"] as? Bool == false)
+        #expect(figures["reportsLost"] as? Int == 0 && figures["connectionsRefused"] as? Int == 0)
+        for name in ["residentBytes", "heldBytesLimit", "openFiles", "openFilesLimit"] {
+            #expect((figures[name] as? Int ?? 0) > 0, "\(name): \(document.text)")
+        }
+        #expect((figures["version"] as? String)?.isEmpty == false)
+        let times = try ["started", "time"].map { try Date(try #require(figures[$0] as? String), strategy: .iso8601) }
+        #expect(times[0] <= times[1] && times[1].timeIntervalSince(times[0]) < 600)
+    }
+
     @Test("a schema refuses what it does not know")
     func schema() throws {
         let schema = try SchemaCheck("policy.schema.json")
@@ -166,7 +214,7 @@ struct AdminDocumentTests {
             try Self.get("/tasks", from: stage.proxy).text.split(separator: "\n").count > 3 ? true : nil
         }
         for path in [
-            "/", "/metrics", "/tasks", "/tasks.har", "/policy", "/config", "/reloads", "/workers",
+            "/", "/metrics", "/tasks", "/tasks.har", "/policy", "/status", "/config", "/reloads", "/workers",
             "/tasks/stream?from=0",
         ] {
             let text: String
