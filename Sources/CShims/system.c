@@ -227,6 +227,23 @@ int pinproxy_open_new(const char *path, unsigned mode) {
     return descriptor < 0 ? -errno : descriptor;
 }
 
+static int argument_count;
+static char **argument_words;
+
+#ifdef __GLIBC__
+// The C library passes the arguments to constructors. Swift reads /proc for them, which need not be there.
+__attribute__((constructor)) static void keep_arguments(int count, char **words) {
+    argument_count = count;
+    argument_words = words;
+}
+#endif
+
+int pinproxy_argument_count(void) { return argument_count; }
+
+const char *pinproxy_argument(int index) {
+    return index >= 0 && index < argument_count ? argument_words[index] : NULL;
+}
+
 int pinproxy_processors(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) < 0)

@@ -22,6 +22,9 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     /// The code of the warning that a pin set ends within `PinFile.expirationNotice`.
     public static let pinSetExpiry = "pin_set_expiry"
 
+    /// The code of the warning that a pin set has ended and that every request is refused therefore.
+    public static let pinSetExpired = "pin_set_expired"
+
     /// Makes an issue; line and column are given together or not at all. Characters of message and remedy that would disturb a
     /// line of a terminal or a log become U+FFFD, and long texts are cut: values and paths of the document may have any.
     public init(

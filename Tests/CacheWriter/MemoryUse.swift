@@ -8,12 +8,14 @@ import Synchronization
 /// How much memory the process takes up beside what its cache may have: `make bench-cache-memory`.
 ///
 /// Two threads store bodies from 100 bytes to `largest`, each size class as often as the next, in pieces, four at a
-/// time, until they have stored ten times the capacity.
+/// time, until they have stored `turnover` times the capacity.
 struct MemoryUse {
     /// The capacity in bytes.
     let capacity: Int
     /// The size of the largest bodies, in bytes.
     let largest: Int
+    /// So many times the capacity is stored.
+    var turnover = 10
 
     private static let options = CacheOptions()
     private static let now = 1_795_000_000
@@ -23,7 +25,6 @@ struct MemoryUse {
         ("Cache-Control", "max-age=3600"),
         ("Accept-Ranges", "bytes"),
     ]
-    private static let turnover = 10
 
     /// Private resident memory in bytes (`RssAnon` of proc(5)).
     static func resident() -> Int {
@@ -47,8 +48,8 @@ struct MemoryUse {
         var open: [(insertion: CacheInsertion, left: Int)] = []
         var stored = 0
         let origin = Origin(scheme: .https, host: try Host("api.example.com"))
-        while stored < capacity * Self.turnover / 2 || !open.isEmpty {
-            if open.count < 4, stored < capacity * Self.turnover / 2 {
+        while stored < capacity * turnover / 2 || !open.isEmpty {
+            if open.count < 4, stored < capacity * turnover / 2 {
                 let length = Int(100 * exp(random() * log(Double(largest) / 100)))
                 let number = Int(random() * 1e9)
                 let key = CacheKey(method: .get, origin: origin, target: Array("/v1/things/\(number)".utf8).span)

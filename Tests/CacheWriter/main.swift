@@ -8,7 +8,7 @@ import IOCore
 //
 //     CacheWriter FOLDER SEED CAPACITY
 //
-//     CacheWriter --memory CAPACITY LARGEST
+//     CacheWriter --memory CAPACITY LARGEST [TURNOVER]
 //
 // says how much memory the process has when a memory store is full; `make bench-cache-memory` runs it.
 //
@@ -27,8 +27,10 @@ struct Numbers {
     }
 }
 
-if CommandLine.arguments.count == 4, CommandLine.arguments[1] == "--memory" {
-    try MemoryUse(capacity: Int(CommandLine.arguments[2])!, largest: Int(CommandLine.arguments[3])!).run()
+if CommandLine.arguments[1] == "--memory" {
+    var use = MemoryUse(capacity: Int(CommandLine.arguments[2])!, largest: Int(CommandLine.arguments[3])!)
+    if CommandLine.arguments.count > 4 { use.turnover = Int(CommandLine.arguments[4])! }
+    try use.run()
 }
 
 let folder = CommandLine.arguments[1]

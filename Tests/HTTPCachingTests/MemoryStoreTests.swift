@@ -99,8 +99,9 @@ struct MemoryStoreTests {
     )
     func resident() throws {
         let program = try Programs.built("CacheWriter")
-        for largest in [2 << 20, 64 << 10, 4 << 10] {
-            let child = try ChildProcess(program, ["--memory", "\(16 << 20)", "\(largest)"])
+        // Bodies of 4 KB at most make 6,000 entries of 16 MB, so that it is full, and turned over, after twice as many.
+        for (largest, turnover) in [(2 << 20, 10), (64 << 10, 5), (4 << 10, 2)] {
+            let child = try ChildProcess(program, ["--memory", "\(16 << 20)", "\(largest)", "\(turnover)"])
             _ = try child.waitForExit()
             let text = try child.waitForOutput("the end") { $0.contains("after a purge") ? $0 : nil }
             func percent(_ name: String) throws -> Int {

@@ -94,6 +94,11 @@ int pinproxy_link_unnamed(int descriptor, const char *path);
 // The same as `open` with O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC. Returns the descriptor or -errno.
 int pinproxy_open_new(const char *path, unsigned mode);
 
+// The words that this process was started with, the program's name first, from the C library and not from /proc; 0 and null where the
+// C library does not tell them.
+int pinproxy_argument_count(void);
+const char *pinproxy_argument(int index);
+
 // The processors that this process may run on, by its affinity; at least 1.
 int pinproxy_processors(void);
 

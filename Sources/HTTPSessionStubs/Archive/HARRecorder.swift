@@ -104,18 +104,15 @@ public final class HARRecorder: @unchecked Sendable {
         archive.serialized([.prettyPrinted, .withoutEscapingSlashes]) + [UInt8(ascii: "\n")]
     }
 
-    /// Writes the archive to a file that only this user can read, in one step. It blocks on the disk.
+    /// Writes the archive to a file that only this user can read, in one step; what is no regular file (a device, a FIFO) is
+    /// written to. It blocks on the disk.
     ///
     /// - Throws: `fileFailed`.
     public func write(to path: String) throws(SessionError) {
-        let beside = "\(path).\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
         do throws(IOFailure) {
             try FileMove.makeFolders(above: path)
-            let file = try GrowingFile(creating: beside)
-            try file.append(serialized())
-            try FileMove.move(beside, to: path, replacing: true)
+            try OutputFile(path).write(serialized(), as: .secret)
         } catch {
-            FileMove.remove(beside)
             throw SessionError(.fileFailed, "The recording cannot be written to \(path): \(error).")
         }
     }

@@ -5,10 +5,15 @@ import Glibc
 package enum FileMove {
     /// Moves a file, also to another file system. An incomplete file is never visible under the new name.
     ///
-    /// - Parameter replacing: whether an existing file may be replaced; otherwise it is not touched, and `EEXIST` is
-    ///   thrown, even if it was created at the same moment.
+    /// - Parameter replacing: whether an existing regular file or symbolic link may be replaced; otherwise it is not touched, and
+    ///   `EEXIST` is thrown, even if it was created at the same moment. What is neither is never replaced.
     package static func move(_ source: String, to target: String, replacing: Bool) throws(IOFailure) {
         if replacing {
+            // A device, a FIFO or a socket is no file that could be replaced: other programs use it.
+            var status = stat()
+            guard lstat(target, &status) != 0 || isReplaceable(status) else {
+                throw IOFailure(code: status.st_mode & S_IFMT == S_IFDIR ? EISDIR : EEXIST, during: "rename")
+            }
             if rename(source, target) == 0 { return }
             guard errno == EXDEV else { throw IOFailure(code: errno, during: "rename") }
         } else {
@@ -33,6 +38,9 @@ package enum FileMove {
         }
         unlink(source)
     }
+
+    /// Whether a rename may take the place of what has this status: of a regular file or a symbolic link.
+    static func isReplaceable(_ status: stat) -> Bool { [S_IFREG, S_IFLNK].contains(status.st_mode & S_IFMT) }
 
     /// Waits until the new name of a moved file is on the disk. Before, a crash of the machine can bring the old file back.
     package static func synchronizeFolder(of path: String) throws(IOFailure) {

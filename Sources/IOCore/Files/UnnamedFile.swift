@@ -17,7 +17,9 @@ package final class UnnamedFile {
     ///   - mode: the mode of the file, before the umask is applied.
     ///   - isHidden: whether to use a hidden name, as on file systems without unnamed files.
     package init(in folder: String, mode: UInt32 = 0o600, isHidden: Bool = false) throws(IOFailure) {
-        let unnamed = isHidden ? -EOPNOTSUPP : pinproxy_open_unnamed(folder, mode)
+        // An unnamed file gets its name by way of /proc (`pinproxy_link_unnamed`).
+        let needsName = isHidden || access("/proc/self/fd", X_OK) != 0
+        let unnamed = needsName ? -EOPNOTSUPP : pinproxy_open_unnamed(folder, mode)
         if unnamed >= 0 {
             descriptor = unnamed
             return

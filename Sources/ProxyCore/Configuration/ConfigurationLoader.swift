@@ -25,22 +25,30 @@ package enum ConfigurationLoader {
     ///   - path: the configuration file; the paths in it are relative to its folder.
     ///   - intercepting: hosts whose entry does not say otherwise are intercepted, by a CA that the caller adds. The file's own
     ///     CA is not read.
-    package static func load(path: String, intercepting: Bool = false) -> Outcome {
-        var (outcome, record) = FileRecord.recording { load(DocumentReader(file: path), intercepting: intercepting) }
+    ///   - readsPins: false leaves the pin files, and what only they show, unread.
+    package static func load(path: String, intercepting: Bool = false, readsPins: Bool = true) -> Outcome {
+        var (outcome, record) = FileRecord.recording {
+            load(DocumentReader(file: path), intercepting: intercepting, readsPins: readsPins)
+        }
         outcome.record = record
         if outcome.parts == nil, access(path, F_OK) != 0, errno == ENOENT { outcome.configurationIsMissing = true }
         return outcome
     }
 
     /// Loads a document in memory; its relative paths start at `reader.file`.
-    package static func load(_ reader: DocumentReader, intercepting: Bool = false) -> Outcome {
+    package static func load(
+        _ reader: DocumentReader,
+        intercepting: Bool = false,
+        readsPins: Bool = true
+    ) -> Outcome {
         var read = ConfigurationReader(reader)
         read.interceptsAll = intercepting
         read.read()
         let library = TrustAnchorLibrary(intermediates: read.intermediates.flatMap { $0.certificates() ?? [] })
         let anchors = loadAnchors(read, library)
-        let (pinnedDomains, pinIssues, pinWarnings) = loadPins(read, library)
-        if let pinnedDomains {
+        let (pinnedDomains, pinIssues, pinWarnings) =
+            readsPins ? loadPins(read, library) : (PinnedDomains(), [], [])
+        if readsPins, let pinnedDomains {
             checkAgainstPins(read, pinnedDomains)
             checkCredentials(read, pinnedDomains, now: Int64(time(nil)))
         }

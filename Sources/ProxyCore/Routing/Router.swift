@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 import IOCore
-import ServerTrust
+package import ServerTrust
 package import SessionCore
 
 /// Finds the destination of an authority under one policy snapshot, or the reason why it may not be reached.
@@ -58,6 +58,30 @@ package struct Router: Sendable {
         case .requests: .failure(Problem(.internal, "A request of the proxy's own leads to a CONNECT."))
         case .refused(let problem): .failure(problem)
         }
+    }
+
+    /// The endpoint for looking at a server's chain: the way to it that the proxy takes, with the anchors that hold for it, and no
+    /// pins. `unpinnedHosts` does not count, because this is how a host gets its pins.
+    package func probeEndpoint(
+        host: Host,
+        port: UInt16,
+        httpVersion: Endpoint.HTTPVersion,
+        profile: TLSProfile?
+    ) -> Result<Endpoint, Problem> {
+        let settings = snapshot.policy(for: host).configuration
+        if let refusal = hostRefusal(host, .any) { return .failure(refusal) }
+        if let refusal = literalRefusal(host, port, settings, exempting: settings.resolve) { return .failure(refusal) }
+        let own = snapshot.pinnedDomains.policy(host: host, port: port)?.configuration.trustAnchors
+        return .success(
+            endpoint(
+                secure: true,
+                host: host,
+                port: port,
+                settings: settings,
+                exemption: settings.resolve,
+                probe: (httpVersion, profile ?? settings.tlsProfile, own ?? snapshot.trustAnchors)
+            )
+        )
     }
 
     /// Finds the route of a forward listener's request.
@@ -132,16 +156,19 @@ package struct Router: Sendable {
         host: Host,
         port: UInt16,
         settings: HostConfiguration,
-        exemption: AddressAndPort?
+        exemption: AddressAndPort?,
+        probe: (version: Endpoint.HTTPVersion, profile: TLSProfile, anchors: TrustAnchors)? = nil
     ) -> Endpoint {
-        Endpoint(
+        let usualVersion = secure && settings.httpVersion == .http2 ? Endpoint.HTTPVersion.http2 : .http1
+        let pinned = probe == nil ? snapshot.pinnedDomains.policy(host: host, port: port) : nil
+        return Endpoint(
             scheme: secure ? .https : .http,
             host: host,
             port: port,
             resolve: settings.resolve.map { (Host($0.address), $0.port) },
-            httpVersion: secure && settings.httpVersion == .http2 ? .http2 : .http1,
-            policy: snapshot.pinnedDomains.policy(host: host, port: port) ?? SecurityPolicy.unpinned,
-            anchors: snapshot.trustAnchors,
+            httpVersion: probe?.version ?? usualVersion,
+            policy: pinned ?? SecurityPolicy.unpinned,
+            anchors: probe?.anchors ?? snapshot.trustAnchors,
             generation: UInt64(snapshot.generation),
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
             dialRule: dialRule(settings, exempting: exemption),
@@ -151,7 +178,7 @@ package struct Router: Sendable {
                 $0.kind == .https && $0.host == host && $0.port == port ? nil : $0.sessionProxy
             },
             proxyPolicy: proxyPolicy(settings),
-            tls: TLSSettings(profile: settings.tlsProfile, serverName: settings.tlsServerName),
+            tls: TLSSettings(profile: probe?.profile ?? settings.tlsProfile, serverName: settings.tlsServerName),
             proxyTLS: proxyTLS(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )

@@ -285,7 +285,7 @@ struct DomainReader {
         configuration.fetchesRevocationLists = revocation.bool("fetch") ?? false
         let files = revocation.elements("crlFiles") ?? []
         revocation.finish()
-        if files.isEmpty, !revocation.has("requireStaple"), !revocation.has("fetch"),
+        if files.isEmpty, !configuration.requiresStaple, !configuration.fetchesRevocationLists,
             revocation.reader.issueCount == issues
         {
             revocation.element.report(
@@ -383,7 +383,9 @@ struct DomainReader {
         object["expiration"]?.warn(
             message,
             remedy: "check the server's pins and renew the date",
-            code: left > 0 ? DocumentIssue.pinSetExpiry : nil
+            code: left > 0
+                ? DocumentIssue.pinSetExpiry
+                : policy.configuration.onExpiration == .deny ? DocumentIssue.pinSetExpired : nil
         )
     }
 }

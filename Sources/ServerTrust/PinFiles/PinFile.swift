@@ -51,7 +51,7 @@ public enum PinFile {
             }
             return try load(
                 count: folder.files.count,
-                readers: { DocumentReader(file: folder.files[$0]) },
+                readers: { reader(folder.files[$0]) },
                 at: time,
                 library: library,
                 issues: folder.issues,
@@ -60,13 +60,23 @@ public enum PinFile {
         }
     }
 
+    /// A shell makes the file of `command > FILE` before the command runs, and leaves it there when that fails.
+    private static func reader(_ file: String) -> DocumentReader {
+        DocumentReader(
+            file: file,
+            remedyIfEmpty:
+                "the command that should have written it has failed: remove it, and write it with pinproxy pins show "
+                + "--pin-file=\(file) HOST, which makes the file only when it is whole"
+        )
+    }
+
     /// Loads the files given.
     package static func load(
         files: [String],
         at time: Int64,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
     ) throws(DocumentIssues) -> Loaded {
-        try load(count: files.count, readers: { DocumentReader(file: files[$0]) }, at: time, library: library)
+        try load(count: files.count, readers: { reader(files[$0]) }, at: time, library: library)
     }
 
     /// Loads one pin file's text.

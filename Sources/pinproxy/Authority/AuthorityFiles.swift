@@ -15,7 +15,7 @@ struct AuthorityFiles {
     static let keyName = "pinproxy-ca.key"
 
     static let options = [
-        Command.Option(name: "config", value: "FILE", summary: "the configuration whose interception names the files"),
+        Command.Option.configuration("the configuration whose interception names the files"),
         Command.Option(
             name: "dir",
             value: "DIR",

@@ -45,6 +45,10 @@ struct Arguments: Sendable {
                     flags.insert(option.name)
                     continue reading
                 }
+                if option.mayStandAlone, attached == nil {
+                    flags.insert(option.name)
+                    continue reading
+                }
                 guard let value = attached ?? rest.popFirst(), !value.isEmpty else {
                     throw wrong("\(name) needs a value: \(name) \(wanted)")
                 }
@@ -71,7 +75,8 @@ struct Arguments: Sendable {
         let limits: (ClosedRange<Int>, String) =
             switch command.operands {
             case .none: (0...0, "")
-            case .optional(let name): (0...2, name)
+            case .optional(let name): (0...1, name)
+            case .optionalCommand(let name): (0...2, name)
             case .one(let name): (1...1, name)
             case .two(let first, let second): (2...2, operands.isEmpty ? first : second)
             case .any(let name): (0...Int.max, name)

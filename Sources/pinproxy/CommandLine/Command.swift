@@ -11,18 +11,22 @@ struct Command: Sendable {
         var letter: Character?
         /// Whether the option may be given more than once.
         var repeats = false
+        /// Whether the option stands without its value, too: `--pin-file`, `--pin-file=FILE`. The next word is never its value.
+        var mayStandAlone = false
+
+        /// The long form for usages: `--config FILE`.
+        var long: String { "--\(name)" + (value.map { mayStandAlone ? "[=\($0)]" : " \($0)" } ?? "") }
 
         /// The option in the form for help and messages.
-        var form: String {
-            let long = "--\(name)" + (value.map { " \($0)" } ?? "")
-            return letter.map { "-\($0), \(long)" } ?? long
-        }
+        var form: String { letter.map { "-\($0), \(long)" } ?? long }
     }
 
     /// The words behind the options.
     enum Operands: Sendable {
         case none
         case optional(String)
+        /// A command's name, of up to two words.
+        case optionalCommand(String)
         case one(String)
         case two(String, String)
         case oneOrMore(String)

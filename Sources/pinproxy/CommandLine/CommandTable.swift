@@ -29,6 +29,7 @@ enum CommandTable {
         if let value = option.value { line.add("value", value) }
         line.add("required", option.isRequired)
         line.add("repeats", option.repeats)
+        if option.mayStandAlone { line.add("mayStandAlone", true) }
         line.add("summary", option.summary)
         return line
     }
@@ -37,7 +38,7 @@ enum CommandTable {
         let (names, minimum, repeats): ([String], Int, Bool) =
             switch operands {
             case .none: ([], 0, false)
-            case .optional(let name): ([name], 0, false)
+            case .optional(let name), .optionalCommand(let name): ([name], 0, false)
             case .one(let name): ([name], 1, false)
             case .two(let first, let second): ([first, second], 2, false)
             case .any(let name): ([name], 0, true)

@@ -26,12 +26,11 @@ enum Help {
     static func usage(of command: Command) -> String {
         var words: [String] = []
         for option in command.options {
-            let form = option.value.map { "--\(option.name) \($0)" } ?? "--\(option.name)"
-            words.append(option.isRequired ? form : "[\(form)]")
+            words.append(option.isRequired ? option.long : "[\(option.long)]")
         }
         switch command.operands {
         case .none: break
-        case .optional(let name): words.append("[\(name)]")
+        case .optional(let name), .optionalCommand(let name): words.append("[\(name)]")
         case .one(let name): words.append(name)
         case .two(let first, let second): words += [first, second]
         case .any(let name): words.append("[\(name)…]")

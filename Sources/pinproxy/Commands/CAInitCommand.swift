@@ -45,9 +45,9 @@ extension Command {
         } catch {
             throw CommandFailure(.internal, "no certificate could be made: \(error)")
         }
-        try NewFile.create(files.key, authority.key.privateKeyPEM, mode: 0o600)
+        try NewFile.create(files.key, authority.key.privateKeyPEM, as: .secret)
         do throws(CommandFailure) {
-            try NewFile.create(files.certificate, authority.certificate.pem, mode: 0o644)
+            try NewFile.create(files.certificate, authority.certificate.pem, as: .shared)
         } catch {
             unlink(files.key)
             throw error

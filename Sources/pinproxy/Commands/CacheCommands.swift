@@ -7,7 +7,8 @@ extension Command {
         explanation: [
             """
             Asks the admin listener of a running pinproxy. Where it listens is read from the "admin" of a \
-            configuration, or given with --admin; without either it is 127.0.0.1:8081. 69 when no pinproxy answers there, \
+            configuration, or given with --admin; without either from that of \(ConfigurationPath.installed), if there is one, \
+            else it is 127.0.0.1:8081. 69 when no pinproxy answers there, \
             1 when the proxy has no cache.
             """,
             "--json prints one JSON object: the same as the admin listener's /cache.",
@@ -68,7 +69,7 @@ extension Command {
             Option(name: "soft", summary: "make stale instead of removing"),
             .adminConfig, .admin, .tokenFile, .patience, .cacheJSON,
         ],
-        operands: .optional("URL"),
+        operands: .any("URL"),
         explanation: [
             """
             Removes what is stored for a URL (all variants of it; for http:// also what was upgraded to https://), for \

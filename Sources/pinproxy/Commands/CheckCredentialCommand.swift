@@ -5,7 +5,7 @@ import ProxyCore
 import StrictJSON
 
 extension Command {
-    static let checkCredential = Command(
+    static let checkCredential: Command = Command(
         name: "check credential",
         summary: "whether a credential has a value, and until when",
         options: [.config, Option(name: "json", summary: "print one JSON object")],
@@ -24,7 +24,7 @@ extension Command {
             )
         ]
     ) { arguments throws(CommandFailure) in
-        let (snapshot, _) = try LoadedConfiguration.load(arguments["config"])
+        let (snapshot, _) = try LoadedConfiguration.load(ConfigurationPath.find(arguments, of: .checkCredential))
         let name = arguments.operands[0]
         guard let definition = snapshot.configuration.credentials.first(where: { $0.name == name }) else {
             throw unknown(name, snapshot.configuration.credentials)

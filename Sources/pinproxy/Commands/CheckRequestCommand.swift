@@ -4,7 +4,7 @@ import ProxyCore
 import StrictJSON
 
 extension Command {
-    static let checkRequest = Command(
+    static let checkRequest: Command = Command(
         name: "check request",
         summary: "which rule of \"requests\" decides about a request, and why",
         options: [
@@ -49,7 +49,7 @@ extension Command {
             ),
         ]
     ) { arguments throws(CommandFailure) in
-        let (snapshot, _) = try LoadedConfiguration.load(arguments["config"])
+        let (snapshot, _) = try LoadedConfiguration.load(ConfigurationPath.find(arguments, of: .checkRequest))
         if let logs = arguments.lists["log"] {
             guard arguments.operands.isEmpty else {
                 throw wrong("METHOD and URL do not go with --log")

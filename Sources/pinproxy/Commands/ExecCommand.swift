@@ -7,7 +7,7 @@ import ProxyCore
 import ServerTrust
 
 extension Command {
-    static let exec = Command(
+    static let exec: Command = Command(
         name: "exec",
         summary: "run a program behind a proxy of its own",
         options: [.configOfRun, .intercept, .report, .propose, .user, .keepNoProxy],
@@ -80,7 +80,13 @@ extension Command {
         defer { folder?.discard() }
         let (proxy, report, record, secrets) = try start(&run)
         let reloader = record.map { [run] record in
-            Reloader(path: arguments["config"], intercepting: run.intercepts, proxy: proxy.server, record: record) {
+            Reloader(
+                path: run.path ?? "",
+                intercepting: run.intercepts,
+                proxy: proxy.server,
+                record: record,
+                warnsOfHosts: false
+            ) {
                 (parts: inout PolicyParts) throws(CommandFailure) in run.prepareAgain(&parts)
             }
         }
@@ -200,10 +206,8 @@ extension Command {
 }
 
 extension Command.Option {
-    fileprivate static let configOfRun = Command.Option(
-        name: "config",
-        value: "FILE",
-        summary: "the configuration; may be left out with --intercept or --report"
+    fileprivate static let configOfRun = configuration(
+        "the configuration (default: \(ConfigurationPath.installed); with --intercept or --report none)"
     )
     fileprivate static let intercept = Command.Option(
         name: "intercept",

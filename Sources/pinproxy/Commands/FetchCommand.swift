@@ -18,7 +18,8 @@ extension Command {
             switch those off. GET unless something is to be sent.
             """,
             """
-            The body goes to the standard output, or with -o to a file, which appears when it is whole. What has come \
+            The body goes to the standard output, or with -o to a file, which appears when it is whole (a symbolic link stays, \
+            and what it leads to is replaced), or as it comes to a device or FIFO. What has come \
             of a download that breaks off (or is interrupted) is kept beside it, and -C - goes on with it if the server \
             still has the same version.
             """,
@@ -51,10 +52,8 @@ extension Command {
 }
 
 extension Command.Option {
-    fileprivate static let fetchConfig = Command.Option(
-        name: "config",
-        value: "FILE",
-        summary: "a configuration: its pins, anchors, hosts and rules on addresses hold"
+    fileprivate static let fetchConfig = configuration(
+        "a configuration: its pins, anchors, hosts and rules on addresses hold"
     )
     fileprivate static let requestMethod = Command.Option(
         name: "request",
@@ -92,7 +91,8 @@ extension Command.Option {
     fileprivate static let output = Command.Option(
         name: "output",
         value: "FILE",
-        summary: "write the body to FILE, when it is whole; a file that is there is replaced",
+        summary:
+            "write the body to FILE, when it is whole; a file that is there is replaced, a device or FIFO is written to",
         letter: "o"
     )
     fileprivate static let continueAt = Command.Option(

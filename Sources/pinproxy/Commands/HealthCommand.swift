@@ -10,8 +10,8 @@ extension Command {
             end), 69 when no pinproxy answers: other servers are told from it, whatever they say. With --live it asks for /live: 1 when a worker is stuck. For the probes of a container (exec) and for scripts.
             """,
             """
-            Where it listens is read from the "admin" of a configuration, or given with --admin; without either it is \
-            127.0.0.1:8081. Of the configuration nothing else counts: a proxy that serves is healthy although its \
+            Where it listens is read from the "admin" of a configuration, or given with --admin; without either from that of \
+            \(ConfigurationPath.installed), if there is one, else it is 127.0.0.1:8081. Of the configuration nothing else counts: a proxy that serves is healthy although its \
             files have got an error since.
             """,
         ],

@@ -6,7 +6,7 @@ extension Command {
         options: [
             Command.Option(name: "json", summary: "print the tables of all commands as one JSON object, for programs")
         ],
-        operands: .optional("COMMAND"),
+        operands: .optionalCommand("COMMAND"),
         examples: [Example(line: "pinproxy help run", meaning: "The options of pinproxy run.")]
     ) { arguments throws(CommandFailure) in
         if arguments.has("json") {

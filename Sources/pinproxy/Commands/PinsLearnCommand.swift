@@ -3,7 +3,7 @@ import ProxyCore
 import ServerTrust
 
 extension Command {
-    static let pinsLearn = Command(
+    static let pinsLearn: Command = Command(
         name: "pins learn",
         summary: "propose a pin file for unpinned hosts, from the task log",
         options: [
@@ -36,8 +36,8 @@ extension Command {
             ),
         ]
     ) { arguments throws(CommandFailure) in
-        let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
-        LoadedConfiguration.show(warnings)
+        let (snapshot, warnings) = try LoadedConfiguration.load(ConfigurationPath.find(arguments, of: .pinsLearn))
+        LoadedConfiguration.show(WarningScope.general(warnings))
         var seen = SeenServers(besides: snapshot.pinnedDomains)
         var lines = LogLines()
         for log in try logs(arguments, snapshot.configuration.log) {

@@ -2,7 +2,7 @@
 import Glibc
 
 extension Command {
-    static let pinsVerify = Command(
+    static let pinsVerify: Command = Command(
         name: "pins verify",
         summary: "connect to the pinned hosts, tell whether their pins hold",
         options: [
@@ -35,7 +35,7 @@ extension Command {
     ) { arguments throws(CommandFailure) in
         // A server may close the connection first.
         signal(SIGPIPE, SIG_IGN)
-        let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
+        let (snapshot, warnings) = try LoadedConfiguration.load(ConfigurationPath.find(arguments, of: .pinsVerify))
         var servers: [PinnedServer] = []
         if arguments.operands.isEmpty {
             servers = PinnedServer.all(of: snapshot)
@@ -51,7 +51,10 @@ extension Command {
         for word in arguments.operands {
             servers += try PinnedServer.named(word, in: snapshot).filter { seen.insert("\($0.address)").inserted }
         }
-        LoadedConfiguration.show(warnings)
+        LoadedConfiguration.show(
+            arguments.operands.isEmpty
+                ? warnings : WarningScope(hosts: servers.map(\.address.host), snapshot).warnings(warnings)
+        )
         let progress = ProgressLine(total: servers.count, minimum: 10)
         let checks = try PinVerification(snapshot: snapshot).check(servers) { progress.show($0) }
         progress.clear()

@@ -6,11 +6,16 @@ import ProxyCore
 import ServerTrust
 
 extension Command {
-    static let run = Command(
+    static let run: Command = Command(
         name: "run",
         summary: "start the proxy",
         options: [.config, .demoOrigin],
+        operands: .optional("FILE"),
         explanation: [
+            """
+            The configuration is FILE, with or without --config. Without either it is \(ConfigurationPath.installed), where the \
+            package has it.
+            """,
             """
             When all listeners are ready, one JSON line each goes to the standard error, in the order of the \
             configuration: {"event":"listening","listener":"forward","address":"127.0.0.1:8080"}. The task log goes \
@@ -34,7 +39,7 @@ extension Command {
         ],
         examples: [
             Example(
-                line: "pinproxy run --config config.json",
+                line: "pinproxy run config.json",
                 meaning: "Then point programs at it: http_proxy=http://127.0.0.1:8080 curl http://HOST/"
             )
         ]
@@ -47,11 +52,12 @@ extension Command {
             if let origin { try origin.add(to: &parts) }
         }
         let requests = try OperatorRequests.make()
-        let (proxy, record) = try start(arguments["config"], prepare, requests)
+        let path = try ConfigurationPath.find(arguments, of: .run, operand: arguments.operands.first)
+        let (proxy, record) = try start(path, prepare, requests)
         let signals = try SignalDescriptor.make()
         // The watch starts before readiness is reported, so that no later change is missed.
         var reloader = Reloader(
-            path: arguments["config"],
+            path: path,
             proxy: proxy.server,
             record: record,
             prepare: prepare

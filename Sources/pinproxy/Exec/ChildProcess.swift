@@ -98,7 +98,7 @@ struct InheritedDescriptors {
     }
 
     private static var openDescriptors: [Int32] {
-        guard let folder = opendir("/proc/self/fd") else { return [] }
+        guard let folder = opendir("/proc/self/fd") else { return openWithoutProc }
         defer { closedir(folder) }
         var numbers: [Int32] = []
         while let entry = readdir(folder) {
@@ -108,5 +108,12 @@ struct InheritedDescriptors {
             if let number = Int32(name), number != dirfd(folder) { numbers.append(number) }
         }
         return numbers
+    }
+
+    /// Each number is asked about, up to the limit of this process.
+    private static var openWithoutProc: [Int32] {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return [0, 1, 2] }
+        return (0..<Int32(clamping: min(limit.rlim_cur, 1 << 16))).filter { fcntl($0, F_GETFD) >= 0 }
     }
 }

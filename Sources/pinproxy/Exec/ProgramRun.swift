@@ -22,16 +22,12 @@ struct ProgramRun {
     private(set) var deniesUnpinned = false
 
     init(_ arguments: Arguments) throws(CommandFailure) {
-        path = arguments.values["config"]
         intercepts = arguments.has("intercept")
         reports = arguments.has("report") || arguments.values["propose"] != nil
-        guard path != nil || intercepts || reports else {
-            throw CommandFailure(
-                .usage,
-                "exec: --config FILE is missing",
-                remedy: "name one; only --intercept and --report run without"
-            )
-        }
+        // With these, a program is looked at without a policy: that of a service that happens to be installed would surprise.
+        path =
+            intercepts || reports
+            ? arguments.values["config"] : try ConfigurationPath.find(arguments, of: .exec)
         guard intercepts || arguments.values["user"] != nil else {
             user = nil
             return
@@ -64,7 +60,7 @@ struct ProgramRun {
         var record: FileRecord?
         if let path {
             let (loaded, outcome) = try LoadedConfiguration.loadParts(path, intercepting: intercepts)
-            LoadedConfiguration.show(outcome.warnings)
+            LoadedConfiguration.show(WarningScope.general(outcome.warnings))
             (parts, record) = (loaded, outcome.record)
         } else {
             parts = try unconfigured()

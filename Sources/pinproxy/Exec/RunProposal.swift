@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
 import HTTPCore
+import IOCore
 import ProxyCore
 import ServerTrust
 
@@ -65,7 +66,7 @@ struct RunProposal {
                 try NewFile.create(
                     "\(pins)/\(Self.fileName(server.host, &names)).json",
                     try PinProposal(servers: [server]).text,
-                    mode: 0o666
+                    as: .ordinary
                 )
             }
         }
@@ -73,7 +74,7 @@ struct RunProposal {
         if !servers.isEmpty { members.append("\"pins\": \"pins\"") }
         let proposal = RequestProposal(rules: rules)
         if !rules.isEmpty { try proposal.check() }
-        try NewFile.create("\(folder)/config.json", proposal.text(after: members), mode: 0o666)
+        try NewFile.create("\(folder)/config.json", proposal.text(after: members), as: .ordinary)
         return text(content, rules: rules.count, servers: servers.count)
     }
 

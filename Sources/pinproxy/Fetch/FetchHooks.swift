@@ -7,14 +7,18 @@ import StrictJSON
 
 /// The decisions and actions of `fetch` during its task.
 struct FetchHooks: Sendable {
-    private let output: String?
+    private let output: OutputFile?
+    /// For a body that does not become a file.
+    private let descriptor: Int32
     private let showsHead: Bool
     private let followsRedirects: Bool
     private let outcome: FetchOutcome
     private let progress: FetchProgress
 
-    init(plan: FetchPlan, outcome: FetchOutcome, progress: FetchProgress) {
+    /// - Parameter descriptor: where a body is written to that does not become a file.
+    init(plan: FetchPlan, outcome: FetchOutcome, progress: FetchProgress, descriptor: Int32) {
         output = plan.output
+        self.descriptor = descriptor
         showsHead = plan.showsHead
         followsRedirects = plan.followsRedirects
         self.outcome = outcome
@@ -35,16 +39,17 @@ struct FetchHooks: Sendable {
         }
     }
 
-    /// Watches a task whose body goes to the standard output, unless its response becomes the file.
+    /// Watches a task whose body is written as it comes, unless its response becomes the file.
     func watch(_ task: DataTask) {
-        if output == nil, let own = task.delegate as? DataTaskDelegate {
-            let isTerminal = isatty(STDOUT_FILENO) == 1
+        if output?.target == nil, let own = task.delegate as? DataTaskDelegate {
+            // Who names a terminal with -o wants the bytes there.
+            let isTerminal = output == nil && isatty(STDOUT_FILENO) == 1
             own.dataStream = { [weak task, outcome] bytes in
                 if isTerminal, bytes.contains(0) {
                     outcome.change { $0.isBinary = true }
                     task?.cancel()
                 } else {
-                    write(bytes, task)
+                    write(bytes, to: descriptor, task)
                 }
             }
         }
@@ -64,10 +69,11 @@ struct FetchHooks: Sendable {
     }
 
     func watch(_ task: DownloadTask) {
-        guard let output, let own = task.delegate as? DownloadTaskDelegate else { return }
-        own.destination = { [outcome] _, response in
+        guard let output, let target = output.target, let own = task.delegate as? DownloadTaskDelegate else { return }
+        own.destination = { [outcome] draft, response in
             outcome.change { $0.head = response.head }
-            return (output, .removePreviousFile)
+            output.prepare(draft, as: .ordinary)
+            return (target, .removePreviousFile)
         }
         own.setProgressHandler { [progress] in progress.show($0) }
         task.delegate.queue.add { [outcome] in
@@ -86,9 +92,10 @@ struct FetchHooks: Sendable {
 
     private func received(_ head: ResponseHead, _ task: DataTask) -> DataTaskDisposition {
         outcome.change { $0.head = head }
-        if showsHead { write(Self.text(of: head), task) }
-        guard output != nil else { return .allow }
-        return (200..<300).contains(head.status) ? .becomeDownload : .cancel
+        if showsHead { write(Self.text(of: head), to: STDOUT_FILENO, task) }
+        guard let output else { return .allow }
+        guard (200..<300).contains(head.status) else { return .cancel }
+        return output.target == nil ? .allow : .becomeDownload
     }
 
     private static func text(of head: ResponseHead) -> [UInt8] {
@@ -99,9 +106,9 @@ struct FetchHooks: Sendable {
         return Array((isatty(STDOUT_FILENO) == 1 ? text.legibleLines : text).utf8)
     }
 
-    private func write(_ bytes: [UInt8], _ task: SessionTask?) {
+    private func write(_ bytes: [UInt8], to descriptor: Int32, _ task: SessionTask?) {
         guard outcome.now.outputError == 0 else { return }
-        let code = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: STDOUT_FILENO) }
+        let code = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) }
         guard code != 0 else { return }
         outcome.change { $0.outputError = code }
         task?.cancel()

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import HTTPSession
+import IOCore
 import ServerTrust
 import SessionCore
 
 /// The work that the command line describes for `fetch`.
 struct FetchPlan {
     var request: HTTPSessionRequest
-    /// The file for the body; nil: the standard output.
-    var output: String?
+    /// The file or device for the body; nil: the standard output.
+    var output: OutputFile?
+    /// The path of the file that the body becomes; nil where it is written as it comes.
+    var file: String? { output?.target }
     var resumes: Bool
     var showsHead: Bool
     var showsMetrics: Bool
@@ -30,7 +33,7 @@ struct FetchPlan {
             )
         }
         config = arguments.values["config"]
-        output = arguments.values["output"]
+        output = try Self.output(arguments.values["output"])
         showsHead = arguments.has("include")
         showsMetrics = arguments.has("metrics")
         printsJSON = arguments.has("json")
@@ -40,6 +43,7 @@ struct FetchPlan {
         timeout = try Command.timeout(arguments, of: .fetch)
         request = try Self.request(url, arguments)
         resumes = try Self.resumes(arguments)
+        guard !resumes || file != nil else { throw Self.wrong("-C - goes on with a file, and -o names none") }
         if arguments.values["connect"] != nil {
             let server = ServerAddress(origin.host, port: origin.port)
             connect = try Command.connectAddress(arguments, server).map { (origin.host, $0) }
@@ -54,6 +58,19 @@ struct FetchPlan {
 
     private static func wrong(_ message: String, _ remedy: String = "") -> CommandFailure {
         CommandFailure(.usage, "fetch: \(message)", remedy: remedy, usageOf: .fetch)
+    }
+
+    private static func output(_ word: String?) throws(CommandFailure) -> OutputFile? {
+        guard let word, word != "-" else { return nil }
+        do throws(IOFailure) {
+            return try OutputFile(word)
+        } catch {
+            throw CommandFailure(
+                .cannotCreate,
+                "fetch: \(Arguments.shown(word)) cannot be written: \(error.reason)",
+                remedy: "name a file for the body with -o, or leave it out for the standard output"
+            )
+        }
     }
 
     private static func resumes(_ arguments: Arguments) throws(CommandFailure) -> Bool {

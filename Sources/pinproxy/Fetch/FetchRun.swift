@@ -27,11 +27,12 @@ struct FetchRun {
         var configuration = URLSessionManager.Configuration()
         configuration.additionalHeaders = ["User-Agent": "pinproxy/\(ProgramVersion.current)", "Accept": "*/*"]
         configuration.timeouts = TaskTimeouts(total: plan.timeout)
-        if let output = plan.output { configuration.temporaryFolder = ResumeFile.folder(of: output) }
+        if let file = plan.file { configuration.temporaryFolder = OutputFile.folder(of: file) }
         var trust: SessionTrust
         if let path = plan.config {
             let (snapshot, warnings) = try LoadedConfiguration.load(path)
-            LoadedConfiguration.show(warnings)
+            let host = AbsoluteURL(plan.request.url).map { [$0.origin.host] } ?? []
+            LoadedConfiguration.show(WarningScope(hosts: host, snapshot).warnings(warnings))
             trust = SessionTrust(anchors: snapshot.trustAnchors, pinnedDomains: snapshot.pinnedDomains)
             let router = Router(snapshot: snapshot, timeouts: plan.timeout.map { TaskTimeouts(total: $0) })
             configuration.session.resolver = snapshot.configuration.resolver
@@ -58,15 +59,15 @@ struct FetchRun {
     }
 
     func run() throws(CommandFailure) -> ExitCode {
-        let progress = FetchProgress(isUpload: plan.output == nil)
-        let task = try makeTask(progress)
-        outcome.change { $0.task = task }
+        let progress = FetchProgress(isUpload: plan.file == nil)
         do throws(IOFailure) {
             // The thread ends with the process.
             _ = try LoopThread(name: "signals") { [outcome] in Self.waitForSignals(outcome) }
         } catch {
             throw CommandFailure(.internal, error.description)
         }
+        let task = try makeTask(progress, descriptor: try openOutput())
+        outcome.change { $0.task = task }
         task.resume()
         outcome.wait()
         progress.clear()
@@ -85,27 +86,42 @@ struct FetchRun {
         ended.wait()
     }
 
-    /// The first signal ends the task and keeps its data; the second ends the program.
+    /// The descriptor for a body that does not become a file. A FIFO without a reader is waited for.
+    private func openOutput() throws(CommandFailure) -> Int32 {
+        guard let output = plan.output, plan.file == nil else { return STDOUT_FILENO }
+        do throws(IOFailure) {
+            return try output.open()
+        } catch {
+            throw CommandFailure(
+                .cannotCreate,
+                "fetch: \(Arguments.shown(output.path)) cannot be opened: \(error.reason)"
+            )
+        }
+    }
+
+    /// The first signal ends the task and keeps its data; the second ends the program, and so does the first one before there is a
+    /// task.
     private static func waitForSignals(_ outcome: FetchOutcome) {
         while true {
             let signal = pinproxy_wait_signal(-1)
-            guard outcome.now.signal == 0 else { _exit(128 + signal) }
+            let now = outcome.now
+            guard now.signal == 0, let task = now.task else { _exit(128 + signal) }
             outcome.change { $0.signal = signal }
-            switch outcome.now.task {
+            switch task {
             case let download as DownloadTask: download.cancel(byProducingResumeData: { _ in })
-            case let task: task?.cancel()
+            default: task.cancel()
             }
         }
     }
 
     // MARK: The task
 
-    private func makeTask(_ progress: FetchProgress) throws(CommandFailure) -> SessionTask {
-        let hooks = FetchHooks(plan: plan, outcome: outcome, progress: progress)
+    private func makeTask(_ progress: FetchProgress, descriptor: Int32) throws(CommandFailure) -> SessionTask {
+        let hooks = FetchHooks(plan: plan, outcome: outcome, progress: progress, descriptor: descriptor)
         hooks.install(in: manager)
         do throws(SessionError) {
-            if plan.resumes, let output = plan.output, let bytes = try resumeData(ResumeFile(for: output)) {
-                return try resumed(bytes, output, hooks)
+            if plan.resumes, let file = plan.file, let bytes = try resumeData(ResumeFile(for: file)) {
+                return try resumed(bytes, file, hooks)
             }
             let task: DataTask =
                 switch plan.request.body {
@@ -153,7 +169,7 @@ struct FetchRun {
             let account = FetchAccount(
                 url: state.urls.last ?? plan.request.url,
                 status: status,
-                file: state.path,
+                file: state.path ?? (plan.file == nil && failure == nil ? plan.output?.path : nil),
                 error: state.error,
                 metrics: state.metrics
             )
@@ -169,7 +185,8 @@ struct FetchRun {
             // A closed reader (`| head`) is no failure.
             guard state.outputError != EPIPE else { return nil }
             let reason = String(cString: strerror(state.outputError))
-            return CommandFailure(.failed, "cannot write to the standard output: \(reason)")
+            let name = plan.output.map { Arguments.shown($0.path) } ?? "the standard output"
+            return CommandFailure(.failed, "cannot write to \(name): \(reason)")
         }
         if state.isBinary {
             return CommandFailure(.failed, "the body is binary, and this is a terminal", remedy: "-o FILE, or a pipe")
@@ -178,7 +195,7 @@ struct FetchRun {
         if let status, let output = plan.output, state.path == nil, state.error?.code == .cancelled, state.signal == 0 {
             return CommandFailure(
                 .failed,
-                "\(host) responded with \(status): \(Arguments.shown(output)) is not written"
+                "\(host) responded with \(status): \(Arguments.shown(output.path)) is not written"
             )
         }
         if let error = state.error {
@@ -193,15 +210,15 @@ struct FetchRun {
             let details = error.details.hasSuffix(".") ? String(error.details.dropLast()) : error.details
             return CommandFailure(error.exitCode, details + kept.text, remedy: kept.remedy)
         }
-        if let output = plan.output { ResumeFile(for: output).remove() }
+        if let file = plan.file { ResumeFile(for: file).remove() }
         if let status, status >= 400 { return CommandFailure(.failed, "\(host) responded with \(status)") }
         return nil
     }
 
     /// Writes the resume data to a file beside the download's.
     private func keep(_ state: FetchOutcome.State) -> (text: String, remedy: String) {
-        guard let output = plan.output, let data = state.resumeData else { return ("", "") }
-        guard ResumeFile(for: output).write(data) else { return ("", "") }
+        guard let file = plan.file, let data = state.resumeData else { return ("", "") }
+        guard ResumeFile(for: file).write(data) else { return ("", "") }
         return (": \(TransferMeter.size(state.received)) are kept", "the same with -C - goes on")
     }
 }

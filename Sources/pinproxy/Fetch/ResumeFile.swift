@@ -10,12 +10,6 @@ struct ResumeFile {
     /// - Parameter output: the download's own file.
     init(for output: String) { path = output + ".resume" }
 
-    /// The folder of `output`: partial downloads are stored there, so that a rename can complete them.
-    static func folder(of output: String) -> String {
-        guard let slash = output.lastIndex(of: "/") else { return "." }
-        return slash == output.startIndex ? "/" : String(output[..<slash])
-    }
-
     /// - Returns: nil when there is none.
     func read() throws(CommandFailure) -> [UInt8]? {
         guard access(path, F_OK) == 0 else { return nil }
@@ -27,15 +21,17 @@ struct ResumeFile {
 
     /// - Returns: whether the data is on the disk.
     func write(_ bytes: [UInt8]) -> Bool {
-        // A link at this path must not be followed.
-        unlink(path)
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { return false }
-        let isWritten = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) } == 0
-        if close(descriptor) == 0, isWritten { return true }
-        unlink(path)
-        return false
+        do throws(IOFailure) {
+            // A link at this path must not be followed.
+            try OutputFile(notFollowing: path).write(bytes, as: .secret)
+            return true
+        } catch {
+            return false
+        }
     }
 
-    func remove() { unlink(path) }
+    /// Removes the file; a device or a FIFO of that name stays.
+    func remove() {
+        if (try? OutputFile(notFollowing: path)) != nil { unlink(path) }
+    }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import IOCore
 import ServerTrust
 
 /// A backup key, made here and written to a file that only its owner can read.
@@ -13,7 +14,7 @@ enum BackupKeyFile {
         } catch {
             throw CommandFailure(.internal, "no key could be made: \(error)")
         }
-        try NewFile.create(path, key.privateKeyPEM, mode: 0o600)
+        try NewFile.create(path, key.privateKeyPEM, as: .secret)
         return key.pin
     }
 }

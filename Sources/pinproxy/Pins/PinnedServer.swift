@@ -45,7 +45,7 @@ struct PinnedServer {
             throw CommandFailure(
                 .usage,
                 "no pin file of the configuration names \(address.host)",
-                remedy: "pinproxy check lists the hosts; pinproxy pins show --pin-file \(address) makes a pin file"
+                remedy: "pinproxy check lists the hosts; pinproxy pins show --pin-file=FILE \(address) makes a pin file"
             )
         }
         guard address.hasPort else {

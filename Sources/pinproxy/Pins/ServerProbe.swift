@@ -33,43 +33,29 @@ struct ServerProbe {
         return ChainWarning.all(evaluation, connection, now: time) + suites
     }
 
-    /// Connects, and evaluates chain and host without any pins.
+    /// How a server is reached.
+    struct Way {
+        /// The endpoint with a version of HTTP, and with a profile or the usual one.
+        let endpoint: (Endpoint.HTTPVersion, TLSProfile?) throws(CommandFailure) -> Endpoint
+        let anchors: TrustAnchors
+        var resolver = NameResolution.dns
+    }
+
+    /// Connects to a server; an earlier chain is of no use.
     ///
-    /// - Parameters:
-    ///   - address: the address to connect to instead.
-    ///   - timeout: for name lookup, TCP and TLS together.
-    init(
-        _ server: ServerAddress,
-        at address: ServerAddress?,
-        anchors: TrustAnchors,
-        timeout: Duration
-    ) throws(CommandFailure) {
-        func connect(
-            _ version: Endpoint.HTTPVersion,
-            _ profile: TLSProfile = .modern
-        ) throws(CommandFailure) -> Attempt {
-            try Attempt(
-                Endpoint(
-                    scheme: .https,
-                    host: server.host,
-                    port: server.port,
-                    resolve: address.map { ($0.host, $0.port) },
-                    httpVersion: version,
-                    policy: .unpinned,
-                    anchors: anchors,
-                    timeouts: TaskTimeouts(connect: timeout),
-                    tls: TLSSettings(profile: profile)
-                )
-            )
+    /// - Throws: without a certificate, or for a host that the configuration forbids.
+    init(_ server: ServerAddress, by way: Way) throws(CommandFailure) {
+        func connect(_ version: Endpoint.HTTPVersion, _ profile: TLSProfile? = nil) throws(CommandFailure) -> Attempt {
+            try Attempt(try way.endpoint(version, profile), way.resolver)
         }
         var attempt = try connect(.http1)
-        var profile = TLSProfile.modern
+        var profile: TLSProfile?
         if let needed = attempt.neededProfile {
             profile = needed
             attempt = try connect(.http1, profile)
         }
         if attempt.wantsHTTP2 { attempt = try connect(.http2, profile) }
-        self.profile = profile
+        self.profile = profile ?? .modern
         let error = attempt.error
         // A refused chain is in the error, because the handshake ends there.
         guard let evaluation = attempt.evaluation ?? error?.evaluation else {
@@ -82,7 +68,7 @@ struct ServerProbe {
             )
         }
         self.evaluation = evaluation
-        paths = SecurityPolicy.unpinned.validPaths(of: evaluation, anchors: anchors, at: time)
+        paths = SecurityPolicy.unpinned.validPaths(of: evaluation, anchors: way.anchors, at: time)
         connection = attempt.connection
     }
 }
@@ -98,11 +84,13 @@ private struct Attempt {
     /// Whether the server has ended the handshake because it supports no offered protocol (RFC 7301, section 3.2).
     var wantsHTTP2: Bool { error?.details.contains("no application protocol") ?? false }
 
-    init(_ endpoint: Endpoint) throws(CommandFailure) {
+    init(_ endpoint: Endpoint, _ resolver: NameResolution) throws(CommandFailure) {
         let delegate = ProbeDelegate()
         do {
             let loop = try EventLoop()
-            let manager = try LoopSession(loop: loop)
+            var configuration = SessionConfiguration()
+            configuration.resolver = resolver
+            let manager = try LoopSession(loop: loop, configuration: configuration)
             let request = SessionRequest(endpoint: endpoint, method: .head, target: Array("/".utf8), fields: .init())
             let task = manager.dataTask(with: request, delegate: delegate)
             task.resume()

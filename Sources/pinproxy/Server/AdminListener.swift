@@ -11,7 +11,7 @@ struct AdminListener {
     /// The file of the token, from the configuration or `--token-file`; nil without one.
     private let tokenFile: String?
 
-    /// The address from `--config` or `--admin`; 127.0.0.1:8081 without either.
+    /// The address from `--config` or `--admin`; without either that of the installed service, or 127.0.0.1:8081.
     init(_ arguments: Arguments, of command: Command) throws(CommandFailure) {
         let configuration = try Self.configuration(arguments, of: command)
         endpoint = configuration.endpoint
@@ -131,6 +131,16 @@ struct AdminListener {
             }
             return try configuration(at: path)
         }
+        // A user who may not read the service's configuration can ask its admin listener all the same, at the usual address.
+        if arguments.values["admin"] == nil,
+            var installed = try? AdminConfiguration.lookUp(path: ConfigurationPath.installed)
+        {
+            if case .address(let address) = installed.endpoint, address.port == 0 {
+            } else {
+                installed.endpoint = installed.endpoint.reachable
+                return installed
+            }
+        }
         return AdminConfiguration(endpoint: try endpoint(arguments.values["admin"], of: command))
     }
 
@@ -193,10 +203,8 @@ extension ListenerConfiguration.Endpoint {
 }
 
 extension Command.Option {
-    static let adminConfig = Command.Option(
-        name: "config",
-        value: "FILE",
-        summary: "the configuration whose admin listener is asked"
+    static let adminConfig = configuration(
+        "the configuration whose admin listener is asked (default: \(ConfigurationPath.installed), if it can be read and has one)"
     )
     static let admin = Command.Option(
         name: "admin",

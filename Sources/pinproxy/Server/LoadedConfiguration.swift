@@ -19,13 +19,15 @@ enum LoadedConfiguration {
         intercepting: Bool = false
     ) throws(CommandFailure) -> (PolicyParts, ConfigurationLoader.Outcome) {
         let outcome = try outcome(path, intercepting: intercepting)
-        guard let parts = outcome.parts else {
-            Output.error(outcome.issues.map { "\($0)\n" }.joined())
-            show(outcome.warnings)
-            let count = outcome.issues.total
-            throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
-        }
+        guard let parts = outcome.parts else { throw refusal(of: outcome) }
         return (parts, outcome)
+    }
+
+    /// Prints the issues of a configuration that was not loaded.
+    static func refusal(of outcome: ConfigurationLoader.Outcome) -> CommandFailure {
+        Output.error(outcome.issues.map { "\($0)\n" }.joined())
+        show(outcome.warnings)
+        return failure(outcome.issues)
     }
 
     /// The policy, or every issue that prevents one. Only a configuration that is not there ends the command.
@@ -39,6 +41,14 @@ enum LoadedConfiguration {
             .inputMissing,
             "\(Arguments.shown(path)) does not exist",
             remedy: "name a configuration file; config.example.json is one to start from"
+        )
+    }
+
+    static func failure(_ errors: [DocumentIssue]) -> CommandFailure {
+        let count = errors.total
+        return CommandFailure(
+            .badConfiguration,
+            count == 1 ? "1 error in the configuration" : "\(count) errors in the configuration"
         )
     }
 

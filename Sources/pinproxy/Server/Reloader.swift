@@ -39,6 +39,8 @@ struct Reloader {
 
     private let path: String
     private let intercepting: Bool
+    /// Whether warnings about single hosts are logged.
+    private let warnsOfHosts: Bool
     private let proxy: ProxyServer
     /// The changes made in memory to each loaded policy.
     private let prepare: (inout PolicyParts) throws(CommandFailure) -> Void
@@ -60,16 +62,19 @@ struct Reloader {
     /// - Parameters:
     ///   - intercepting: as for the load that the proxy was started with (`ConfigurationLoader`).
     ///   - record: the record of that load.
+    ///   - warnsOfHosts: false where most hosts of the configuration are no concern of the user.
     ///   - prepare: the changes that were made to that load's policy.
     init(
         path: String,
         intercepting: Bool = false,
         proxy: ProxyServer,
         record: FileRecord,
+        warnsOfHosts: Bool = true,
         prepare: @escaping (inout PolicyParts) throws(CommandFailure) -> Void = { _ in }
     ) {
         self.path = path
         self.intercepting = intercepting
+        self.warnsOfHosts = warnsOfHosts
         self.proxy = proxy
         self.record = record
         self.prepare = prepare
@@ -225,7 +230,7 @@ struct Reloader {
                 .write(.info, at: level)
             proxy.noteDroppedPins(dropped.count)
             dropped.event?.write(.warning, at: level)
-            LoadedConfiguration.printWarnings(outcome.warnings)
+            LoadedConfiguration.printWarnings(warnsOfHosts ? outcome.warnings : WarningScope.general(outcome.warnings))
             DescriptorLimit.warnIfTooLow(proxy)
             for need in needs { logRestartNeed(need) }
             return record(trigger, warnings: outcome.warnings)

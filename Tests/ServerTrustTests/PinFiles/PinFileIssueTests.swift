@@ -554,8 +554,21 @@ struct PinFileIssueTests {
             .domain(
                 "a scope of no list",
                 "\(good), \"revocation\": { \"crlScope\": \"chain\" }",
-                // An explicit setting was chosen deliberately.
-                mended: "\(good), \"revocation\": { \"crlFiles\": [], \"requireStaple\": false }",
+                mended: "\(good), \"revocation\": { \"crlScope\": \"chain\", \"fetch\": true }",
+                at: "/revocation",
+                "checks nothing"
+            ),
+            .domain(
+                "revocation that says of each check that there is none",
+                "\(good), \"revocation\": { \"fetch\": false, \"crlFiles\": [], \"requireStaple\": false }",
+                mended: "\(good), \"revocation\": { \"fetch\": false, \"crlFiles\": [], \"requireStaple\": true }",
+                at: "/revocation",
+                "checks nothing"
+            ),
+            .domain(
+                "revocation without a staple, and nothing else",
+                "\(good), \"revocation\": { \"requireStaple\": false }",
+                mended: good,
                 at: "/revocation",
                 "checks nothing"
             ),

@@ -293,7 +293,7 @@ struct PinnedDomainsTests {
                   "expiration": "2030-01-31", "onExpiration": "unpinned", "enforcePinning": true,
                   "allowSinglePin": false, "reportUris": ["https://r.example.net/"], "minTLSVersion": "1.3",
                   "requireGroups": ["P-384", "X25519"], "maxChainDepth": 0,
-                  "revocation": { "crlFiles": [], "crlScope": "leaf", "requireStaple": false }
+                  "revocation": { "crlFiles": [], "crlScope": "leaf", "requireStaple": true, "fetch": false }
                 },
                 "legacy.example.com": { "comment": "no TLS", "excludeFromParentPolicy": true }
                 """

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
+import Glibc
 import ServerTrust
 import TestSupport
 import Testing
@@ -146,6 +147,131 @@ struct CommandLineCheckTests {
             """,
             as: "config.json"
         )
+    }
+
+    // MARK: How strict it is
+
+    @Test("--strict ends with 78 for a warning, with the policy all the same; so does --json --strict")
+    func strict() throws {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
+        let finished = try pinproxy("check", "--strict", path)
+        #expect(finished.exitCode == 78)
+        #expect(finished.errors.contains("warning: \(path): no host is pinned"), "\(finished.errors)")
+        #expect(finished.errors.hasSuffix("pinproxy: 1 warning, and --strict\n"))
+        #expect(finished.output.contains("unpinned"))
+        let json = try pinproxy("check", "--strict", "--json", "-c", path)
+        #expect(json.exitCode == 78 && json.errors.isEmpty && json.output.contains("\"valid\":true"))
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7))
+        #expect(try pinproxy("check", "--strict", settings.write(to: folder)).exitCode == 0)
+        #expect(try pinproxy("check", "--strict", "--load", path).exitCode == 64)
+    }
+
+    @Test(
+        "an expired pin set that denies is an error of check and none of a start; one that ends unpinned is a warning"
+    )
+    func expiredSets() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7), with: ["expiration": "2020-01-31"])
+        settings.pin("open.test", to: .unrelated(8), with: ["expiration": "2020-01-31", "onExpiration": "unpinned"])
+        let path = try settings.write(to: folder)
+        let finished = try pinproxy("check", path)
+        #expect(finished.exitCode == 78 && finished.output.isEmpty)
+        let lines = finished.errors.split(separator: "\n")
+        let place = "\(folder.path)/pins/test.json: /pinnedDomains/api.test/expiration: "
+        #expect(lines.contains { $0.hasPrefix(place) && $0.contains("every request is refused") }, "\(finished.errors)")
+        #expect(lines.contains { $0.hasPrefix("pinproxy: warning: ") && $0.contains("open.test") })
+        #expect(lines.last == "pinproxy: 1 error in the configuration")
+        let load = try pinproxy("check", "--load", path)
+        #expect(load.exitCode == 0 && load.errors.contains("warning: \(place)"), "\(load.errors)")
+        let json = try pinproxy("check", "--json", path)
+        #expect(json.exitCode == 78)
+        #expect(json.output.contains("\"valid\":false") && json.output.contains("\"code\":\"pin_set_expired\""))
+        #expect(try pinproxy("exec", "--config", path, "--", "true").exitCode == 0)
+    }
+
+    @Test("more expired pin sets than warnings are shown are errors, each one")
+    func manyExpiredSets() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        for number in 0..<150 {
+            settings.pin("host\(number).test", to: .unrelated(7), with: ["expiration": "2020-01-31"])
+        }
+        let finished = try pinproxy("check", settings.write(to: folder))
+        #expect(finished.exitCode == 78)
+        #expect(
+            finished.errors.hasSuffix("pinproxy: 150 errors in the configuration\n"),
+            "\(finished.errors.suffix(300))"
+        )
+    }
+
+    @Test("a placeholder that no request head can hold is warned of")
+    func longPlaceholder() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("a-secret-value", as: "token")
+        for (bytes, isWarned) in [(1000, false), (3000, false), (3100, true)] {
+            var settings = ProxySettings(trusting: try TestPKI())
+            settings.pin("api.test", to: .unrelated(7))
+            settings.members["limits"] = ["headBytes": "4KB"]
+            let text = String(repeating: "x", count: bytes)
+            settings.members["credentials"] = [
+                "git": ["basicUser": "git", "file": "token", "placeholder": text],
+                "plain": ["file": "token", "placeholder": String(text.prefix(4000))],
+            ]
+            let finished = try pinproxy("check", settings.write(to: folder))
+            #expect(finished.exitCode == 0, "\(finished.errors)")
+            let warned = finished.errors.contains("/credentials/git/placeholder: no request can hold the placeholder")
+            #expect(warned == isWarned, "\(bytes): \(finished.errors)")
+            #expect(!finished.errors.contains("/credentials/plain/placeholder"))
+        }
+    }
+
+    // MARK: The configuration's place
+
+    @Test("a configuration is an operand, -c or --config, and one alone")
+    func operand() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7))
+        let path = try settings.write(to: folder)
+        for words in [[path], ["-c", path], ["-c\(path)"], ["--config", path]] {
+            #expect(try pinproxy(["check"] + words).exitCode == 0, "\(words)")
+        }
+        let two = try pinproxy("check", "--config", path, path)
+        #expect(two.exitCode == 64 && two.errors.contains("one argument too many"), "\(two.errors)")
+        let child = try ChildProcess(try Programs.built("pinproxy"), ["run", path])
+        _ = try child.waitForErrors("the listener") { $0.contains("\"listening\"") ? $0 : nil }
+        child.signal(SIGTERM)
+        #expect(try child.waitForExit().exitCode == 0)
+    }
+
+    @Test("without one the installed service's is read, where it exists")
+    func installed() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7))
+        let admin = try TestSocket.reserveRefusingPort()
+        defer { close(admin.descriptor) }
+        settings.members["admin"] = ["address": "127.0.0.1:\(admin.port)"]
+        _ = try settings.write(to: folder)
+        let script = """
+            mount -t tmpfs none /etc && mkdir /etc/pinproxy && cp -r "$1"/. /etc/pinproxy
+            "$0" check | grep -c '^api.test'
+            "$0" exec -- true; echo $?
+            "$0" health 2>&1
+            "$0" exec --intercept -- true; echo $?
+            rm /etc/pinproxy/config.json; "$0" check 2>&1
+            """
+        let finished = try Programs.run(
+            "unshare",
+            ["--user", "--map-root-user", "--mount", "sh", "-c", script, try Programs.built("pinproxy"), folder.path]
+        )
+        let lines = finished.output.split(separator: "\n")
+        #expect(lines.prefix(2) == ["1", "0"], "\(finished.output) \(finished.errors)")
+        #expect(finished.output.contains("nothing listens at 127.0.0.1:\(admin.port)"), "\(finished.output)")
+        #expect(finished.output.contains("--config FILE is missing (without it /etc/pinproxy/config.json"))
     }
 
     @Test("every error of all files is reported at once, one a line, with file, pointer and remedy, and 78")

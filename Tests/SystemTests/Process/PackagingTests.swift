@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -62,14 +63,23 @@ struct PackagingTests {
         )
     }
 
-    @Test("the unit's reload signals the process for good files, and fails for wrong ones", arguments: [true, false])
+    @Test(
+        "the unit's reload signals the process for files that load, and fails for wrong ones",
+        arguments: [true, false]
+    )
     func reload(isGood: Bool) throws {
         let unit = try String(
             contentsOfFile: repository.appendingPathComponent("deploy/pinproxy.service").path,
             encoding: .utf8
         )
+        // A set that has ended keeps no other change from being read.
+        let pins = ([1, 2] as [UInt8]).map { "\"\(PublicKeyPin.unrelated($0))\"" }.joined(separator: ", ")
+        try folder.write(
+            "{\"version\": 1, \"pinnedDomains\": {\"old.test\": {\"pins\": [\(pins)], \"expiration\": \"2020-01-31\"}}}",
+            as: "pins/old.json"
+        )
         let path = try folder.write(
-            "{\"version\": 1, \"listeners\": [{\"address\": \"127.0.0.1:0\", \"mode\": \"forward\"}]\(isGood ? "" : ", \"x\": 1")}",
+            "{\"version\": 1, \"pins\": \"pins\", \"listeners\": [{\"address\": \"127.0.0.1:0\", \"mode\": \"forward\"}]\(isGood ? "" : ", \"x\": 1")}",
             as: "config.json"
         )
         let command = try #require(unit.firstMatch(of: /ExecReload=(.*)/)?.1)
@@ -199,6 +209,9 @@ struct PackagingTests {
             ("pinproxy pins show --js", "--json"),
             ("pinproxy run --config f", "file.json"),
             ("pinproxy run --config = f", "file.json"),
+            ("pinproxy run f", "file.json"),
+            ("pinproxy check -c f", "file.json"),
+            ("pinproxy pins show --pin-file = f", "file.json"),
             ("pinproxy exec --config file.json -- tru", "true"),
             ("pinproxy fetch -o f", "file.json"),
         ]
