@@ -24,6 +24,10 @@ package struct SecretMask: Sendable {
             decoded = bytes.count < secret.count ? SecretPattern(bytes.bytes.span) : nil
             bytes.bytes.wipe()
         }
+
+        func isHeld(in bytes: borrowing Span<UInt8>) -> Bool {
+            plain.isHeld(in: bytes) || decoded?.isHeld(in: bytes) == true
+        }
     }
 
     /// - Parameter secrets: of at least one byte each.
@@ -61,12 +65,12 @@ package struct SecretMask: Sendable {
     /// Whether one of the secrets is in the bytes.
     package func holds(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard bytes.count >= shortest else { return false }
-        for needle in needles where needle.plain.isHeld(in: bytes) { return true }
+        for needle in needles where needle.isHeld(in: bytes) { return true }
         guard bytes.firstIndex(of: UInt8(ascii: "%")) != nil else { return false }
         let decoded = PercentDecoded(bytes)
         for needle in needles {
             let bytes = decoded.bytes.span
-            if needle.plain.isHeld(in: bytes) || needle.decoded?.isHeld(in: bytes) == true { return true }
+            if needle.isHeld(in: bytes) { return true }
         }
         return false
     }
@@ -77,10 +81,9 @@ package struct SecretMask: Sendable {
         let isEncoded = bytes.firstIndex(of: UInt8(ascii: "%")) != nil
         let decoded = isEncoded ? PercentDecoded(bytes) : nil
         for needle in needles {
-            Self.mask(needle.plain, in: bytes, &copy) { $0 }
-            guard let decoded else { continue }
             for pattern in [needle.plain, needle.decoded].compactMap(\.self) {
-                Self.mask(pattern, in: decoded.bytes.span, &copy) { decoded.starts[$0] }
+                Self.mask(pattern, in: bytes, &copy) { $0 }
+                if let decoded { Self.mask(pattern, in: decoded.bytes.span, &copy) { decoded.starts[$0] } }
             }
         }
         return copy
