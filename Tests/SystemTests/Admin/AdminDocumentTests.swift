@@ -157,7 +157,7 @@ struct AdminDocumentTests {
         #expect(try SchemaCheck("settings.schema.json").issues(of: document.body) == [])
         for text in [
             "connections 1234", "requestBodyBytes 3MB", "connect 7s", "total 1h", "stall 9s", "level warning",
-            "query parameters session", "reports.jsonl", "{\"label\":\"connectionsPerHost\",\"text\":\"5\"}",
+            "parameters session", "reports.jsonl", "{\"label\":\"connectionsPerHost\",\"text\":\"5\"}",
             "{\"label\":\"workers\",\"text\":\"1\"}",
         ] {
             #expect(document.text.contains(text), "\(text): \(document.text)")

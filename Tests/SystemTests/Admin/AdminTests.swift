@@ -180,7 +180,7 @@ struct AdminTests {
         }
         let failed = samples.filter { $0.key.hasPrefix(fails) && $0.value > 0 }
         #expect(failed.count == 4, "\(failed)")
-        #expect(!samples.keys.contains { $0.contains("unpinned") || $0.contains("nowhere") })
+        #expect(!samples.keys.contains { $0.contains("unpinned.example") || $0.contains("nowhere") })
     }
 
     @Test("a reload that succeeds, one that fails, pins that went and a key that needs a restart are told")

@@ -334,7 +334,7 @@ struct LivePageStateTests {
                 "print=document.querySelector('#host-pager p').textContent",
                 "print=[...document.querySelectorAll('#host-pager button')].at(-1).click()",
                 "print=document.querySelector('#host-pager p').textContent",
-                "print=document.querySelectorAll('*').length < 5000", "print=document.body.scrollHeight < 4000",
+                "print=document.querySelectorAll('*').length < 5000", "print=document.body.scrollHeight < 8000",
                 timed("showHosts()"), timed(Self.filter("host", "host-7777")), "print=\(rows)",
                 timed(Self.filter("host", "") + " document.querySelector('button[data-sort=ends]').click()"),
             ],
