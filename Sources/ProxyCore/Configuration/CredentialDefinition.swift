@@ -110,16 +110,6 @@ package enum CredentialSource: Hashable, Sendable {
         }
     }
 
-    /// Whether there may be another value than the one that a server refuses with 401: also a file is written anew, a variable stays.
-    /// AWS refuses keys with 403.
-    var mayChange: Bool {
-        switch self {
-        case .env: false
-        case .file: true
-        case .command, .oauth2, .awsSigV4: makesValues
-        }
-    }
-
     /// The key in the configuration.
     package var kind: String {
         switch self {

@@ -92,7 +92,7 @@ final class CredentialDesk {
         }
     }
 
-    /// Whether a run of the source may replace the value. A file is watched: a look at it finds nothing new.
+    /// Whether a run of the source may replace the value.
     private func isRenewed(_ rule: RuleCredentials, _ index: Int, _ value: CredentialValue) -> Bool {
         guard rule.definitions[index].source.makesValues,
             case .wait = board.refused401(rule.places[index], value)

@@ -12,7 +12,8 @@ final class RuleCredentials: Sendable {
     let allowsUnpinned: Bool
     /// The texts that the client has to send in their places.
     let placeholders: [CredentialPlaceholder]
-    /// Whether a value that a server has refused (401) may be replaced by another one.
+    /// Whether a value that a server has refused (401) can be replaced by another one. What stands in a file or a variable is written
+    /// by others, in their time.
     let canRenew: Bool
     private let ofClient: FieldChanges
     private let written: FieldChanges
@@ -40,7 +41,7 @@ final class RuleCredentials: Sendable {
                 written.remove(header)
             }
         }
-        canRenew = definitions.contains { $0.source.mayChange }
+        canRenew = definitions.contains { $0.source.makesValues }
         signing = definitions.lazy.compactMap(\.source.scope).first
         (self.ofClient, self.written) = (ofClient, written)
         partition = Array("credential:".utf8) + definitions.flatMap(\.digest)

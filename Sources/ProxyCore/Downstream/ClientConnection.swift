@@ -96,6 +96,8 @@ final class ClientConnection: ExchangeStream {
                 var scratch = worker.borrowScratch()
                 feed(scratch.bytes)
                 worker.returnScratch(&scratch)
+                // A piece that is kept and digested costs more than one that goes on.
+                if exchange?.gathersBody == true { left = 0 }
             case .wouldBlock: break
             case .end: inputEnded()
             case .failed: close()

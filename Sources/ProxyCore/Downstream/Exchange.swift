@@ -452,6 +452,9 @@ final class Exchange {
         return hooks?.holdsBodyBack != true
     }
 
+    /// Whether the body is kept until it is whole, for a signature.
+    var gathersBody: Bool { requestCredentials.body.isGathering }
+
     /// Whether there is a receiver for the body: not before the client is authenticated.
     var acceptsBody: Bool { origin.task != nil || requestCredentials.body.isGathering || isOver }
 
