@@ -21,7 +21,7 @@ myst_heading_anchors = 4
 source_suffix = {".md": "markdown"}
 root_doc = "README"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**.md", "Examples/**.md", "Benchmarks/README.md",
-                    "Tests/afnetworking-and-alamofire.md"]
+                    "Tests/afnetworking-and-alamofire.md", "Tests/Schemas/README.md"]
 exclude_patterns = [".build", "**/.build", "**/*.docc"]
 html_theme = "furo"
 html_copy_source = False
@@ -42,6 +42,7 @@ Benchmarks/README
 Examples/PinnedConnection/README
 Examples/PinnedSession/README
 Tests/afnetworking-and-alamofire
+Tests/Schemas/README
 ```
 """
 
