@@ -75,6 +75,9 @@ ROWS = {row.name: row for row in (
     Row("1k-credential", "1 KB, miss, with a credential", Setup(settings={
         "requests": {"rules": [{"id": "all", "host": KEPT_HOST, "then": "allow", "credential": "key"}]},
         "credentials": {"key": {"header": "X-Api-Key", "env": "PATH"}}}), kept("/1k"), 1000),
+    Row("1k-credential-command", "1 KB, miss, with a credential of a command", Setup(settings={
+        "requests": {"rules": [{"id": "all", "host": KEPT_HOST, "then": "allow", "credential": "key"}]},
+        "credentials": {"key": {"header": "X-Api-Key", "command": ["/bin/echo", os.environ.get("PATH", "")]}}}), kept("/1k"), 1000),
     Row("1k-hit", "1 KB, cache hit", Setup(caches=True), kept("/1k"), 1500),
     Row("100k", "100 KB, miss", Setup(), kept("/100k"), 150),
     Row("100k-hit", "100 KB, cache hit", Setup(caches=True), kept("/100k"), 500),

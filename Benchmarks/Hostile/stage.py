@@ -116,6 +116,8 @@ class Stage:
 
     def start(self, work) -> threading.Thread:
         def run() -> None:
+            # A peer has processors of its own, where it is real: what it computes itself is not what others wait for.
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
             try:
                 work()
             # The proxy ends what it does not want; that is what these connections are for.

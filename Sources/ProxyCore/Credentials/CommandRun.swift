@@ -67,8 +67,10 @@ package struct CommandRun: Sendable {
 
     /// Runs the program to its end.
     ///
+    /// - Parameter hasDescriptor: whether the system may give a descriptor of the process. Kernels before 5.3 do not, nor do sandboxes
+    ///   that know none of the call.
     /// - Returns: its output, if it has ended with exit code 0.
-    package func output() throws(CredentialFault) -> [UInt8] {
+    package func output(hasDescriptor: Bool = true) throws(CredentialFault) -> [UInt8] {
         try Self.check(arguments[0])
         var ends: [Int32] = [-1, -1]
         let code = pinproxy_pipe(&ends)
@@ -78,10 +80,10 @@ package struct CommandRun: Sendable {
         }
         close(ends[1])
         let process = try started.get()
-        let watch = pinproxy_process_descriptor(process)
+        let watch = hasDescriptor ? pinproxy_process_descriptor(process) : -1
         defer { if watch >= 0 { close(watch) } }
         var bytes: [UInt8] = []
-        let fault = collect(&bytes, from: ends[0], watch)
+        let fault = collect(&bytes, of: process, from: ends[0], watch)
         // The group has the number of the program, which is its own until it is collected below.
         kill(-process, SIGKILL)
         kill(process, SIGKILL)
@@ -161,7 +163,9 @@ package struct CommandRun: Sendable {
     }
 
     /// Reads until the program has ended: its children may hold the pipe open for as long as they like.
-    private func collect(_ bytes: inout [UInt8], from pipe: Int32, _ watch: Int32) -> CredentialFault? {
+    private func collect(_ bytes: inout [UInt8], of process: pid_t, from pipe: Int32, _ watch: Int32)
+        -> CredentialFault?
+    {
         let end = Clock.monotonic.addingReportingOverflow(limits.time.nanoseconds).partialValue
         var hasEnd = false
         while true {
@@ -173,16 +177,15 @@ package struct CommandRun: Sendable {
                 )
             }
             let left = Int32(clamping: (end - now) / 1_000_000 + 1)
-            // A kernel before 5.3 has no descriptor of a process: the end of the pipe is all that shows its end.
             var polled = [
                 pollfd(fd: hasEnd ? -1 : pipe, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: watch, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: cancellation?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
             ]
-            guard poll(&polled, 3, left) >= 0 || errno == EINTR else { return Self.failure("poll", errno) }
+            guard poll(&polled, 3, watch < 0 ? min(left, Self.lookEvery) : left) >= 0 || errno == EINTR else { return Self.failure("poll", errno) }
             guard polled[2].revents == 0 else { return CredentialFault(.source, "the program is stopping") }
             // Looked at first, so that what was printed before the end is read.
-            let isOver = polled[1].revents != 0
+            let isOver = watch < 0 ? Self.hasEnded(process) : polled[1].revents != 0
             if !hasEnd {
                 switch read(from: pipe, into: &bytes) {
                 case .more: break
@@ -190,8 +193,20 @@ package struct CommandRun: Sendable {
                 case .failed(let fault): return fault
                 }
             }
-            if isOver || (hasEnd && watch < 0) { return nil }
+            if isOver { return nil }
         }
+    }
+
+    /// Milliseconds between two looks at a process of which there is no descriptor.
+    private static let lookEvery: Int32 = 20
+
+    /// Whether the program has ended. It stays to be collected, so that its group keeps its number.
+    private static func hasEnded(_ process: pid_t) -> Bool {
+        var information = siginfo_t()
+        guard waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT) == 0 else {
+            return errno != EINTR
+        }
+        return information.si_signo == SIGCHLD
     }
 
     private enum Reading {

@@ -26,7 +26,7 @@ class ExchangeReceiver: TaskCarrier {
     /// Whether bytes of the body wait to be taken.
     var hasBody: Bool { false }
 
-    /// The end of the body has been given.
+    /// The end of the body has been given, and all bytes before it were taken.
     var isBodyComplete: Bool { true }
 
     /// The trailers behind the body.
@@ -34,8 +34,10 @@ class ExchangeReceiver: TaskCarrier {
 
     /// Takes what there is of the body.
     ///
-    /// - Parameter piece: an empty buffer, which gets it.
-    func takeBody(into piece: inout ByteBuffer) {}
+    /// - Parameters:
+    ///   - piece: an empty buffer, which gets it.
+    ///   - limit: so many bytes at most. `needsBodyData` asks for the rest.
+    func takeBody(into piece: inout ByteBuffer, upTo limit: Int = .max) {}
 
     /// Less than a connection wants of the body waits: more may be given.
     func needsBodyData() {}

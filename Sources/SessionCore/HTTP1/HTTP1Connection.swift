@@ -37,7 +37,8 @@ final class HTTP1Connection: PooledConnection {
 
     /// The task is asked for more of the body when less than this waits for the socket.
     private static let lowWater = 64 << 10
-    /// At most this much is read from one connection in a turn of the loop.
+    /// At most this much is read from one connection in a turn of the loop, and at most this much of a body is taken at once: a
+    /// megabyte that goes out as a whole would be milliseconds of TLS.
     private static let turnLimit = 256 << 10
     private static let pieceSize = 64 << 10
 
@@ -106,9 +107,9 @@ final class HTTP1Connection: PooledConnection {
         // Most requests have none.
         guard !writer.isComplete || receiver.hasBody else { return true }
         do {
-            if receiver.hasBody {
+            if receiver.hasBody, output.count < Self.lowWater {
                 var piece = ByteBuffer()
-                receiver.takeBody(into: &piece)
+                receiver.takeBody(into: &piece, upTo: Self.turnLimit)
                 let before = output.count
                 try writer.append(piece.bytes, into: &output)
                 receiver.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)

@@ -285,12 +285,26 @@ final class OriginConnections: PooledConnectionOwner {
             request.begin()
         } else if !toBegin.isEmpty {
             let beginning = toBegin.take()
-            for request in beginning { request.begin() }
+            for place in beginning.indices {
+                if place > 0, loop.isTurnLong {
+                    toBegin.putBack(beginning[place...])
+                    planWork()
+                    break
+                }
+                beginning[place].begin()
+            }
             toBegin.giveBack(beginning)
         }
         if !toContinue.isEmpty {
             let continuing = toContinue.take()
-            for request in continuing { request.continueNow() }
+            for place in continuing.indices {
+                if place > 0, loop.isTurnLong {
+                    toContinue.putBack(continuing[place...])
+                    planWork()
+                    break
+                }
+                continuing[place].continueNow()
+            }
             toContinue.giveBack(continuing)
         }
         if let connection = toFlush.takeOnly() {

@@ -438,16 +438,22 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
 
     override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
 
-    override var isBodyComplete: Bool { task?.uploadEnded ?? true }
+    override var isBodyComplete: Bool { task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
 
     override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
 
-    override func takeBody(into piece: inout ByteBuffer) {
-        if let task { swap(&piece, &task.upload) }
+    override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
+        guard let task else { return }
+        guard task.upload.count > limit else { return swap(&piece, &task.upload) }
+        piece.append(task.upload.bytes.extracting(0..<limit))
+        task.upload.consume(limit)
     }
 
     override func needsBodyData() {
-        if let task { task.delegate.taskNeedsBodyData(task) }
+        guard let task else { return }
+        // A body that is sent in parts: the next one goes behind the work of others.
+        guard task.upload.isEmpty else { return continueLater() }
+        task.delegate.taskNeedsBodyData(task)
     }
 
     override func continueLater() {

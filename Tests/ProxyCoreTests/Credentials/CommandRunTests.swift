@@ -51,6 +51,22 @@ struct CommandRunTests {
         #expect(run([path]) == .success("|"))
     }
 
+    @Test("Without a descriptor of the process its end is seen all the same")
+    func withoutDescriptor() throws {
+        // The pipe ends before the program does, which is not killed for that.
+        let path = try script("echo value-of-8; exec >&-; sleep 0.2; exit 0")
+        let bytes = try CommandRun([path], environment: ["PATH=/usr/bin:/bin"]).output(hasDescriptor: false)
+        #expect(String(decoding: bytes, as: UTF8.self) == "value-of-8\n")
+        // A child that holds the pipe open does not delay the end.
+        let parent = try script("sleep 1000 & echo value-of-9")
+        let others = try CommandRun([parent], environment: ["PATH=/usr/bin:/bin"]).output(hasDescriptor: false)
+        #expect(String(decoding: others, as: UTF8.self) == "value-of-9\n")
+        let failing = try script("echo value-of-8; exit 3")
+        #expect(throws: CredentialFault.self) {
+            try CommandRun([failing], environment: []).output(hasDescriptor: false)
+        }
+    }
+
     @Test("it has the environment that it is given, the null device, a group of its own and no other descriptor")
     func surroundings() throws {
         let path = try script(
