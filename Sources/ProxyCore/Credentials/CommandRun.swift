@@ -182,7 +182,9 @@ package struct CommandRun: Sendable {
                 pollfd(fd: watch, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: cancellation?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
             ]
-            guard poll(&polled, 3, watch < 0 ? min(left, Self.lookEvery) : left) >= 0 || errno == EINTR else { return Self.failure("poll", errno) }
+            guard poll(&polled, 3, watch < 0 ? min(left, Self.lookEvery) : left) >= 0 || errno == EINTR else {
+                return Self.failure("poll", errno)
+            }
             guard polled[2].revents == 0 else { return CredentialFault(.source, "the program is stopping") }
             // Looked at first, so that what was printed before the end is read.
             let isOver = watch < 0 ? Self.hasEnded(process) : polled[1].revents != 0

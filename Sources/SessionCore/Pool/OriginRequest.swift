@@ -445,8 +445,11 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
         guard let task else { return }
         guard task.upload.count > limit else { return swap(&piece, &task.upload) }
-        piece.append(task.upload.bytes.extracting(0..<limit))
-        task.upload.consume(limit)
+        var body = ByteBuffer()
+        swap(&body, &task.upload)
+        piece.append(body.bytes.extracting(0..<limit))
+        body.consume(limit)
+        swap(&body, &task.upload)
     }
 
     override func needsBodyData() {
