@@ -11,8 +11,8 @@ import SessionCore
 final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     let transaction: CacheTransaction
     let logPrefix: [UInt8]
-    private let worker: Worker
-    private let listener: WorkerListener
+    private let services: WorkerServices
+    private let listener: ListenerRoutes
     /// The fields that the configuration adds to the request.
     private let headers: FieldChanges
     /// The request follows a redirect, whose rule may have added fields too.
@@ -36,8 +36,8 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
 
     /// The circumstances under which the stale response is served.
     struct Setting {
-        let worker: Worker
-        let listener: WorkerListener
+        let services: WorkerServices
+        let listener: ListenerRoutes
         let generation: Generation
         let route: Route
         /// The user whose request has found the stale response.
@@ -63,7 +63,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
             request,
             isBackground: true,
             delegate: refresh,
-            loop: setting.worker.loop
+            loop: setting.services.loop
         )
         stage.refresh(asking: request.fields)
     }
@@ -79,13 +79,13 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         self.transaction = transaction
         self.request = request
         generation = setting.generation
-        worker = setting.worker
+        services = setting.services
         listener = setting.listener
         isHop = setting.isHop
         user = setting.user
         logPrefix = setting.route.logPrefix
         headers = setting.route.requestHeaders
-        startedWall = worker.loop.wallClock
+        startedWall = services.loop.wallClock
         super.init()
     }
 
@@ -95,17 +95,17 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
 
     /// The endpoint under the current policy; nil when the refresh must be given up.
     private func endpoint() -> Endpoint? {
-        if generation === worker.generation { return request.endpoint }
+        if generation === services.generation { return request.endpoint }
         guard !isHop else { return nil }
-        let route = listener.route(toHop: request.endpoint.origin, under: worker.generation.router)
-        guard worker.cache === transaction.cache, case .origin(let endpoint) = route.destination,
+        let route = listener.route(toHop: request.endpoint.origin, under: services.generation.router)
+        guard services.cache === transaction.cache, case .origin(let endpoint) = route.destination,
             endpoint.origin == request.endpoint.origin,
-            route.cache?.digest(at: worker.loop.wallClock / 1_000_000) == transaction.digest,
+            route.cache?.digest(at: services.loop.wallClock / 1_000_000) == transaction.digest,
             route.requestHeaders == headers
         else { return nil }
         let former = credentials
         guard Self.isAllowed(request, by: route.rules, user, &ruling) else { return nil }
-        credentials = worker.generation.credentials?.credentials(ofRule: ruling.allowingRule)
+        credentials = services.generation.credentials?.credentials(ofRule: ruling.allowingRule)
         guard credentials?.partition == former?.partition else { return nil }
         return endpoint
     }
@@ -131,7 +131,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         var request = request
         request.endpoint = endpoint
         request.isRepetition = isRepetition
-        generation = worker.generation
+        generation = services.generation
         self.request.endpoint = endpoint
         var guarded: GuardedFields?
         if let credentials {
@@ -151,7 +151,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         // It has sent nothing: the next request has the line.
         if restarts <= Self.restartLimit, endpoint() != nil { return stage.askAgain() }
         error = endpoint() == nil ? Self.givenUp : task.error
-        worker.log(self, task)
+        log(task)
         stage.leave()
     }
 
@@ -166,7 +166,14 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         self.error = error
         isRepetition = task.wasRepeated
         if asksAgain, endpoint() == nil { self.error = Self.givenUp }
-        worker.log(self, task)
+        log(task)
+    }
+
+    /// Counts and logs a request of the refresh.
+    private func log(_ task: LoopTask) {
+        services.counters.note(task.metrics.transaction)
+        if let error { services.noteFailure(Problem.Code(error.code), of: task) }
+        services.log { $0.write(self, task, to: &$1) }
     }
 
     private static let givenUp = SessionError(

@@ -14,21 +14,21 @@ final class Interception: Relay {
     private let context: TLSServerContext
     private let authority: InterceptedAuthority
 
-    init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint, context: TLSServerContext) {
+    init(_ owner: any RelayOwner, _ clientStream: ExchangeStream, to endpoint: Endpoint, context: TLSServerContext) {
         self.context = context
         authority = InterceptedAuthority(scheme: .https, host: endpoint.host, port: endpoint.port)
-        super.init(exchange, clientStream, to: endpoint)
+        super.init(owner, clientStream, to: endpoint)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         task.pauseReceiving()
-        takeOverConnection(.opening) { exchange.writeConnectionEstablished(&$0) }
+        takeOverConnection(.opening) { owner.writeConnectionEstablished(&$0) }
         passConnectionOn { input, output in
             // It has shown the origin's key, and carries nothing.
             task.cancel()
-            transport.intercept(authority, user: exchange.authenticatedUser, context, early: &input, pending: &output) {
-                // The exchange has the relay, which has the task for the log.
-                [exchange] in exchange.relayDidEnd($0)
+            transport.intercept(authority, user: owner.authenticatedUser, context, early: &input, pending: &output) {
+                // The owner has the relay, which has the task for the log.
+                [owner] in owner.relayDidEnd($0)
             }
         }
     }

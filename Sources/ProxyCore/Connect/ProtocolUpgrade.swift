@@ -21,9 +21,11 @@ final class ProtocolUpgrade: Relay {
     ///   - request: the head in the form for the origin, without its end.
     ///   - guarded: fields that it gets when the server has proved enough.
     init(
-        _ exchange: Exchange,
+        _ owner: any RelayOwner,
         _ clientStream: ExchangeStream,
         to endpoint: Endpoint,
+        method: HTTPMethod,
+        responseHeadLimits: HeadLimits,
         offer: UpgradeOffer,
         request: consuming ByteBuffer,
         guarded: GuardedFields?
@@ -31,10 +33,10 @@ final class ProtocolUpgrade: Relay {
         self.offer = offer
         self.guarded = guarded
         self.request = request
-        response = HTTP1ResponseReader(limits: exchange.responseHeadLimits)
-        informational = InformationalBudget(headBytes: exchange.responseHeadLimits.headBytes)
-        response.reset(answering: exchange.head.method, mayUpgrade: true)
-        super.init(exchange, clientStream, to: endpoint)
+        response = HTTP1ResponseReader(limits: responseHeadLimits)
+        informational = InformationalBudget(headBytes: responseHeadLimits.headBytes)
+        response.reset(answering: method, mayUpgrade: true)
+        super.init(owner, clientStream, to: endpoint)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
@@ -100,7 +102,7 @@ final class ProtocolUpgrade: Relay {
                 didReceiveHead(task)
             case .data(let range, let consumed):
                 position += consumed
-                flow = exchange.relayDidReceive(rest.extracting(range))
+                flow = owner.relayDidReceive(rest.extracting(range))
             case .end(let consumed):
                 position += consumed
                 complete()
@@ -118,8 +120,8 @@ final class ProtocolUpgrade: Relay {
         let head = responseHead
         // It shows that the origin works on the request.
         arm(after: endpoint.timeouts.firstByte)
-        switch informational.receive(status: head.status, byteCount: head.byteCount, at: worker.loop.now) {
-        case .relay: exchange.relayDidReceiveInformational(head)
+        switch informational.receive(status: head.status, byteCount: head.byteCount, at: services.loop.now) {
+        case .relay: owner.relayDidReceiveInformational(head)
         case .drop: break
         case .excessive(let why): fail(SessionError(.responseInvalid, why))
         }
@@ -130,7 +132,7 @@ final class ProtocolUpgrade: Relay {
         disarm()
         task.noteResponse(status: response.head.status)
         guard response.head.status == 101 else {
-            if let problem = exchange.deliverUnswitched(responseHead) { end { exchange.relayDidRefuse(problem) } }
+            if let problem = owner.deliverUnswitched(responseHead) { end { owner.relayDidRefuse(problem) } }
             return
         }
         guard offer.isAccepted(by: response.head) else {
@@ -138,14 +140,14 @@ final class ProtocolUpgrade: Relay {
                 SessionError(.responseInvalid, "\(endpoint.host) switches to a protocol that it was not asked for.")
             )
         }
-        takeOverConnection(.relaying) { exchange.writeProtocolSwitch(responseHead, &$0) }
+        takeOverConnection(.relaying) { owner.writeProtocolSwitch(responseHead, &$0) }
     }
 
     /// A response other than 101 is complete.
     private func complete() {
         var trailers = response.trailers
         guarded?.mask(&trailers)
-        end { exchange.relayDidCompleteResponse(trailers: trailers) }
+        end { owner.relayDidCompleteResponse(trailers: trailers) }
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {
@@ -158,6 +160,6 @@ final class ProtocolUpgrade: Relay {
 
     private func fail(_ error: SessionError) {
         guard phase == .dialling else { return }
-        end { exchange.relayDidFail(error, at: endpoint) }
+        end { owner.relayDidFail(error, at: endpoint) }
     }
 }

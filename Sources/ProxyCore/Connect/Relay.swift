@@ -7,7 +7,7 @@ import SessionCore
 ///
 /// The stream is established first, while the client's connection is still HTTP's; `takeOverConnection` takes that
 /// over.
-class Relay: LoopStreamTaskDelegate {
+class Relay: LoopStreamTaskDelegate, TransportUser {
     enum Phase {
         /// The origin is being dialled; the client's connection is HTTP's.
         case dialling
@@ -19,8 +19,8 @@ class Relay: LoopStreamTaskDelegate {
         case closed
     }
 
-    final let worker: Worker
-    final let exchange: Exchange
+    final let services: WorkerServices
+    final let owner: any RelayOwner
     final let transport: ClientTransport
     private(set) final var phase = Phase.dialling
     private var output = ByteBuffer()
@@ -44,11 +44,11 @@ class Relay: LoopStreamTaskDelegate {
     /// The limit of bytes read from a client in one turn, so that other connections are served.
     private static let turnLimit = 1 << 20
 
-    init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint) {
-        self.exchange = exchange
+    init(_ owner: any RelayOwner, _ clientStream: ExchangeStream, to endpoint: Endpoint) {
+        self.owner = owner
         self.clientStream = clientStream
         self.endpoint = endpoint
-        worker = clientStream.worker
+        services = clientStream.services
         transport = clientStream.transport
         super.init()
         timer = LoopTimer { [unowned self] in timeIsUp() }
@@ -69,7 +69,7 @@ class Relay: LoopStreamTaskDelegate {
     final func takeOverConnection(_ phase: Phase, _ write: (inout ByteBuffer) -> Void) {
         write(&output)
         self.phase = phase
-        clientStream.handOver(to: self)
+        clientStream.handOver(to: self) { adopt(input: &$0, output: &$1) }
     }
 
     /// Begins with the first bytes of the client, which were checked.
@@ -92,7 +92,7 @@ class Relay: LoopStreamTaskDelegate {
         }
     }
 
-    final func adopt(input: inout ByteBuffer, output: inout ByteBuffer) {
+    private func adopt(input: inout ByteBuffer, output: inout ByteBuffer) {
         swap(&self.input, &input)
         if !output.isEmpty {
             output.append(self.output.bytes)
@@ -114,8 +114,10 @@ class Relay: LoopStreamTaskDelegate {
     /// The time set with `arm` is over.
     func timeIsUp() { close() }
 
-    final func arm(after span: TimeSpan) { worker.loop.arm(timer, after: span) }
-    final func disarm() { worker.loop.disarm(timer) }
+    final func arm(after span: TimeSpan) { services.loop.arm(timer, after: span) }
+    final func disarm() { services.loop.disarm(timer) }
+
+    final var endsByHalves: Bool { true }
 
     private var wantsInput: Bool {
         switch phase {
@@ -127,7 +129,7 @@ class Relay: LoopStreamTaskDelegate {
 
     /// Reads while there is input and the origin takes it.
     final func pump() {
-        worker.loop.noteWork(.relay)
+        services.loop.noteWork(.relay)
         if !input.isEmpty, wantsInput {
             var waiting = ByteBuffer()
             swap(&waiting, &input)
@@ -136,13 +138,13 @@ class Relay: LoopStreamTaskDelegate {
         var left = Self.turnLimit
         while transport.isReadable, wantsInput {
             guard transport.mayRead(left, of: Self.turnLimit) else { return transport.pumpLater() }
-            worker.scratch.removeAll()
-            switch transport.read(into: &worker.scratch) {
+            services.scratch.removeAll()
+            switch transport.read(into: &services.scratch) {
             case .bytes(let count):
                 left -= max(count, ClientTransport.leastReading)
-                var scratch = worker.borrowScratch()
+                var scratch = services.borrowScratch()
                 didReceiveFromClient(scratch.bytes)
-                worker.returnScratch(&scratch)
+                services.returnScratch(&scratch)
             case .wouldBlock: break
             case .end: clientEnded()
             case .failed: close()
@@ -159,7 +161,7 @@ class Relay: LoopStreamTaskDelegate {
     }
 
     private func send(_ bytes: borrowing Span<UInt8>) {
-        exchange.countRelayedBytes(fromClient: bytes.count)
+        owner.countRelayedBytes(fromClient: bytes.count, toClient: 0)
         stream.send(bytes)
     }
 
@@ -184,7 +186,7 @@ class Relay: LoopStreamTaskDelegate {
 
     /// Delivers bytes of the origin to the client.
     final func deliver(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
-        exchange.countRelayedBytes(toClient: bytes.count)
+        owner.countRelayedBytes(fromClient: 0, toClient: bytes.count)
         if transport.isWriteBlocked {
             output.append(bytes)
         } else if case .failed = transport.write(from: &output, followedBy: bytes) {
@@ -240,13 +242,13 @@ class Relay: LoopStreamTaskDelegate {
         switch phase {
         case .closed: break
         case .dialling:
-            end { if let error { exchange.relayDidFail(error, at: endpoint) } }
+            end { if let error { owner.relayDidFail(error, at: endpoint) } }
         case .opening, .relaying:
             failure = error
             phase = .finishing
             // A client that does not read the rest would hold the connection for ever. This is a time of the connection
             // and not of the request, so it comes from the current policy.
-            worker.loop.arm(timer, after: worker.generation.idleTime)
+            services.loop.arm(timer, after: services.generation.idleTime)
             transport.flushLater()
         case .finishing: break
         }
@@ -256,7 +258,7 @@ class Relay: LoopStreamTaskDelegate {
 
     /// Ends without closing the client's connection.
     ///
-    /// - Parameter notify: notifies the exchange.
+    /// - Parameter notify: notifies the owner.
     final func end(_ notify: () -> Void) {
         phase = .closed
         notify()
@@ -274,7 +276,7 @@ class Relay: LoopStreamTaskDelegate {
     final func close() {
         guard phase != .closed else { return }
         if !(output.isEmpty && originHasEnded) { transport.resetOnClose() }
-        if worker.isDraining {
+        if services.isDraining {
             finish(Problem(.cancelled, "The connection was ended because pinproxy stops."))
         } else if clientHasEnded || originHasEnded && output.isEmpty {
             // Most clients close like this: they do not wait for the origin to close when they have sent everything, or
@@ -288,7 +290,7 @@ class Relay: LoopStreamTaskDelegate {
     /// Writes the log line, closes the client's connection, and cancels the stream.
     final func finish(_ problem: Problem?) {
         phase = .closed
-        exchange.relayDidEnd(problem)
+        owner.relayDidEnd(problem)
         output.release()
         input.release()
         transport.close()
@@ -297,7 +299,7 @@ class Relay: LoopStreamTaskDelegate {
 
     /// Releases the stream, which holds this object as its delegate.
     private func detach() {
-        worker.loop.remove(timer)
+        services.loop.remove(timer)
         ended = stream?.task
         stream = nil
     }

@@ -14,17 +14,17 @@ final class Tunnel: Relay {
     private var reader = ClientHelloReader()
     private var hello = ByteBuffer()
 
-    init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint, headTime: TimeSpan) {
+    init(_ owner: any RelayOwner, _ clientStream: ExchangeStream, to endpoint: Endpoint, headTime: TimeSpan) {
         self.headTime = headTime
         authority = endpoint.host
-        super.init(exchange, clientStream, to: endpoint)
+        super.init(owner, clientStream, to: endpoint)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         // A TLS server does not send first, and the client must not receive bytes of any other server.
         task.pauseReceiving()
         arm(after: headTime)
-        takeOverConnection(.opening) { exchange.writeConnectionEstablished(&$0) }
+        takeOverConnection(.opening) { owner.writeConnectionEstablished(&$0) }
     }
 
     override func open(_ bytes: borrowing Span<UInt8>) {

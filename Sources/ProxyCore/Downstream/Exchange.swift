@@ -9,22 +9,15 @@ import SessionCore
 /// `OriginStage`, `HookStage` where the host has hooks, `ClientWriter`.
 ///
 /// An exchange is reused for later requests to save memory; it keeps nothing else from one request to the next.
-final class Exchange {
+final class Exchange: StageOwner {
     private var parser: RequestParser
-    private(set) var head = RequestHead()
-    private(set) var body = RequestBody()
     /// The relay of a CONNECT or an upgrade.
-    private var relay: Relay?
+    private var relay: ExchangeRelay?
     private(set) var route: Route?
     private(set) var problem: Problem?
     /// Body bytes received from the client.
     private(set) var bytesFromClient = 0
-    /// Bytes that a relay has sent to the client.
-    private var relayedBytes = 0
-    private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
-    /// The authenticated user; nil when the listener does not authenticate clients.
-    private(set) var user: [UInt8]?
     /// What `requests` says of the request, where its route has rules.
     private(set) var ruling = RequestRuling()
     /// The credentials that this request was authenticated with; nil when its connection was.
@@ -34,14 +27,11 @@ final class Exchange {
     private var number: UInt64 = 0
     /// The client's side; nil while the exchange is unused.
     private var stream: ExchangeStream!
-    private let worker: Worker
-    /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
-    private(set) var generation: Generation?
+    private let services: WorkerServices
     /// The limits of the head of the origin's response.
-    var responseHeadLimits: HeadLimits { (generation ?? worker.generation).manager.responseHeadLimits }
+    override var responseHeadLimits: HeadLimits { (generation ?? services.generation).manager.responseHeadLimits }
     /// How often a reload has restarted the request.
     private var restarts = 0
-    private var isOver = true
     private let origin: OriginStage
     /// Nil for most hosts.
     private(set) var hooks: HookStage?
@@ -55,18 +45,19 @@ final class Exchange {
     /// A request that is still waiting after this many reloads in a row fails.
     private static let restartLimit = 16
 
-    init(worker: Worker, stream: ExchangeStream) {
-        self.worker = worker
-        parser = RequestParser(limits: worker.generation.headLimits)
-        origin = OriginStage(worker)
-        writer = ClientWriter(worker)
+    init(services: WorkerServices, stream: ExchangeStream) {
+        self.services = services
+        parser = RequestParser(limits: services.generation.headLimits)
+        origin = OriginStage(services)
+        writer = ClientWriter(services)
+        super.init()
         attach(stream)
     }
 
     /// Prepares the exchange for a connection, or for a stream of one.
     func attach(_ stream: ExchangeStream) {
         self.stream = stream
-        parser = RequestParser(limits: worker.generation.headLimits)
+        parser = RequestParser(limits: services.generation.headLimits)
         origin.attach(self)
         writer.attach(self, stream)
     }
@@ -79,7 +70,7 @@ final class Exchange {
         route = nil
         // Most requests have none of these: looking is cheaper than a release.
         if hooks != nil { hooks = nil }
-        if relay != nil { relay = nil }
+        if relay != nil { forgetRelay() }
         if presented != nil { presented = nil }
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
@@ -121,7 +112,7 @@ final class Exchange {
     /// The head is complete: routes the request and sends it.
     func didReceiveHead() {
         reset()
-        if let problem = body.begin(head.framing, limit: worker.generation.requestBodyLimit) {
+        if let problem = body.begin(head.framing, limit: services.generation.requestBodyLimit) {
             refuse(problem, keepAlive: false)
             return
         }
@@ -136,23 +127,23 @@ final class Exchange {
     /// After a reload it may not. The request then restarts under the current policy: user, access, route and stored
     /// responses are determined again. At this point nothing of it has been sent to an origin, or that exchange with
     /// the origin is over.
-    func canContinue() -> Bool {
-        if generation === worker.generation { return true }
-        restart()
+    override func canContinue() -> Bool {
+        if generation === services.generation { return true }
+        restart(after: nil)
         return false
     }
 
     /// Restarts the request from authentication; a request that follows a redirect restarts from its latest hop.
     ///
     /// - Parameter unsent: the task that was going to send it, and has sent nothing.
-    func restart(after unsent: LoopTask? = nil) {
+    override func restart(after unsent: LoopTask?) {
         number &+= 1
         restarts += 1
         if let unsent {
             if let hooks { hooks.recover(unsent) } else { origin.recover(unsent, keeps: true) }
         }
         origin.leaveCache()
-        relay = nil
+        forgetRelay()
         if hooks?.isFollowing != true {
             hooks?.end()
             hooks = nil
@@ -166,7 +157,7 @@ final class Exchange {
                 )
             )
         }
-        if let problem = body.hold(to: worker.generation.requestBodyLimit, head.framing) { return fail(problem) }
+        if let problem = body.hold(to: services.generation.requestBodyLimit, head.framing) { return fail(problem) }
         let beginning = number
         identify()
         if number == beginning, !isOver { stream.exchangeNeedsBody() }
@@ -174,7 +165,7 @@ final class Exchange {
 
     /// Determines the client's user.
     private func identify() {
-        generation = worker.generation
+        generation = services.generation
         user = stream.transport.clientName
         if presented != nil { presented = nil }
         forgetCredentials(restarts: true)
@@ -186,11 +177,16 @@ final class Exchange {
         }
     }
 
+    private func routing() -> ListenerRoutes.Decision {
+        let transport = stream.transport
+        return stream.listener.route(for: head, inside: transport.intercepted) { transport.localAddress }
+    }
+
     /// The client may use the proxy: determines where the request goes.
     private func routeRequest() {
         if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
-        switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
+        switch routing() {
         case .refused(let problem, let route):
             self.route = route
             refuse(problem, keepAlive: canPersist)
@@ -199,7 +195,7 @@ final class Exchange {
             self.route = route
             if route.rules != nil { ruling.begin() }
             if head.fields.mayContain(anyOf: [.via, .other]),
-                OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym)
+                OriginFields.comesFromUs(head.fields, pseudonym: services.pseudonym)
             {
                 refuse(
                     Problem(
@@ -245,7 +241,7 @@ final class Exchange {
 
     /// The client may still use the proxy: determines whether the redirect may still be followed.
     private func routeHop(_ hooks: HookStage) {
-        switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
+        switch routing() {
         case .refused(let problem, _): fail(problem)
         // A request to the proxy itself is never sent to an origin.
         case .own: fail(Problem(.internal, "A request to the proxy itself has followed a redirect."))
@@ -271,19 +267,19 @@ final class Exchange {
     }
 
     /// The refusal of a redirected request. It has fields of the client, and the client's user.
-    func refusal(ofHop hop: RedirectMachine.Hop, by rules: HostRules) -> Problem? {
+    override func refusal(ofHop hop: RedirectMachine.Hop, by rules: HostRules) -> Problem? {
         let target = hop.url.target
         return ruling.note(rules.judge(hop.method, target: target.span, fields: head.fields, user: user), by: rules)
     }
 
     /// Refuses a request of which nothing was sent. A request that follows a redirect fails.
-    func refuseUnsent(_ problem: Problem) {
+    override func refuseUnsent(_ problem: Problem) {
         if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
     /// Whether the connection stays open for the next request after a response of the proxy's own.
-    private var canPersist: Bool {
-        guard head.keepAlive, body.isComplete, !worker.isDraining else { return false }
+    override var canPersist: Bool {
+        guard head.keepAlive, body.isComplete, !services.isDraining else { return false }
         // Bytes behind a CONNECT or an Upgrade may belong to the other protocol.
         return !((head.method == .connect || head.wantsUpgrade) && stream.hasMoreInput)
     }
@@ -293,15 +289,15 @@ final class Exchange {
         let keepAlive = canPersist
         writer.writeOptions(keepAlive: keepAlive)
         finish(nil)
-        stream.finished(self, persists: keepAlive, isWhole: true)
+        stream.finished(persists: keepAlive, isWhole: true)
     }
 
     /// The body was saved to a file: sends the client the file's location.
-    func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
+    override func respondWithDownload(_ outcome: DownloadedFile) {
         let keepAlive = canPersist
         writer.writeDownload(outcome, keepAlive: keepAlive)
         finish(nil)
-        stream.finished(self, persists: keepAlive, isWhole: true)
+        stream.finished(persists: keepAlive, isWhole: true)
     }
 
     private func reset() {
@@ -319,9 +315,8 @@ final class Exchange {
         if trailers != nil { trailers = nil }
         number &+= 1
         bytesFromClient = 0
-        relayedBytes = 0
-        startedAt = worker.loop.now
-        startedWall = worker.loop.wallClock
+        startedAt = services.loop.now
+        startedWall = services.loop.wallClock
     }
 
     /// The request may be sent, and its credentials are there.
@@ -362,7 +357,7 @@ final class Exchange {
         // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
         if restarts > 0, let total = endpoint.timeouts.total {
-            let spent = worker.loop.now &- startedAt
+            let spent = services.loop.now &- startedAt
             guard spent < total.nanoseconds else {
                 return refuseUnsent(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
             }
@@ -376,13 +371,13 @@ final class Exchange {
     /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
     ///
     /// - Parameter isNew: the client is about to.
-    func connectionOwner(isNew: Bool) -> ConnectionOwner? {
+    override func connectionOwner(isNew: Bool) -> ConnectionOwner? {
         guard isNew || stream.transport.ownsConnections else { return nil }
         return stream.transport.connectionOwner(for: user, isNew: isNew)
     }
 
     /// Sends a new task the part of the body that is here.
-    func sendWaitingBody(to task: LoopTask) {
+    override func sendWaitingBody(to task: LoopTask) {
         if let hooks, hooks.hasKeptBody {
             if hooks.replay(to: task), body.isComplete { origin.finishSending(trailers: trailers) }
             return
@@ -409,13 +404,13 @@ final class Exchange {
     var waitingBodyBytes: Int { requestCredentials.body.isGathering ? 0 : origin.waitingBytes }
 
     private func mark(on route: Route?) -> OriginFields.Mark {
-        if let route, !route.addsVia { return .cdnLoop(worker.pseudonym) }
-        if head.majorVersion == 2 { return .via(worker.viaOfVersion2) }
-        return .via(head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11)
+        if let route, !route.addsVia { return .cdnLoop(services.pseudonym) }
+        if head.majorVersion == 2 { return .via(services.viaOfVersion2) }
+        return .via(head.minorVersion == 0 ? services.viaOfVersion10 : services.viaOfVersion11)
     }
 
     /// The fields of the client's request that are sent to an origin.
-    func clientFields(on route: Route?) -> HeaderFields {
+    override func clientFields(on route: Route?) -> HeaderFields {
         var fields = OriginFields.make(from: head, mark: mark(on: route), rewriter: requestRewriter)
         credentials?.removeFieldsOfClient(from: &fields)
         return fields
@@ -427,24 +422,13 @@ final class Exchange {
         return RequestRewriter.make(
             on: route,
             stream.listener.configuration,
-            worker.generation.router,
+            services.generation.router,
             clientAuthority: clientAuthority
         )
     }
 
     /// Whether the client has sent bytes of the request body.
     private var bodyHasBegun: Bool { bytesFromClient > 0 }
-
-    /// The path and query of the client's request.
-    var target: [UInt8] { head.copyOfTarget() }
-
-    var bodyLength: RequestBodyLength {
-        switch head.framing {
-        case .none: .none
-        case .length(let count): .bytes(count)
-        case .chunked, .untilClose: .unknown
-        }
-    }
 
     /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
@@ -510,19 +494,19 @@ final class Exchange {
     }
 
     /// The replay buffer has room for more of the body, or has let its end go.
-    func bodyCanGoOn() {
+    override func bodyCanGoOn() {
         if !body.isComplete { return stream.exchangeNeedsBody() }
         // Behind a body of known length the trailers of HTTP/2 may still be on their way.
         if let trailers { origin.finishSending(trailers: trailers) }
     }
 
     /// A connection carries the request.
-    func originDidConnect() {
+    override func originDidConnect() {
         if !expectation.isForwarded { sendContinue() }
     }
 
     /// The origin has room for more of the body.
-    func originNeedsBody() {
+    override func originNeedsBody() {
         if hooks?.continueReplay() != true { stream.exchangeNeedsBody() }
     }
 
@@ -533,7 +517,7 @@ final class Exchange {
     }
 
     /// A redirected request is sent: determines whether the origin gets the client's expectation.
-    func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HeaderFields) {
+    override func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HeaderFields) {
         expectation.follow(
             keepsBody: keepsBody,
             bodyHasBegun: bodyHasBegun,
@@ -541,9 +525,6 @@ final class Exchange {
         )
         if expectation.isForwarded { fields.append(.expect, "100-continue") }
     }
-
-    /// Whether the exchange has begun and not ended.
-    var isUnderWay: Bool { !isOver }
 
     /// The client waits for 100 (Continue) before it sends its body.
     var holdsClientBack: Bool { expectation.holdsClientBack(bodyHasBegun: bodyHasBegun) }
@@ -574,25 +555,25 @@ final class Exchange {
     func outputHasRoom() {
         guard writer.resume() else { return }
         origin.resumeReceiving()
-        relay?.stream?.resumeReceiving()
+        relay?.resumeReceiving()
     }
 
     // MARK: Problems
 
     /// Sends an error response before anything was sent to an origin.
-    func refuse(_ problem: Problem, keepAlive: Bool) {
+    override func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
         writer.writeError(problem, keepAlive: keepAlive, cacheStatus: cache?.statusOfRefusal)
         finish(problem)
-        stream.finished(self, persists: keepAlive, isWhole: true)
+        stream.finished(persists: keepAlive, isWhole: true)
     }
 
     /// Ends the request with an error, and cancels its task.
-    func fail(_ problem: Problem) {
+    override func fail(_ problem: Problem) {
         let canRespond = !writer.hasBegun
         if canRespond { writer.writeError(problem, keepAlive: false, cacheStatus: cache?.statusOfRefusal) }
         finish(problem)
-        stream.finished(self, persists: false, isWhole: canRespond)
+        stream.finished(persists: false, isWhole: canRespond)
     }
 
     /// Ends the request: releases the task and writes the log line.
@@ -600,8 +581,27 @@ final class Exchange {
         isOver = true
         self.problem = problem
         hooks?.end()
-        worker.log(self, origin.end(relay?.task), client: stream.transport.addressText)
+        log(origin.end(relay?.task))
         forgetCredentials()
+    }
+
+    /// Counts and logs the request, which is over.
+    ///
+    /// - Parameter task: the last one; nil when the request was refused before there was one.
+    private func log(_ task: LoopTask?) {
+        let now = services.loop.now
+        services.counters.noteTask(
+            status: writer.hasBegun ? writer.status : nil,
+            error: problem?.code,
+            bytesFromClient: bytesToOrigin,
+            bytesToClient: bytesToClient,
+            duration: task?.metrics.duration ?? Int64((now - startedAt) / 1000)
+        )
+        if let task {
+            services.counters.noteTransactions(of: task)
+            if let problem { services.noteFailure(problem.code, of: task) }
+        }
+        services.log { $0.write(self, task, client: stream.transport.addressText, now: now, to: &$1) }
     }
 
     // MARK: The response
@@ -610,10 +610,13 @@ final class Exchange {
     var cache: CacheStage? { origin.cache }
 
     /// Body bytes sent to the client.
-    var bytesToClient: Int { writer.bytesSent + relayedBytes }
+    var bytesToClient: Int { writer.bytesSent + (relay?.bytesToClient ?? 0) }
+
+    /// Bytes of the request's body, or of a relay's client.
+    var bytesToOrigin: Int { bytesFromClient + (relay?.bytesFromClient ?? 0) }
 
     /// Passes a 1xx head from the origin on.
-    func receiveInformational(_ head: borrowing ResponseHead) {
+    override func receiveInformational(_ head: borrowing ResponseHead) {
         switch head.status {
         case 100: if expectation.isForwarded { sendContinue() }
         // 101 comes only after Upgrade, which is not forwarded here.
@@ -623,15 +626,15 @@ final class Exchange {
     }
 
     /// Everything besides the response itself that decides how it is written.
-    func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {
+    override func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {
         guard let route else { return nil }
         let cache = cache
         return ResponseContext(
-            pseudonym: worker.pseudonym,
+            pseudonym: services.pseudonym,
             addsVia: route.addsVia,
-            date: response.fields.contains(.date) ? nil : worker.httpDate,
+            date: response.fields.contains(.date) ? nil : services.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
-            mayPersist: body.isComplete && relay == nil && !worker.isDraining,
+            mayPersist: body.isComplete && relay == nil && !services.isDraining,
             rewriter: response.fields.mayContain(anyOf: ResponseRewriter.names) ? responseRewriter(on: route) : nil,
             cacheStatus: cache?.status,
             storedAge: cache?.storedAge
@@ -642,7 +645,7 @@ final class Exchange {
         ResponseRewriter.make(
             on: route,
             stream.listener.configuration,
-            worker.generation.router,
+            services.generation.router,
             clientAuthority: clientAuthority,
             clientOrigin: value(of: .origin),
             base: hooks?.base
@@ -661,20 +664,20 @@ final class Exchange {
     }
 
     /// The last stage has received the end of the response.
-    func responseDidEnd(_ error: SessionError?) {
+    override func responseDidEnd(_ error: SessionError?) {
         if let error { return fail(problem(for: error)) }
         finish(nil)
-        stream.finished(self, persists: writer.persists && body.isComplete, isWhole: true)
+        stream.finished(persists: writer.persists && body.isComplete, isWhole: true)
     }
 
     /// Starts the background refresh of a stored response that is being served stale.
-    func refresh(_ stage: CacheStage) {
+    override func refresh(_ stage: CacheStage) {
         guard let route = hooks?.route ?? route, let generation else { return }
         CacheRefresh.start(
             stage.transaction,
             like: stage.request,
             CacheRefresh.Setting(
-                worker: worker,
+                services: services,
                 listener: stream.listener,
                 generation: generation,
                 route: route,
@@ -712,7 +715,7 @@ final class Exchange {
         }
         let current = number
         let presented = PresentedCredentials(head.fields)
-        let verdict = worker.authenticator.verify(presented, credentials) { [self] verdict in
+        let verdict = services.authenticator.verify(presented, credentials) { [self] verdict in
             guard number == current, !isOver, isRefused(presented, verdict, credentials) || canContinue() else {
                 return
             }
@@ -751,7 +754,7 @@ final class Exchange {
     }
 
     /// The user that this request has authenticated, with the credentials for it.
-    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? {
+    override var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? {
         guard let user, let presented else { return nil }
         return (user, presented)
     }
@@ -765,7 +768,7 @@ final class Exchange {
     }
 
     /// The credentials that the request gets, or the hop of it that is under way; nil for most.
-    var credentials: RuleCredentials? { requestCredentials.rule }
+    override var credentials: RuleCredentials? { requestCredentials.rule }
 
     /// Determines the credentials of the rule that has let the request through.
     private func beginCredentials() -> RequestCredentials.Step {
@@ -777,7 +780,7 @@ final class Exchange {
     ///
     /// - Parameter then: called when the values are there, where their sources have to run first.
     /// - Returns: whether they are there already; otherwise the request waits, or was refused.
-    func obtainCredentials(
+    override func obtainCredentials(
         ofHop hop: RedirectMachine.Hop,
         to endpoint: Endpoint,
         _ then: @escaping () -> Void
@@ -816,22 +819,22 @@ final class Exchange {
     }
 
     /// The fields that the request's credentials make of it; nil for most requests.
-    func guardedFields(of request: borrowing SessionRequest) -> GuardedFields? {
+    override func guardedFields(of request: borrowing SessionRequest) -> GuardedFields? {
         requestCredentials.fields(of: request)
     }
 
     /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
-    func renewableCredentials() -> CredentialFields? {
+    override func renewableCredentials() -> CredentialFields? {
         origin.task?.wasRepeated == false ? requestCredentials.renewable : nil
     }
 
     /// Waits for other credentials than the refused ones.
-    func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
+    override func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         let current = number
         let limit = (hooks?.route ?? route)?.endpoint.map { queueTime(of: $0) } ?? .seconds(0)
         requestCredentials.renew(refused, atMost: limit) { [self] problem in
             guard number == current, !isOver else { return }
-            if generation !== worker.generation {
+            if generation !== services.generation {
                 restartRepetition()
             } else if let problem {
                 fail(problem)
@@ -847,7 +850,7 @@ final class Exchange {
     private func restartRepetition() {
         guard head.framing.hasBody else {
             origin.noteRepetition()
-            return restart()
+            return restart(after: nil)
         }
         fail(
             Problem(
@@ -908,8 +911,8 @@ final class Exchange {
             of: self,
             on: route,
             deadline: endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds },
-            files: worker.files,
-            loop: worker.loop,
+            files: services.files,
+            loop: services.loop,
             origin: origin,
             writer: writer
         )
@@ -921,49 +924,26 @@ final class Exchange {
     }
 
     /// The router of the current policy.
-    var currentRouter: Router { worker.generation.router }
+    override var currentRouter: Router { services.generation.router }
 
     /// The route of a redirected request.
-    func route(toHop target: Origin) -> Route? {
+    override func route(toHop target: Origin) -> Route? {
         generation.map { stream.listener.route(toHop: target, under: $0.router) }
     }
 
     // MARK: - Tunnels and upgrades
 
-    // MARK: To a relay
-
     private func startUpgrade(_ offer: UpgradeOffer, _ endpoint: Endpoint, _ generation: Generation) {
-        let usual: UInt16 = endpoint.scheme == .https ? 443 : 80
-        let name = endpoint.host.authorityText
-        var fields = clientFields(on: route)
-        route?.hooks?.headers.request.apply(to: &fields)
-        credentials?.removeWritten(from: &fields)
-        let signed = SessionRequest(endpoint: endpoint, method: head.method, target: target, fields: fields)
-        let request = offer.request(
-            head,
-            authority: endpoint.port == usual ? name : "\(name):\(endpoint.port)",
-            fields: fields
-        )
-        let upgrade = ProtocolUpgrade(
-            self,
-            stream,
-            to: endpoint,
-            offer: offer,
-            request: request,
-            guarded: guardedFields(of: signed)
-        )
-        relay = upgrade
-        upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
+        guard let route else { return }
+        makeRelay(on: route).upgrade(by: offer, to: endpoint, generation)
     }
 
     private func startInterception(_ endpoint: Endpoint, _ generation: Generation) {
-        guard mayConnect() else { return }
+        guard mayConnect(), let route else { return }
         do throws(LeafContexts.Refusal) {
             guard let leaves = generation.leaves else { throw LeafContexts.Refusal(reason: "there is none") }
             let context = try leaves.context(for: endpoint.host, at: startedWall / 1_000_000)
-            let interception = Interception(self, stream, to: endpoint, context: context)
-            relay = interception
-            interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
+            makeRelay(on: route).intercept(to: endpoint, generation, context)
         } catch {
             refuse(
                 Problem(
@@ -975,13 +955,29 @@ final class Exchange {
         }
     }
 
+    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
+        guard mayConnect(), let route else { return }
+        makeRelay(on: route).tunnel(to: endpoint, generation)
+    }
+
+    private func forgetRelay() {
+        relay?.end()
+        relay = nil
+    }
+
+    private func makeRelay(on route: Route) -> ExchangeRelay {
+        let made = ExchangeRelay(of: self, stream, writer, on: route)
+        relay = made
+        return made
+    }
+
     /// Serves requests of plain HTTP inside the CONNECT: each is handled as one in absolute form.
     private func serveRequests(for authority: InterceptedAuthority) {
         guard mayConnect() else { return }
         stream.transport.enter(authority, user: authenticatedUser)
         writer.writeConnectionEstablished(to: &stream.output)
         finish(nil)
-        stream.finished(self, persists: !worker.isDraining, isWhole: true)
+        stream.finished(persists: !services.isDraining, isWhole: true)
     }
 
     /// Whether a CONNECT is possible; otherwise it is refused.
@@ -1000,95 +996,10 @@ final class Exchange {
         return true
     }
 
-    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
-        guard mayConnect() else { return }
-        let tunnel = Tunnel(self, stream, to: endpoint, headTime: generation.headTime)
-        relay = tunnel
-        tunnel.dial(generation.manager)
-    }
-
-    // MARK: From the relay
-
-    /// The relay's connection is established. The client's connection belongs to the relay from now on.
-    func writeConnectionEstablished(_ output: inout ByteBuffer) {
-        writer.writeConnectionEstablished(to: &output)
-    }
-
-    /// The origin switches protocols. The client's connection belongs to the relay from now on.
-    func writeProtocolSwitch(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
-        guard let route else { return }
-        guard let rules = route.hooks else { return writer.writeProtocolSwitch(response, to: &output) }
-        let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
-        writer.writeProtocolSwitch(changed, to: &output)
-    }
-
-    /// The origin responds to an Upgrade like to any other request. The host's response rules apply, except that no
-    /// redirect is followed and no file is written.
-    ///
-    /// - Returns: the error that the client gets instead.
-    func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
-        guard !isOver, let route else { return nil }
-        guard let rules = route.hooks else {
-            _ = writer.receive(response)
-            return nil
-        }
-        let hooks = ExchangeHooks(rules, route: route, deadline: nil)
-        let decision = hooks.decide(response, to: head, body: .none, router: currentRouter)
-        if case .refuse(let problem) = decision { return problem }
-        switch ResponseHook.decide(response, rules) {
-        case .cancel(let problem): return problem
-        case .allow(let limit) where limit == Int.max || response.contentLength != nil || !response.framing.hasBody:
-            break
-        case .allow, .becomeDownload:
-            return Problem(
-                .responseDenied,
-                "The response to an Upgrade would become a file, or has no length that could be compared with a limit."
-            )
-        }
-        _ = writer.receive(hooks.changed(response))
-        return nil
-    }
-
-    func relayDidReceiveInformational(_ head: borrowing ResponseHead) {
-        if !isOver { receiveInformational(head) }
-    }
-
-    /// A piece of such a response.
-    func relayDidReceive(_ data: borrowing Span<UInt8>) -> BodyFlow { isOver ? .pause : writer.receive(data) }
-
-    /// The relay's connection has carried a complete ordinary response.
-    func relayDidCompleteResponse(trailers: borrowing HeaderFields) {
-        guard !isOver else { return }
-        if trailers.count > 0 { writer.receive(trailers: trailers) }
-        writer.writeEnd()
-        finish(nil)
-        stream.finished(self, persists: false, isWhole: true)
-    }
-
-    func countRelayedBytes(fromClient: Int = 0, toClient: Int = 0) {
-        bytesFromClient += fromClient
-        relayedBytes += toClient
-    }
-
-    /// The relay could not be established; the client's connection is still HTTP.
-    func relayDidFail(_ error: SessionError, at endpoint: Endpoint) {
-        // A refused server puts the origin's stored responses in doubt, whatever the request was.
-        if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
-        guard !isOver else { return }
-        if error.code == .sessionInvalidated { return restart() }
-        if writer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
-    }
-
-    /// The relay was refused by the proxy itself.
-    func relayDidRefuse(_ problem: Problem) {
-        guard !isOver else { return }
-        refuse(problem, keepAlive: false)
-    }
-
     /// The relay is over; the exchange can be reused.
-    func relayDidEnd(_ problem: Problem?) {
+    override func relayDidEnd(_ problem: Problem?) {
         guard !isOver else { return }
         finish(problem)
-        worker.returnExchange(self)
+        stream.relayDidEnd()
     }
 }

@@ -36,7 +36,7 @@ extension TaskLogLine {
             line.append(decimal: exchange.writer.status)
         }
         line.append(",\"bytesSent\":")
-        line.append(decimal: exchange.bytesFromClient)
+        line.append(decimal: exchange.bytesToOrigin)
         line.append(",\"bytesReceived\":")
         line.append(decimal: exchange.bytesToClient)
         line.append(",\"duration\":")

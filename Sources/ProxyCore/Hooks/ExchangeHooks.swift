@@ -33,7 +33,7 @@ final class ExchangeHooks {
     private(set) var failure: Problem?
     private var download: ResponseDownload?
     /// The file that the response was saved to.
-    private(set) var downloaded: ResponseDownload.Outcome?
+    private(set) var downloaded: DownloadedFile?
     /// The limit of response body bytes, and the bytes received.
     private(set) var limit = Int.max
     private var received = 0
@@ -214,7 +214,7 @@ final class ExchangeHooks {
     /// Completes the file.
     ///
     /// - Returns: false when the response does not become one.
-    func finishDownload(_ then: @escaping (Result<ResponseDownload.Outcome, Problem>) -> Void) -> Bool {
+    func finishDownload(_ then: @escaping (Result<DownloadedFile, Problem>) -> Void) -> Bool {
         guard let download else { return false }
         download.finish { [self] result in
             downloaded = try? result.get()

@@ -10,7 +10,7 @@ import SessionCore
 final class HookStage: ResponseStage {
     private let hooks: ExchangeHooks
     /// The exchange lets this stage go when its request is over.
-    private let exchange: Exchange
+    private let exchange: StageOwner
     private let files: FileThread
     private let loop: EventLoop
     private let origin: OriginStage
@@ -32,7 +32,7 @@ final class HookStage: ResponseStage {
     ///   - deadline: the end of the exchange's time, in nanoseconds of the loop's clock.
     init(
         _ rules: HostHooks,
-        of exchange: Exchange,
+        of exchange: StageOwner,
         on route: Route,
         deadline: UInt64?,
         files: FileThread,

@@ -9,25 +9,6 @@ import SessionCore
 ///
 /// `@unchecked Sendable`: it is passed to the loop's work through the thread for files, and touched on the loop alone.
 final class ResponseDownload: @unchecked Sendable {
-    /// The description of the file for the client.
-    struct Outcome: Sendable {
-        var path: String
-        var count: Int
-        /// SHA-256, in hexadecimal digits.
-        var digest: String
-
-        /// The path as a file URL (RFC 8089).
-        var url: String {
-            let plain = Array("/-._~".utf8)
-            let escaped = path.utf8.map { byte in
-                ASCII.isLetter(byte) || ASCII.isDigit(byte) || plain.contains(byte)
-                    ? String(UnicodeScalar(byte))
-                    : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
-            }
-            return "file://" + escaped.joined()
-        }
-    }
-
     private let files: FileThread
     private let loop: EventLoop
     private let contents: Contents
@@ -112,7 +93,7 @@ final class ResponseDownload: @unchecked Sendable {
     /// The body is complete: writes the rest, and publishes the file.
     ///
     /// - Parameter then: called on the loop. If `end` is called first, it is not called and the file is removed.
-    func finish(then: @escaping (Result<Outcome, Problem>) -> Void) {
+    func finish(then: @escaping (Result<DownloadedFile, Problem>) -> Void) {
         let piece = pending
         pending = []
         // The rest is passed on here: nothing is left for `didWrite` to flush behind the publication.
@@ -137,8 +118,8 @@ final class ResponseDownload: @unchecked Sendable {
 
     /// A callback that is passed through the thread for files and called on the loop, to which its contents belong.
     private final class Callback: @unchecked Sendable {
-        let call: (Result<Outcome, Problem>) -> Void
-        init(_ call: @escaping (Result<Outcome, Problem>) -> Void) { self.call = call }
+        let call: (Result<DownloadedFile, Problem>) -> Void
+        init(_ call: @escaping (Result<DownloadedFile, Problem>) -> Void) { self.call = call }
     }
 
     /// The file and its digest.
@@ -207,7 +188,7 @@ final class ResponseDownload: @unchecked Sendable {
             }
         }
 
-        func publish() -> Result<Outcome, Problem> {
+        func publish() -> Result<DownloadedFile, Problem> {
             guard case .open(let file, let folder, let reserved) = state else {
                 return .failure(failure ?? problem(IOFailure(code: EBADF, during: "publish")))
             }
@@ -217,7 +198,7 @@ final class ResponseDownload: @unchecked Sendable {
                 try file.publish(as: path)
                 folder.publish(file.size, reserved: reserved)
                 state = .closed(nil)
-                return .success(Outcome(path: path, count: file.size, digest: digest.finish()))
+                return .success(DownloadedFile(path: path, count: file.size, digest: digest.finish()))
             } catch {
                 return .failure(give(up: problem(error)))
             }

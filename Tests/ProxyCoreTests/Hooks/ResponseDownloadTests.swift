@@ -17,10 +17,10 @@ struct ResponseDownloadTests {
         quota: Int,
         length: Int?,
         _ files: FileThread,
-        check: (Result<ResponseDownload.Outcome, Problem>, [Int]) throws -> Void
+        check: (Result<DownloadedFile, Problem>, [Int]) throws -> Void
     ) throws {
         let loop = try EventLoop()
-        let results = Monitor<[Result<ResponseDownload.Outcome, Problem>]>([])
+        let results = Monitor<[Result<DownloadedFile, Problem>]>([])
         let sizes = Monitor<[Int]?>(nil)
         let gate = Gate()
         files.submit { try? gate.pass() }

@@ -31,11 +31,11 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
 
     init(on connection: HTTP2Connection) {
         self.connection = connection
-        section = RequestSection(limits: connection.worker.generation.headLimits)
+        section = RequestSection(limits: connection.services.generation.headLimits)
         super.init()
         let exchangeStream = HTTP2ExchangeStream(self, connection)
         self.exchangeStream = exchangeStream
-        exchange = connection.worker.borrowExchange(for: exchangeStream)
+        exchange = connection.exchanges.borrow(for: exchangeStream)
         exchange?.removeHead()
     }
 
@@ -46,7 +46,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
             guard let exchange else { return true }
             return exchange.addField(name: name, value: value, to: &section)
         }
-        if trailers == nil { trailers = TrailerSection(limits: connection.worker.generation.headLimits) }
+        if trailers == nil { trailers = TrailerSection(limits: connection.services.generation.headLimits) }
         return trailers?.append(name: name, value: value) ?? false
     }
 
@@ -80,7 +80,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         } else {
             exchange.didReceiveHead()
             if bodyIsAwaited {
-                markedAt = connection.worker.loop.now
+                markedAt = connection.services.loop.now
                 connection.awaitsBody()
             }
         }
@@ -107,7 +107,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         guard held != accounted else { return }
         connection.heldDidChange(by: held - accounted)
         accounted = held
-        movedAt = connection.worker.loop.now
+        movedAt = connection.services.loop.now
     }
 
     /// Closes the stream, which holds much and on which nothing moves.
@@ -206,14 +206,16 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     }
 
     /// The exchange is over.
-    func finished(_ finished: Exchange) {
-        guard exchange === finished else { return }
-        exchange = nil
+    func finished() {
+        guard let finished = exchange.take() else { return }
         giveCredit()
         account()
-        connection.worker.returnExchange(finished)
+        connection.exchanges.giveBack(finished)
         connection.exchangeIsOver()
     }
+
+    /// The trailers of the response.
+    var responseTrailers: HeaderFields? { exchange?.writer.trailers }
 
     func giveUp(_ code: HTTP2ErrorCode) {
         isGivenUp = true
@@ -229,7 +231,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         if let exchange {
             self.exchange = nil
             if exchange.isUnderWay { exchange.clientGone() }
-            connection.worker.returnExchange(exchange)
+            connection.exchanges.giveBack(exchange)
             connection.exchangeIsOver()
         }
         uncredited = 0
@@ -267,7 +269,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
     /// The limit of what waits: as much as the client takes now, within the stream's share.
     private var limit: Int {
         let window = stream.session?.sendWindow(of: stream) ?? 0
-        guard worker.mayHold(connection.heldBytes) else { return min(Self.leastOutput, max(Self.leastPiece, window)) }
+        guard services.mayHold(connection.heldBytes) else { return min(Self.leastOutput, max(Self.leastPiece, window)) }
         return min(connection.shareOfOutput, max(Self.leastOutput, window))
     }
 
@@ -346,21 +348,21 @@ final class HTTP2ExchangeStream: ExchangeStream {
     override func hold(_ count: Int) -> Bool {
         connection.heldDidChange(by: count)
         // The streams of a connection have one part together.
-        return worker.mayHold(connection.heldBytes)
+        return services.mayHold(connection.heldBytes)
     }
 
     override func letGo(_ count: Int) { connection.heldDidChange(by: -count) }
 
-    override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
+    override func finished(persists: Bool, isWhole: Bool) {
         if !isClosed {
             if isWhole {
                 moveBody()
-                stream.session?.endBody(stream, trailers: exchange.writer.trailers)
+                stream.session?.endBody(stream, trailers: stream.responseTrailers)
             } else {
                 // The client must notice that the response is incomplete (rule 55).
                 stream.giveUp(.internalError)
             }
         }
-        stream.finished(exchange)
+        stream.finished()
     }
 }

@@ -7,10 +7,11 @@ import IOCore
 ///
 /// Flow-control credit for request bodies is given as they are sent to the origin, and a response is read from the
 /// origin only as far as the client has room. So the windows limit the connection's memory.
-final class HTTP2Connection: HTTP2SessionDelegate {
+final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     let transport: ClientTransport
-    let worker: Worker
-    let listener: WorkerListener
+    let services: WorkerServices
+    let listener: ListenerRoutes
+    let exchanges: ExchangePool
     private var session: HTTP2Session!
     private var phase = Phase.open
     /// The idle time, the time after the final GOAWAY, or the lingering time: one at a time.
@@ -66,20 +67,21 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// The time in which requests arrive that were sent before the client knew about the end.
     private static let announcementTime = TimeSpan.seconds(1)
 
-    init(_ transport: ClientTransport) {
+    init(_ transport: ClientTransport, _ exchanges: ExchangePool) {
         self.transport = transport
-        worker = transport.worker
+        self.exchanges = exchanges
+        services = transport.services
         listener = transport.listener
-        let now = worker.loop.now
+        let now = services.loop.now
         burden = FrameRateLimiter(burst: 1000, rate: 200, now: now)
         breaks = FrameRateLimiter(burst: 200, rate: 100, now: now)
-        decoding = .decoding(headBytes: worker.generation.headLimits.headBytes, now: now)
+        decoding = .decoding(headBytes: services.generation.headLimits.headBytes, now: now)
         super.init()
         let settings = HTTP2Settings(
             streamWindow: 64 << 10,
             // Streams whose origins take nothing leave room for other streams.
             connectionWindow: 4 << 20,
-            headerListBytes: UInt32(clamping: worker.generation.headLimits.headBytes)
+            headerListBytes: UInt32(clamping: services.generation.headLimits.headBytes)
         )
         guard let session = HTTP2Session(.server, settings, delegate: self) else { fatalError("no memory for nghttp2") }
         self.session = session
@@ -91,9 +93,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// Starts the connection with the bytes that were already read.
     func open(_ bytes: borrowing Span<UInt8>) {
         armIdle()
-        worker.loop.beginPart()
+        services.loop.beginPart()
         didReceive(bytes)
-        if worker.isDraining { drain() }
+        if services.isDraining { drain() }
         flush()
         if wantsInput { transport.pumpLater() }
     }
@@ -101,26 +103,26 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     // MARK: Input
 
     func pump() {
-        worker.loop.noteWork(.frames)
-        worker.loop.beginPart()
+        services.loop.noteWork(.frames)
+        services.loop.beginPart()
         var left = Self.turnLimit
         if isPaused {
             // What a turn has left over is as much as one reading brings.
-            left -= Worker.readSize
+            left -= WorkerServices.readSize
             take { $0.resumeReading() }
         }
         while wantsInput {
-            guard !isPaused, left == Self.turnLimit || left > 0 && !worker.loop.isPartOver else {
+            guard !isPaused, left == Self.turnLimit || left > 0 && !services.loop.isPartOver else {
                 transport.pumpLater()
                 break
             }
-            worker.scratch.removeAll()
-            switch transport.read(into: &worker.scratch) {
+            services.scratch.removeAll()
+            switch transport.read(into: &services.scratch) {
             case .bytes(let count):
                 left -= max(count, ClientTransport.leastReading)
-                var scratch = worker.borrowScratch()
+                var scratch = services.borrowScratch()
                 didReceive(scratch.bytes)
-                worker.returnScratch(&scratch)
+                services.returnScratch(&scratch)
             case .wouldBlock: break
             case .end: inputEnded()
             case .failed: close()
@@ -184,7 +186,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
                 break
             }
             // A client that takes its responses as fast as they are written leaves the rest of the turn to others.
-            if hasWritten, worker.loop.isTurnLong { return transport.flushLater() }
+            if hasWritten, services.loop.isTurnLong { return transport.flushLater() }
             hasWritten = true
             switch transport.write(from: &session.output) {
             case .bytes, .end:
@@ -220,56 +222,58 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
         guard phase == .open || phase == .announced, mayHoldMore else { return nil }
         requests += 1
-        if requests % Self.requestsPerReading == 0, worker.loop.isPartOver { session.pause() }
-        if streamsInHead == 0 { worker.loop.arm(headTimer, after: worker.generation.headTime) }
+        if requests % Self.requestsPerReading == 0, services.loop.isPartOver { session.pause() }
+        if streamsInHead == 0 { services.loop.arm(headTimer, after: services.generation.headTime) }
         streamsInHead += 1
         busyStreams += 1
-        if phase == .open { worker.loop.disarm(timer) }
+        if phase == .open { services.loop.disarm(timer) }
         return HTTP2ClientStream(on: self)
     }
 
-    /// Whether another stream may begin. Without room the worker makes some.
+    /// Whether another stream may begin. Without room the owner makes some.
     var mayHoldMore: Bool {
         guard heldBytes < Self.heldLimit else { return false }
-        if worker.mayHold(heldBytes) { return true }
-        worker.relieve()
+        if services.mayHold(heldBytes) { return true }
+        transport.owner.relieve()
         return false
     }
 
-    /// Has the worker make room if the connection holds more than its part.
+    /// Has the owner make room if the connection holds more than its part.
     func askForRoom() {
-        if !worker.mayHold(heldBytes) { worker.relieve() }
+        if !services.mayHold(heldBytes) { transport.owner.relieve() }
     }
 
     func heldDidChange(by delta: Int) {
         heldBytes += delta
-        worker.held.change(by: delta)
+        services.held.change(by: delta)
     }
 
     /// Appends the streams that hold something worth closing them for, and on which nothing has moved since then.
-    func appendIdleStreams(since limit: UInt64, to idle: inout [any MemoryHolder]) {
+    func appendIdle(since limit: UInt64, to idle: inout [any MemoryHolder]) -> Bool {
+        guard !services.mayHold(heldBytes) else { return false }
         for stream in session.streams {
             guard let stream = stream as? HTTP2ClientStream, stream.holdsMuch, stream.movedAt < limit else { continue }
             idle.append(stream)
         }
+        return true
     }
 
     /// A stream's head is complete, or will never be.
     func headIsOver() {
         streamsInHead -= 1
-        if streamsInHead == 0 { worker.loop.disarm(headTimer) }
+        if streamsInHead == 0 { services.loop.disarm(headTimer) }
     }
 
     /// A stream brings a body of known length, whose pace is checked.
     func awaitsBody() {
-        if !paceTimer.isArmed { worker.loop.arm(paceTimer, after: worker.generation.bodyTime) }
+        if !paceTimer.isArmed { services.loop.arm(paceTimer, after: services.generation.bodyTime) }
     }
 
     private func checkBodyPace() {
-        let now = worker.loop.now
+        let now = services.loop.now
         for stream in session.streams {
             guard let stream = stream as? HTTP2ClientStream, stream.bodyIsAwaited else { continue }
-            stream.checkBodyPace(at: now, limit: worker.generation.bodyTime)
+            stream.checkBodyPace(at: now, limit: services.generation.bodyTime)
             awaitsBody()
         }
         transport.flushLater()
@@ -285,7 +289,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// - Parameter isBroken: the client has reset the stream, or caused the reset.
     func streamClosed(isBroken: Bool) {
         // A client may open and reset streams for ever, and each costs work (CVE-2023-44487).
-        if isBroken, !breaks.consume(at: worker.loop.now) { terminate(.enhanceYourCalm) }
+        if isBroken, !breaks.consume(at: services.loop.now) { terminate(.enhanceYourCalm) }
         transport.flushLater()
     }
 
@@ -295,17 +299,17 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     }
 
     override func session(_ session: HTTP2Session, mayDecode bytes: Int) -> Bool {
-        if worker.loop.isPartOver { session.pause() }
-        return decoding.consume(Double(bytes), at: worker.loop.now)
+        if services.loop.isPartOver { session.pause() }
+        return decoding.consume(Double(bytes), at: services.loop.now)
     }
 
     override func session(_ session: HTTP2Session, didReceiveCostlyFrame weight: Double) {
-        if !burden.consume(weight, at: worker.loop.now) { terminate(.enhanceYourCalm) }
+        if !burden.consume(weight, at: services.loop.now) { terminate(.enhanceYourCalm) }
     }
 
     // MARK: The end
 
-    private func armIdle() { worker.loop.arm(timer, after: worker.generation.idleTime) }
+    private func armIdle() { services.loop.arm(timer, after: services.generation.idleTime) }
 
     private func timeIsUp() {
         switch phase {
@@ -323,7 +327,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     func drain() {
         guard phase == .open else { return }
         phase = .announced
-        worker.loop.arm(timer, after: Self.announcementTime)
+        services.loop.arm(timer, after: Self.announcementTime)
         session.announceEnd()
         // The response to the PING arrives behind everything that the client sent before it knew about the end.
         session.ping()
@@ -339,7 +343,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         phase = .goingAway
         session.goAway()
         // This time is only for a client that does not read the last frames; exchanges have limits of their own.
-        if busyStreams == 0 { armIdle() } else { worker.loop.disarm(timer) }
+        if busyStreams == 0 { armIdle() } else { services.loop.disarm(timer) }
         transport.flushLater()
     }
 
@@ -347,7 +351,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private func terminate(_ code: HTTP2ErrorCode) {
         guard phase == .open || phase == .announced || phase == .goingAway else { return }
         phase = .lingering
-        worker.loop.arm(timer, after: Self.lingerTime)
+        services.loop.arm(timer, after: Self.lingerTime)
         session.terminate(code)
         transport.flushLater()
     }
@@ -355,7 +359,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// Ends the connection after the output that is waiting now.
     private func linger() {
         phase = .lingering
-        worker.loop.arm(timer, after: Self.lingerTime)
+        services.loop.arm(timer, after: Self.lingerTime)
         let session = session!
         while !session.output.isEmpty, !transport.isWriteBlocked {
             if case .failed = transport.write(from: &session.output) { return close() }
@@ -381,9 +385,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         guard phase != .closed else { return }
         phase = .closed
         if !session.output.isEmpty || busyStreams > 0 { transport.resetOnClose() }
-        worker.loop.remove(timer)
-        worker.loop.remove(headTimer)
-        worker.loop.remove(paceTimer)
+        services.loop.remove(timer)
+        services.loop.remove(headTimer)
+        services.loop.remove(paceTimer)
         let session = session!
         session.abandon(.cancel)
         session.output.release()

@@ -8,28 +8,18 @@ import SessionCore
 ///
 /// The current user of the transport decides which protocol is used. The user may change during the connection's life.
 final class ClientTransport: EventHandler {
-    /// The object that reads and writes on the connection.
-    enum User {
-        /// The transport is not open yet, or closed.
-        case none
-        /// A TLS handshake; the protocol inside of it begins afterwards.
-        case handshake(ClientHandshake)
-        case http1(ClientConnection)
-        case http2(HTTP2Connection)
-        /// Bytes that are not HTTP, to and from an origin.
-        case relay(Relay)
-    }
-
-    let worker: Worker
-    let listener: WorkerListener
+    let services: WorkerServices
+    let owner: TransportOwner
+    let listener: ListenerRoutes
     let address: SocketAddress
     /// `127.0.0.1:53211`, for the log.
     let addressText: [UInt8]
-    /// The position in the worker's table.
+    /// The position in the owner's table.
     var slot = -1
 
     private var socket: StreamSocket
-    private var user = User.none
+    /// The object that reads and writes on the connection; nil when the transport is not open yet, or closed.
+    private var user: (any TransportUser)?
     /// TLS of a client that uses it towards this proxy.
     private var tls: TLSLayer?
     /// The authenticated user for all requests on this connection: from the client certificate, from the process at the
@@ -42,7 +32,7 @@ final class ClientTransport: EventHandler {
     /// first to demand it.
     private lazy var process: ClientProcess = findProcess()
     /// The owner of the connections to origins that this client authenticates, and its user; nil for most clients.
-    private var owner: (connections: ConnectionOwner, user: [UInt8]?)?
+    private var authenticated: (connections: ConnectionOwner, user: [UInt8]?)?
     /// The host and port that every request on this connection must be for: set when TLS inside a CONNECT is
     /// intercepted.
     private(set) var intercepted: InterceptedAuthority?
@@ -63,8 +53,15 @@ final class ClientTransport: EventHandler {
     /// Nothing will be written after the output that is waiting now.
     private var isEnding = false
 
-    init(descriptor: Int32, address: SocketAddress, listener: WorkerListener, worker: Worker) {
-        self.worker = worker
+    init(
+        descriptor: Int32,
+        address: SocketAddress,
+        listener: ListenerRoutes,
+        services: WorkerServices,
+        owner: TransportOwner
+    ) {
+        self.services = services
+        self.owner = owner
         self.listener = listener
         self.address = address
         socket = StreamSocket(adopting: descriptor)
@@ -74,29 +71,19 @@ final class ClientTransport: EventHandler {
         super.init()
     }
 
-    /// Starts to serve HTTP; false when the system refuses.
-    func open() -> Bool {
+    /// Begins to be told of the socket's readiness, and asks the system who the client is, where that is to be known.
+    ///
+    /// - Returns: false when the system refuses.
+    func register() -> Bool {
         if address.family != .unix { socket.setNoDelay() }
         do {
-            try worker.loop.register(socket.descriptor, [.readable, .writable, .peerClosed, .edge], self)
+            try services.loop.register(socket.descriptor, [.readable, .writable, .peerClosed, .edge], self)
         } catch {
             return false
         }
         if case .credentials(let credentials) = listener.security.authentication {
             clientName = processName(credentials)
             clientCredentials = credentials
-        }
-        switch listener.security.tls {
-        case .none: serveHTTP()
-        case .context(let context):
-            var early = ByteBuffer()
-            var pending = ByteBuffer()
-            startTLS(context, early: &early, pending: &pending) { _ in
-            } then: { transport in
-                transport.identifyClient()
-                transport.serveHTTP()
-            }
-        case .unusable: close()
         }
         return true
     }
@@ -117,9 +104,7 @@ final class ClientTransport: EventHandler {
     ///
     /// - Returns: whether it has.
     func appendIdle(since limit: UInt64, to idle: inout [any MemoryHolder]) -> Bool {
-        guard case .http2(let connection) = user, !worker.mayHold(connection.heldBytes) else { return false }
-        connection.appendIdleStreams(since: limit, to: &idle)
-        return true
+        user?.appendIdle(since: limit, to: &idle) ?? false
     }
 
     /// Whether `clientName` is still valid under these credentials, which a reload may have replaced.
@@ -137,43 +122,12 @@ final class ClientTransport: EventHandler {
         return true
     }
 
-    /// Starts TLS inside the tunnel of a CONNECT.
-    ///
-    /// - Parameters:
-    ///   - user: the user of the CONNECT, and the credentials that it was authenticated with.
-    ///   - early: bytes that the client has sent behind the CONNECT.
-    ///   - pending: the unwritten part of the response to the CONNECT.
-    ///   - ended: called at the end of the client's handshake, with the problem if it has failed.
-    func intercept(
-        _ authority: InterceptedAuthority,
-        user: (name: [UInt8], credentials: ClientCredentials)?,
-        _ context: TLSServerContext,
-        early: inout ByteBuffer,
-        pending: inout ByteBuffer,
-        ended: @escaping (Problem?) -> Void
-    ) {
-        enter(authority, user: user)
-        let limit = worker.generation.headTime.milliseconds
-        startTLS(context, early: &early, pending: &pending) { [worker] failure in
-            if worker.isDraining {
-                return ended(Problem(.cancelled, "The connection was ended because pinproxy stops."))
-            }
-            switch failure {
-            case .late: ended(InterceptedHandshake.isLate(limit, with: authority.host))
-            case .fault(let fault): ended(InterceptedHandshake.problem(fault, with: authority.host))
-            }
-        } then: { transport in
-            ended(nil)
-            transport.serveHTTP()
-        }
-    }
-
     /// Binds the connection to what a CONNECT was for: from now on its requests are for that.
     ///
     /// - Parameter user: the user of the CONNECT, and the credentials that it was authenticated with.
     func enter(_ authority: InterceptedAuthority, user: (name: [UInt8], credentials: ClientCredentials)?) {
         intercepted = authority
-        if case .http1(let connection) = self.user { connection.beginsAnew() }
+        self.user?.beginsAnew()
         guard clientName == nil, let user else { return }
         clientName = user.name
         clientCredentials = user.credentials
@@ -192,54 +146,29 @@ final class ClientTransport: EventHandler {
     ///   - user: the user of the request. Another one than before gets nothing of the former's.
     ///   - isNew: makes one if there is none.
     func connectionOwner(for user: [UInt8]?, isNew: Bool) -> ConnectionOwner? {
-        if let owner, owner.user == user { return owner.connections }
+        if let authenticated, authenticated.user == user { return authenticated.connections }
         guard isNew else { return nil }
-        owner?.connections.end()
+        authenticated?.connections.end()
         let made = ConnectionOwner()
         if isClosed { made.end() }
-        owner = (made, user)
+        authenticated = (made, user)
         return made
     }
 
     /// Whether the client has authenticated connections, or may have.
-    var ownsConnections: Bool { owner != nil }
+    var ownsConnections: Bool { authenticated != nil }
 
-    private func serveHTTP() {
-        let connection = ClientConnection(self)
-        user = .http1(connection)
-        connection.open()
-        if worker.isDraining { connection.drain() }
-    }
-
-    /// Starts TLS inside of the current protocol.
+    /// Puts TLS on the connection, inside of what is there already.
     ///
     /// - Parameters:
     ///   - early: bytes of the handshake that were already read.
     ///   - pending: bytes that have to be written before the handshake.
-    ///   - failed: called when the handshake has failed, and the connection is closed.
-    ///   - next: called when the handshake is complete; hands the connection to its next user.
-    private func startTLS(
-        _ context: TLSServerContext,
-        early: inout ByteBuffer,
-        pending: inout ByteBuffer,
-        failed: @escaping (ClientHandshake.Failure) -> Void,
-        then next: @escaping (ClientTransport) -> Void
-    ) {
-        let session: TLSServerSession
-        do throws(OpenSSLError) {
-            session = try context.session()
-        } catch {
-            close()
-            return failed(.fault(.other(error.description)))
-        }
+    func enterTLS(_ session: TLSServerSession, early: inout ByteBuffer, pending: inout ByteBuffer) {
         swap(&session.incoming, &early)
         swap(&session.outgoing, &pending)
         let layer = TLSLayer(session, over: tls)
         layer.noteReadable(peerHasEnded: peerHasEnded)
         tls = layer
-        let handshake = ClientHandshake(self, failed: failed, then: next)
-        user = .handshake(handshake)
-        handshake.open()
     }
 
     /// Continues the handshake: `.bytes` when it is complete.
@@ -255,7 +184,7 @@ final class ClientTransport: EventHandler {
         if let outcome = tls.awaitInput(from: socket) { return note(outcome, of: tls) }
         guard mayFinishHandshake else { return .end }
         // The last step takes microseconds. A loop whose clock is moved by hand makes each of them itself.
-        if tls.session.awaitsFinished || worker.loop.isByHand { return note(tls.shakeHands(over: socket), of: tls) }
+        if tls.session.awaitsFinished || services.loop.isByHand { return note(tls.shakeHands(over: socket), of: tls) }
         return makeStep(tls, later)
     }
 
@@ -269,7 +198,7 @@ final class ClientTransport: EventHandler {
             if let outcome = tls.endStep(progress, over: socket) { return later(note(outcome, of: tls)) }
             if case .end = makeStep(tls, later) { later(.end) }
         }
-        let isTaken = worker.handshakes.submit(for: address.party) { [loop = worker.loop] in step.make(on: loop) }
+        let isTaken = services.handshakes.submit(for: address.party) { [loop = services.loop] in step.make(on: loop) }
         guard isTaken else { return .end }
         self.step = step
         return .wouldBlock
@@ -293,7 +222,7 @@ final class ClientTransport: EventHandler {
     var handshakeFault: TLSClientFault { TLSClientFault(tls?.fault) }
 
     private func logFault(_ fault: OpenSSLError?) {
-        let level = worker.generation.snapshot.configuration.log.level
+        let level = services.generation.snapshot.configuration.log.level
         guard level <= .debug else { return }
         EventLine(event: "clientHandshakeFailed")
             .with("client", String(decoding: addressText, as: UTF8.self))
@@ -302,7 +231,7 @@ final class ClientTransport: EventHandler {
     }
 
     /// Takes the user's name from the client certificate, which the handshake has verified.
-    private func identifyClient() {
+    func identifyClient() {
         guard let certificate = tls?.session.clientCertificate else { return }
         clientName = Array(certificate.identity.utf8)
         clientCredentials = nil
@@ -316,8 +245,8 @@ final class ClientTransport: EventHandler {
         // No response can be written before a TLS handshake.
         if case .none = listener.security.tls {} else { return }
         // Closing with unread bytes would send a reset, which may arrive before the response.
-        worker.scratch.removeAll()
-        _ = socket.read(into: &worker.scratch, upTo: Worker.readSize)
+        services.scratch.removeAll()
+        _ = socket.read(into: &services.scratch, upTo: WorkerServices.readSize)
         var output = ByteBuffer()
         ErrorResponse.write(
             Problem(
@@ -327,14 +256,14 @@ final class ClientTransport: EventHandler {
             ),
             to: &output,
             keepAlive: false,
-            date: worker.httpDate
+            date: services.httpDate
         )
         _ = socket.write(from: &output)
         socket.shutdownWrite()
     }
 
     /// Hands the connection to another user. The caller passes on bytes that the former user has read and not used.
-    func handOver(to next: User) {
+    func handOver(to next: any TransportUser) {
         user = next
     }
 
@@ -344,15 +273,15 @@ final class ClientTransport: EventHandler {
     // MARK: Events
 
     override func ready(_ readiness: Readiness) {
-        let isOver = readiness.contains(.failed) || readiness.contains(.hungUp) && !endsByHalves
+        let isOver = readiness.contains(.failed) || readiness.contains(.hungUp) && user?.endsByHalves != true
         // A client that refuses the certificate sends an alert and resets the connection: the alert is still to be read.
-        if isOver, !mayHoldAlert { return cancel() }
+        if isOver, !(hasMadeStep && user?.isHandshake == true) { return cancel() }
         if isOver || readiness.contains(.peerClosed) || readiness.contains(.hungUp) { peerHasEnded = true }
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
             // The end of the step writes.
             if step == nil, let tls, tls.isHoldingBack, !drain(tls) { return }
-            if !isWriteBlocked { notifyRoom() }
+            if !isWriteBlocked { user?.hasRoomForOutput() }
         }
         if step != nil, !mayFinishHandshake { return cancel() }
         if isOver || readiness.contains(.readable) || readiness.contains(.peerClosed) {
@@ -377,43 +306,14 @@ final class ClientTransport: EventHandler {
         return true
     }
 
-    /// Notifies the user that the kernel has room for output.
-    private func notifyRoom() {
-        switch user {
-        case .none: break
-        case .handshake(let handshake): handshake.resume()
-        case .http1(let connection): connection.flush()
-        case .http2(let connection): connection.flush()
-        case .relay(let relay): relay.flush()
-        }
-    }
-
-    /// Whether there may be the client's reason to end a handshake.
-    private var mayHoldAlert: Bool {
-        if case .handshake = user { hasMadeStep } else { false }
-    }
-
-    /// Whether both sides have closed their sending sides, so that bytes may still be read.
-    private var endsByHalves: Bool {
-        if case .relay = user { true } else { false }
-    }
-
     /// Makes the user read.
-    func pump() {
-        switch user {
-        case .none: break
-        case .handshake(let handshake): handshake.resume()
-        case .http1(let connection): connection.pump()
-        case .http2(let connection): connection.pump()
-        case .relay(let relay): relay.pump()
-        }
-    }
+    func pump() { user?.pump() }
 
     /// Makes the user read at the end of the turn, or in a later one.
     func pumpLater() {
         guard !isPumpPlanned else { return }
         isPumpPlanned = true
-        worker.pumpLater(self)
+        owner.pumpLater(self)
     }
 
     func pumpPlanned() {
@@ -425,38 +325,21 @@ final class ClientTransport: EventHandler {
     func flushLater() {
         guard !isFlushPlanned else { return }
         isFlushPlanned = true
-        worker.flushLater(self)
+        owner.flushLater(self)
     }
 
     func flushPlanned() {
         isFlushPlanned = false
-        switch user {
-        case .none, .handshake: break
-        case .http1(let connection): connection.flush()
-        case .http2(let connection): connection.flush()
-        case .relay(let relay): relay.flush()
-        }
+        user?.flush()
     }
 
     /// Makes the user close at once.
-    func cancel() {
-        switch user {
-        case .none: break
-        case .handshake(let handshake): handshake.close()
-        case .http1(let connection): connection.close()
-        case .http2(let connection): connection.close()
-        case .relay(let relay): relay.close()
-        }
-    }
+    func cancel() { user?.close() }
 
     /// Makes the user close after the current request: a clean stop.
     func drain() {
         isReadable = true
-        switch user {
-        case .none, .handshake, .relay: break
-        case .http1(let connection): connection.drain()
-        case .http2(let connection): connection.drain()
-        }
+        user?.drain()
     }
 
     // MARK: Bytes
@@ -471,17 +354,17 @@ final class ClientTransport: EventHandler {
     ///   - left: the bytes that are left of the connection's part in the turn.
     ///   - limit: that part.
     @inline(__always)
-    func mayRead(_ left: Int, of limit: Int) -> Bool { left == limit || left > 0 && !worker.loop.isTurnLong }
+    func mayRead(_ left: Int, of limit: Int) -> Bool { left == limit || left > 0 && !services.loop.isTurnLong }
 
     /// Reads as much as fits into the buffer of one turn, and updates `isReadable`.
     @inline(__always)
     func read(into buffer: inout ByteBuffer) -> TransferCount {
         if let tls { return read(tls, into: &buffer) }
-        let outcome = socket.read(into: &buffer, upTo: Worker.readSize)
+        let outcome = socket.read(into: &buffer, upTo: WorkerServices.readSize)
         switch outcome {
         case .bytes(let count):
             // A short read has emptied the kernel's buffer; only the end can still be there.
-            if count < Worker.readSize, !peerHasEnded { isReadable = false }
+            if count < WorkerServices.readSize, !peerHasEnded { isReadable = false }
         case .wouldBlock, .end: isReadable = false
         case .failed: break
         }
@@ -521,7 +404,7 @@ final class ClientTransport: EventHandler {
     }
 
     private func read(_ tls: TLSLayer, into buffer: inout ByteBuffer) -> TransferCount {
-        let outcome = tls.read(into: &buffer, upTo: Worker.readSize, from: socket)
+        let outcome = tls.read(into: &buffer, upTo: WorkerServices.readSize, from: socket)
         switch outcome {
         case .bytes, .failed: break
         case .wouldBlock, .end: isReadable = false
@@ -563,11 +446,11 @@ final class ClientTransport: EventHandler {
     func close() {
         guard !isClosed else { return }
         isClosed = true
-        user = .none
-        owner?.connections.end()
+        user = nil
+        authenticated?.connections.end()
         step?.drop()
         if step == nil, let tls, tls.isHoldingBack { socket.resetOnClose() }
-        worker.loop.unregister(socket.descriptor)
-        worker.forget(self)
+        services.loop.unregister(socket.descriptor)
+        owner.didClose(self)
     }
 }

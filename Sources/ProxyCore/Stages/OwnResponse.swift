@@ -8,7 +8,7 @@ struct OwnResponse: ~Copyable {
     private enum Content {
         case error(Problem, isPage: Bool, CacheStatus?)
         case options
-        case download(ResponseDownload.Outcome)
+        case download(DownloadedFile)
     }
 
     let status: Int
@@ -49,7 +49,7 @@ struct OwnResponse: ~Copyable {
     }
 
     /// The response that replaces one whose body was saved to a file.
-    static func download(_ outcome: ResponseDownload.Outcome, keepAlive: Bool, date: [UInt8]) -> OwnResponse {
+    static func download(_ outcome: DownloadedFile, keepAlive: Bool, date: [UInt8]) -> OwnResponse {
         var body = ByteBuffer()
         body.append("{\"path\":")
         body.append(jsonString: outcome.path)

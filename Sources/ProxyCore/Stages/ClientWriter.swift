@@ -7,8 +7,8 @@ import SessionCore
 /// The last stage: writes the response for the client, and pauses the origin while the client has no room.
 final class ClientWriter: ResponseStage {
     /// Set while the exchange is in use. A write may end the exchange.
-    private var exchange: Exchange?
-    private let worker: Worker
+    private var exchange: StageOwner?
+    private let services: WorkerServices
     private var stream: ExchangeStream!
     private var response = ClientResponse()
     /// Body bytes sent to the client.
@@ -19,9 +19,9 @@ final class ClientWriter: ResponseStage {
     /// Smaller pieces are collected before they are written: a copy costs less than a system call.
     private static let directWrite = 30 << 10
 
-    init(_ worker: Worker) { self.worker = worker }
+    init(_ services: WorkerServices) { self.services = services }
 
-    func attach(_ exchange: Exchange, _ stream: ExchangeStream) {
+    func attach(_ exchange: StageOwner, _ stream: ExchangeStream) {
         self.exchange = exchange
         self.stream = stream
     }
@@ -141,17 +141,17 @@ final class ClientWriter: ResponseStage {
                 to: exchange.head,
                 keepAlive: keepAlive,
                 cacheStatus: cacheStatus,
-                date: worker.httpDate
+                date: services.httpDate
             )
         )
     }
 
     /// Writes the response to OPTIONS that is for the proxy itself.
-    func writeOptions(keepAlive: Bool) { write(.options(keepAlive: keepAlive, date: worker.httpDate)) }
+    func writeOptions(keepAlive: Bool) { write(.options(keepAlive: keepAlive, date: services.httpDate)) }
 
     /// Writes the location of the file that the body was saved to.
-    func writeDownload(_ outcome: ResponseDownload.Outcome, keepAlive: Bool) {
-        write(.download(outcome, keepAlive: keepAlive, date: worker.httpDate))
+    func writeDownload(_ outcome: DownloadedFile, keepAlive: Bool) {
+        write(.download(outcome, keepAlive: keepAlive, date: services.httpDate))
     }
 
     private func write(_ own: borrowing OwnResponse) {
@@ -163,7 +163,7 @@ final class ClientWriter: ResponseStage {
 
     /// Writes the response to a successful CONNECT.
     func writeConnectionEstablished(to output: inout ByteBuffer) {
-        response.writeConnected(to: &output, date: worker.httpDate)
+        response.writeConnected(to: &output, date: services.httpDate)
     }
 
     /// Writes a 101 response.

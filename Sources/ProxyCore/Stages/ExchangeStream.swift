@@ -4,8 +4,8 @@ import IOCore
 
 /// The client's side of an exchange: an HTTP/1.1 connection, or one stream of HTTP/2. A base class.
 class ExchangeStream {
-    final let worker: Worker
-    final let listener: WorkerListener
+    final let services: WorkerServices
+    final let listener: ListenerRoutes
     /// The transport of the client's connection.
     final let transport: ClientTransport
     /// Bodies, which the exchange's writer appends and the subclass writes; with HTTP/1.1 heads as well.
@@ -13,7 +13,7 @@ class ExchangeStream {
 
     init(_ transport: ClientTransport) {
         self.transport = transport
-        worker = transport.worker
+        services = transport.services
         listener = transport.listener
     }
 
@@ -74,19 +74,26 @@ class ExchangeStream {
     /// Whether the client's connection can be given to a relay.
     var canHandOver: Bool { false }
 
-    /// Hands the client's connection to a relay, with the waiting bytes of both directions.
-    func handOver(to relay: Relay) { preconditionFailure("a subclass overrides this") }
+    /// Hands the client's connection to another user.
+    ///
+    /// - Parameter take: takes the waiting bytes of both directions over.
+    func handOver(to user: any TransportUser, _ take: (_ input: inout ByteBuffer, _ output: inout ByteBuffer) -> Void) {
+        preconditionFailure("a subclass overrides this")
+    }
+
+    /// The user that the connection was handed over to for this exchange is done: so is the exchange.
+    func relayDidEnd() { preconditionFailure("a subclass overrides this") }
 
     /// Whether the client has sent more than the current request. Bytes behind a refused CONNECT may be for the tunnel,
     /// and are then not a next request.
     var hasMoreInput: Bool { false }
 
-    /// The response is completely in `output`, or was given up.
+    /// The exchange is over: its response is completely in `output`, or was given up.
     ///
     /// - Parameters:
     ///   - persists: whether the connection can be used for another request.
     ///   - isWhole: false when the client must notice that the response is incomplete.
-    func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
+    func finished(persists: Bool, isWhole: Bool) {
         preconditionFailure("a subclass overrides this")
     }
 }

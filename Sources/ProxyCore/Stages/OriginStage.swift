@@ -9,8 +9,8 @@ import SessionCore
 /// to the next stage.
 final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// Set while the exchange is in use: a task may still know this stage when the exchange has gone.
-    private var exchange: Exchange?
-    private let worker: Worker
+    private var exchange: StageOwner?
+    private let services: WorkerServices
     /// The stage that receives the response.
     private var next: ResponseStage?
     private(set) var task: LoopTask?
@@ -26,12 +26,12 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// The client is paused while more of the request body than this waits for the origin.
     private static let highWater = 128 << 10
 
-    init(_ worker: Worker) { self.worker = worker }
+    init(_ services: WorkerServices) { self.services = services }
 
-    func attach(_ exchange: Exchange) { self.exchange = exchange }
+    func attach(_ exchange: StageOwner) { self.exchange = exchange }
 
     /// The exchange, unless its request is over.
-    private var current: Exchange? {
+    private var current: StageOwner? {
         guard let exchange, exchange.isUnderWay else { return nil }
         return exchange
     }
@@ -68,8 +68,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         self.next = next
         if task != nil { task = nil }
         if cache != nil { cache = nil }
-        guard let responses = worker.cache, let terms = route.cache,
-            let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: changes)
+        guard let responses = services.cache, let terms = route.cache,
+            let digest = terms.digest(at: services.loop.wallClock / 1_000_000, with: changes)
         else { return dispatch(consume request, delegate: self) }
         let transaction = terms.transaction(
             in: responses,
@@ -80,9 +80,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             credentials: exchange.credentials?.partition,
             bypasses: request.fields.authenticatesConnection
                 || exchange.connectionOwner(isNew: false)?.owns(request.endpoint) == true,
-            loop: worker.loop
+            loop: services.loop
         )
-        let cache = CacheStage(transaction, consume request, delegate: self, loop: worker.loop)
+        let cache = CacheStage(transaction, consume request, delegate: self, loop: services.loop)
         self.cache = cache
         cache.begin()
     }
@@ -279,7 +279,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func stagePatience(_ stage: CacheStage) -> TimeSpan? {
         let timeouts = stage.request.timeouts ?? stage.request.endpoint.timeouts
         guard let total = timeouts.total else { return timeouts.stall }
-        let spent = min(total.nanoseconds, worker.loop.now - (exchange?.startedAt ?? worker.loop.now))
+        let spent = min(total.nanoseconds, services.loop.now - (exchange?.startedAt ?? services.loop.now))
         return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))
     }
 

@@ -7,9 +7,10 @@ import IOCore
 ///
 /// The next request is read only after the response to the current one has been written, so pipelined requests wait in
 /// the kernel's buffer. An idle connection holds no buffers.
-final class ClientConnection: ExchangeStream {
+final class ClientConnection: ExchangeStream, TransportUser {
     /// Bytes that were read beyond the current request.
     private var input = ByteBuffer()
+    private let exchanges: ExchangePool
     private var exchange: Exchange?
     private let timer = LoopTimer()
 
@@ -54,7 +55,8 @@ final class ClientConnection: ExchangeStream {
     /// A client that transfers less than this in `timeouts.body` is disconnected.
     private static let leastProgress = 1 << 10
 
-    override init(_ transport: ClientTransport) {
+    init(_ transport: ClientTransport, _ exchanges: ExchangePool) {
+        self.exchanges = exchanges
         expected = transport.expectedProtocol
         super.init(transport)
         timer.whenDue { [unowned self] in timeIsUp() }
@@ -62,7 +64,7 @@ final class ClientConnection: ExchangeStream {
 
     /// Waits for the first request.
     func open() {
-        worker.loop.arm(timer, after: worker.generation.headTime)
+        services.loop.arm(timer, after: services.generation.headTime)
     }
 
     /// The next request is the first one inside a CONNECT.
@@ -84,18 +86,18 @@ final class ClientConnection: ExchangeStream {
 
     /// Reads while there is input and the connection can use it.
     func pump() {
-        worker.loop.noteWork(.request)
+        services.loop.noteWork(.request)
         if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
         var left = Self.turnLimit
         while transport.isReadable, wantsInput, input.isEmpty {
             guard transport.mayRead(left, of: Self.turnLimit) else { return transport.pumpLater() }
-            worker.scratch.removeAll()
-            switch transport.read(into: &worker.scratch) {
+            services.scratch.removeAll()
+            switch transport.read(into: &services.scratch) {
             case .bytes(let count):
                 left -= max(count, ClientTransport.leastReading)
-                var scratch = worker.borrowScratch()
+                var scratch = services.borrowScratch()
                 feed(scratch.bytes)
-                worker.returnScratch(&scratch)
+                services.returnScratch(&scratch)
                 // A piece that is kept and digested costs more than one that goes on.
                 if exchange?.gathersBody == true { left = 0 }
             case .wouldBlock: break
@@ -149,9 +151,9 @@ final class ClientConnection: ExchangeStream {
         // Anything else than the preface, where HTTP/2 was agreed on, is an error of that protocol.
         case .isNot, .isPreface:
             phase = .closed
-            worker.loop.remove(timer)
-            let next = HTTP2Connection(transport)
-            transport.handOver(to: .http2(next))
+            services.loop.remove(timer)
+            let next = HTTP2Connection(transport, exchanges)
+            transport.handOver(to: next)
             next.open(held.span)
         }
     }
@@ -161,26 +163,26 @@ final class ClientConnection: ExchangeStream {
         if let exchange {
             current = exchange
         } else {
-            current = worker.borrowExchange(for: self)
+            current = exchanges.borrow(for: self)
             exchange = current
-            worker.loop.arm(timer, after: worker.generation.headTime)
+            services.loop.arm(timer, after: services.generation.headTime)
         }
         let (consumed, outcome) = current.parseHead(bytes)
         switch outcome {
         case .needMore:
             break
         case .complete:
-            worker.loop.disarm(timer)
+            services.loop.disarm(timer)
             phase = .exchange
             bytesBehindHead = bytes.count - consumed
             current.didReceiveHead()
             bytesBehindHead = 0
             if phase == .exchange, exchange === current, !current.body.isComplete {
                 bodyMark = 0
-                worker.loop.arm(timer, after: worker.generation.bodyTime)
+                services.loop.arm(timer, after: services.generation.bodyTime)
             }
         case .failed(let fault):
-            worker.loop.disarm(timer)
+            services.loop.disarm(timer)
             phase = .exchange
             current.refuse(problem(fault, bytes), keepAlive: false)
         }
@@ -222,7 +224,7 @@ final class ClientConnection: ExchangeStream {
                 exchange.refuse(
                     Problem(
                         .requestTimeout,
-                        "The request head was not complete within \(worker.generation.headTime.milliseconds) ms of its first byte. Send it faster, or raise timeouts.head."
+                        "The request head was not complete within \(services.generation.headTime.milliseconds) ms of its first byte. Send it faster, or raise timeouts.head."
                     ),
                     keepAlive: false
                 )
@@ -242,10 +244,10 @@ final class ClientConnection: ExchangeStream {
         let isWaitedFor =
             exchange.wantsBody && !exchange.holdsClientBack && !transport.isReadable && input.isEmpty
         if isWaitedFor, exchange.bytesFromClient - bodyMark < Self.leastProgress {
-            exchange.bodyIsTooSlow(worker.generation.bodyTime)
+            exchange.bodyIsTooSlow(services.generation.bodyTime)
         } else {
             bodyMark = exchange.bytesFromClient
-            worker.loop.arm(timer, after: worker.generation.bodyTime)
+            services.loop.arm(timer, after: services.generation.bodyTime)
         }
     }
 
@@ -253,26 +255,26 @@ final class ClientConnection: ExchangeStream {
 
     override var hasRoom: Bool {
         let count = output.count
-        return count < Self.alwaysHeld || count < Self.highWater && worker.mayHold(count)
+        return count < Self.alwaysHeld || count < Self.highWater && services.mayHold(count)
     }
 
     /// Accounts for what the connection makes the process hold: input that waits for the end of a response, and output.
     private func account() {
         let held = output.count + input.count
         guard held != accounted else { return }
-        worker.held.change(by: held - accounted)
+        services.held.change(by: held - accounted)
         accounted = held
     }
 
     override func hold(_ count: Int) -> Bool {
         heldOfRequest += count
-        worker.held.change(by: count)
-        return worker.mayHold(heldOfRequest)
+        services.held.change(by: count)
+        return services.mayHold(heldOfRequest)
     }
 
     override func letGo(_ count: Int) {
         heldOfRequest -= count
-        worker.held.change(by: -count)
+        services.held.change(by: -count)
     }
 
     override func writeHead(
@@ -342,7 +344,10 @@ final class ClientConnection: ExchangeStream {
                 flushedSinceMark += count
                 if exchange == nil, flushedSinceMark >= Self.leastProgress || output.isEmpty {
                     flushedSinceMark = 0
-                    worker.loop.arm(timer, after: phase == .lingering ? worker.generation.idleTime : worker.idleTime)
+                    services.loop.arm(
+                        timer,
+                        after: phase == .lingering ? services.generation.idleTime : services.idleTime
+                    )
                 }
             case .end: break
             case .wouldBlock:
@@ -370,11 +375,11 @@ final class ClientConnection: ExchangeStream {
 
     // MARK: The end of an exchange
 
-    override func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
-        guard phase != .closed else { return }
+    override func finished(persists: Bool, isWhole: Bool) {
+        guard phase != .closed, let finished = exchange else { return }
         if !isWhole, finished.writer.endsWithConnection { transport.resetOnClose() }
         exchange = nil
-        worker.returnExchange(finished)
+        exchanges.giveBack(finished)
         if !isWhole {
             flush()
             close()
@@ -385,7 +390,7 @@ final class ClientConnection: ExchangeStream {
             phase = .lingering
             // Waiting input would stop the connection from being read, and closing it would then send a reset.
             input.release()
-            worker.loop.arm(timer, after: worker.generation.idleTime)
+            services.loop.arm(timer, after: services.generation.idleTime)
             flush()
             return
         }
@@ -393,7 +398,7 @@ final class ClientConnection: ExchangeStream {
         flush()
         guard phase == .head else { return }
         if output.isEmpty { output.release() }
-        worker.loop.arm(timer, after: worker.idleTime)
+        services.loop.arm(timer, after: services.idleTime)
         if !isFeeding { resumeReading() }
     }
 
@@ -424,7 +429,7 @@ final class ClientConnection: ExchangeStream {
     /// Closes the sending side, and gives the client a little time to read the response.
     private func startLingering() {
         transport.shutdownWrite()
-        worker.loop.arm(timer, after: Self.lingerTime)
+        services.loop.arm(timer, after: Self.lingerTime)
         transport.isReadable = true
         if !isFeeding { transport.pumpLater() }
     }
@@ -433,14 +438,21 @@ final class ClientConnection: ExchangeStream {
 
     override var canHandOver: Bool { true }
 
-    override func handOver(to relay: Relay) {
+    override func handOver(
+        to user: any TransportUser,
+        _ take: (_ input: inout ByteBuffer, _ output: inout ByteBuffer) -> Void
+    ) {
         phase = .closed
-        worker.loop.remove(timer)
-        exchange = nil
-        relay.adopt(input: &input, output: &output)
+        services.loop.remove(timer)
+        take(&input, &output)
         account()
-        transport.handOver(to: .relay(relay))
+        transport.handOver(to: user)
         transport.pumpLater()
+    }
+
+    override func relayDidEnd() {
+        guard let ended = exchange.take() else { return }
+        exchanges.giveBack(ended)
     }
 
     /// Closes at once, and cancels the current request.
@@ -449,11 +461,11 @@ final class ClientConnection: ExchangeStream {
         phase = .closed
         // After a clean end the client would take the bytes it has for the whole response.
         if !output.isEmpty || exchange?.writer.endsWithConnection == true { transport.resetOnClose() }
-        worker.loop.remove(timer)
+        services.loop.remove(timer)
         if let exchange {
             self.exchange = nil
             exchange.clientGone()
-            worker.returnExchange(exchange)
+            exchanges.giveBack(exchange)
         }
         output.release()
         input.release()
@@ -466,7 +478,7 @@ final class ClientConnection: ExchangeStream {
     func drain() {
         pump()
         guard exchange == nil, phase == .head else { return }
-        worker.loop.arm(timer, after: worker.idleTime)
+        services.loop.arm(timer, after: services.idleTime)
     }
 
     /// Closes the connection if no request is being served and no input is waiting.
@@ -475,12 +487,12 @@ final class ClientConnection: ExchangeStream {
         pump()
         guard phase == .head else { return }
         if let exchange, exchange.isInsideHead {
-            if !timer.isArmed { worker.loop.arm(timer, after: worker.generation.headTime) }
-        } else if worker.isDraining, !output.isEmpty || transport.isWriteBlocked {
+            if !timer.isArmed { services.loop.arm(timer, after: services.generation.headTime) }
+        } else if services.isDraining, !output.isEmpty || transport.isWriteBlocked {
             // A slow client still reads its last response.
             input.release()
             phase = .lingering
-            worker.loop.arm(timer, after: worker.generation.idleTime)
+            services.loop.arm(timer, after: services.generation.idleTime)
         } else {
             close()
         }

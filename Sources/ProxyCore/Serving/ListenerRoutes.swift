@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// The routes of the requests of one listener, in one worker, and what it requires of its clients.
+final class ListenerRoutes {
+    let configuration: ListenerConfiguration
+    /// The position of the listener in the configuration.
+    let index: Int
+    /// The listener's requirements for its clients.
+    private(set) var security: ListenerSecurity
+    private let ownNames: OwnNames
+    private var router: Router
+    private var routes = RouteCache()
+    private var connectRoutes = RouteCache()
+    private var gatewayRoute: Route?
+    /// Whether pages of other sites may use the gateway.
+    private var servesBrowsers = false
+
+    /// The result of routing a request.
+    enum Decision {
+        case route(Route)
+        /// The request is for the proxy itself.
+        case own
+        case refused(Problem, Route?)
+    }
+
+    init(_ configuration: ListenerConfiguration, index: Int, under generation: Generation) {
+        self.index = index
+        security = generation.snapshot.security[index]
+        router = generation.router
+        self.configuration = configuration
+        ownNames = OwnNames(hosts: [configuration.upstream?.host].compactMap { $0 } + configuration.allowedHosts)
+        adopt(generation)
+    }
+
+    /// Uses another policy from now on.
+    func adopt(_ generation: Generation) {
+        security = generation.snapshot.security[index]
+        router = generation.router
+        routes = RouteCache()
+        connectRoutes = RouteCache()
+        guard let upstream = configuration.upstream else { return }
+        gatewayRoute = generation.router.route(to: upstream)
+        servesBrowsers = generation.snapshot.policy(for: upstream.host).configuration.browsers
+    }
+
+    var isGateway: Bool { configuration.mode == .gateway }
+
+    /// Routes a client's request.
+    ///
+    /// - Parameters:
+    ///   - authority: of the CONNECT that the request came in.
+    ///   - localAddress: the client's connection has it; asked for where a gateway's Host is an address.
+    func route(
+        for head: borrowing RequestHead,
+        inside authority: InterceptedAuthority?,
+        localAddress: () -> SocketAddress?
+    ) -> Decision {
+        if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
+        if let authority { return inside(authority, head) }
+        if head.method == .connect { return connect(head) }
+        if isGateway { return gateway(head, localAddress) }
+        // RFC 9110, section 9.3.7. For a gateway the request is meant for its upstream.
+        return head.form == .asterisk ? .own : forward(head)
+    }
+
+    /// Routes a request inside a CONNECT: it may only go to the host and port of the CONNECT.
+    private func inside(_ authority: InterceptedAuthority, _ head: borrowing RequestHead) -> Decision {
+        if head.method == .connect {
+            return .refused(Problem(.connectDenied, "A CONNECT inside of a CONNECT leads nowhere."), nil)
+        }
+        guard authority.isNamed(by: head) else {
+            return .refused(
+                Problem(
+                    .misdirectedRequest,
+                    "The CONNECT was for \(authority.host.authorityText(port: authority.port)), and the request is for something else."
+                ),
+                nil
+            )
+        }
+        let isHTTPS = authority.scheme == .https
+        // The request may name no host at all, in HTTP/1.0.
+        let host = authority.host.bytes
+        if let known = routes.lookup(isHTTPS: isHTTPS, host: host.span, port: authority.port) { return decision(known) }
+        let route = router.route(
+            isHTTPS: isHTTPS,
+            host: authority.host,
+            port: authority.port,
+            allowHosts: configuration.allowHosts
+        )
+        routes.insert(route, isHTTPS: isHTTPS, host: host.span, port: authority.port)
+        return decision(route)
+    }
+
+    private func forward(_ head: borrowing RequestHead) -> Decision {
+        guard head.form == .absolute, let scheme = head.scheme, let port = head.port else {
+            return .refused(
+                Problem(
+                    .requestInvalid,
+                    "This is a forward proxy: the request line must hold the whole URL (GET http://host/path). "
+                        + "Point the client at it with http_proxy, or use a gateway listener for requests without one."
+                ),
+                nil
+            )
+        }
+        let isHTTPS = scheme == .https
+        if let known = routes.lookup(isHTTPS: isHTTPS, host: head.hostBytes, port: port) { return decision(known) }
+        guard let host = head.host else {
+            return .refused(Problem(.requestInvalid, "The request names no host."), nil)
+        }
+        let route = router.route(
+            isHTTPS: isHTTPS,
+            host: host,
+            port: port,
+            allowHosts: configuration.allowHosts
+        )
+        routes.insert(route, isHTTPS: isHTTPS, host: head.hostBytes, port: port)
+        return decision(route)
+    }
+
+    /// Routes a request that follows a redirect: under the same rules as a client's request, evaluated each time.
+    func route(toHop origin: Origin, under router: Router) -> Route {
+        if isGateway, let upstream = configuration.upstream, origin.scheme == .https, origin.host == upstream.host,
+            origin.port == upstream.port
+        {
+            return router.route(to: upstream)
+        }
+        return router.route(
+            isHTTPS: origin.scheme == .https,
+            host: origin.host,
+            port: origin.port,
+            allowHosts: configuration.allowHosts
+        )
+    }
+
+    private func decision(_ route: Route) -> Decision {
+        if case .refused(let problem) = route.destination { return .refused(problem, route) }
+        return .route(route)
+    }
+
+    private func gateway(_ head: borrowing RequestHead, _ localAddress: () -> SocketAddress?) -> Decision {
+        guard let gatewayRoute, let upstream = configuration.upstream else {
+            return .refused(Problem(.internal, "The gateway has no upstream."), nil)
+        }
+        // A request of HTTP/1.0 may have no Host, and is for this listener then. No web page can make one: browsers always send
+        // Host, and it is theirs whose names may have been made to lead here.
+        guard head.hostKind == nil || ownNames.contains(head, localAddress: localAddress()) else {
+            // In absolute-form the client takes it for a proxy.
+            let details =
+                head.form == .absolute
+                ? "This listener is a gateway to \(upstream.host), and no proxy for other hosts. "
+                    + "Let the program use a listener of mode forward as its proxy."
+                : "The names of this gateway are its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
+                    + "Add the name to allowedHosts if clients may use it."
+            return .refused(Problem(.misdirectedRequest, details), nil)
+        }
+        if !servesBrowsers {
+            let site = RequestingSite(head)
+            if site.isOther { return .refused(Problem(site, at: upstream.host), gatewayRoute) }
+        }
+        return decision(gatewayRoute)
+    }
+
+    private func connect(_ head: borrowing RequestHead) -> Decision {
+        guard let port = head.port else { return .refused(Problem(.requestInvalid, "The CONNECT names no port."), nil) }
+        if let known = connectRoutes.lookup(isHTTPS: false, host: head.hostBytes, port: port) { return decision(known) }
+        guard let host = head.host else {
+            return .refused(Problem(.requestInvalid, "The request names no host."), nil)
+        }
+        guard !isGateway else {
+            return .refused(
+                Problem(.connectDenied, "This listener is a gateway: send it the requests themselves, not a CONNECT."),
+                nil
+            )
+        }
+        let route = router.connectRoute(
+            host: host,
+            port: port,
+            allowHosts: configuration.allowHosts
+        )
+        connectRoutes.insert(route, isHTTPS: false, host: head.hostBytes, port: port)
+        return decision(route)
+    }
+}
