@@ -212,13 +212,7 @@ final class Exchange: StageOwner {
             case .origin(let endpoint):
                 let offer = stream.canHandOver ? UpgradeOffer(head) : nil
                 if let rules = route.rules {
-                    let verdict = rules.judge(
-                        head.method,
-                        isUpgrade: offer != nil,
-                        target: head.target,
-                        overridden: RequestReading.override(in: head),
-                        user: user
-                    )
+                    let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
                     if isRefused(verdict, by: rules) { return }
                     let step = beginCredentials()
                     guard case .ready = step else {
@@ -257,6 +251,21 @@ final class Exchange: StageOwner {
         guard let rules else { return false }
         let verdict = rules.judgeInterception(user: user)
         return verdict.decision == .denied && isRefused(verdict, by: rules)
+    }
+
+    private static func judge(
+        _ head: borrowing RequestHead,
+        isUpgrade: Bool,
+        by rules: HostRules,
+        _ user: [UInt8]?
+    ) -> RequestVerdict {
+        rules.judge(
+            head.method,
+            isUpgrade: isUpgrade,
+            target: head.target,
+            overridden: RequestReading.override(in: head),
+            user: user
+        )
     }
 
     /// Refuses the client's request when the rules deny it.
@@ -348,7 +357,7 @@ final class Exchange: StageOwner {
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
-            target: memory.copy(head.target),
+            target: memory.copyTarget(of: head),
             fields: fields,
             bodyLength: bodyLength
         )

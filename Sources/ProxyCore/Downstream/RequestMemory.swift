@@ -24,6 +24,9 @@ struct RequestMemory {
         if fields.footprint <= Self.limit { self.fields = fields }
     }
 
+    /// The target of a request.
+    mutating func copyTarget(of head: borrowing RequestHead) -> [UInt8] { copy(head.target) }
+
     /// The bytes of a request target.
     mutating func copy(_ bytes: borrowing Span<UInt8>) -> [UInt8] {
         guard bytes.count <= Self.limit else { return Array(copying: bytes) }
