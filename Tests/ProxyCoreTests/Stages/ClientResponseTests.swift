@@ -8,11 +8,11 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("The answer as the client gets it")
+@Suite("The response as the client gets it")
 struct ClientResponseTests {
-    private let worker: Worker
-    private let forward: WorkerListener
-    private let gateway: WorkerListener
+    private let services: WorkerServices
+    private let forward: ListenerConfiguration
+    private let gateway: ListenerConfiguration
 
     init() throws {
         var configuration = Configuration()
@@ -29,33 +29,23 @@ struct ClientResponseTests {
         )
         let loop = try EventLoop()
         let shares = DescriptorShares(limit: 4096, opened: 100, workers: 1)
-        worker = Worker(
+        services = WorkerServices(
             loop: loop,
             generation: try Generation(snapshot, loop: loop, workers: 1, descriptors: shares),
             server: ServerState(descriptors: shares, heldBytes: 1 << 30),
             monitor: try PinMonitor(snapshot: snapshot),
             passwords: PasswordVerifier(),
             log: nil,
+            recentTasks: nil,
             cache: nil,
             pseudonym: Array("pinproxy-test".utf8)
         )
-        let socket = try ListeningSocket(try AddressAndPort(parsing: "127.0.0.1:0").socketAddress)
         let endpoint = ListenerConfiguration.Endpoint.address(try AddressAndPort(parsing: "127.0.0.1:0"))
-        forward = WorkerListener(
-            socket: socket,
-            configuration: ListenerConfiguration(endpoint: endpoint),
-            index: 0,
-            worker: worker
-        )
-        gateway = WorkerListener(
-            socket: socket,
-            configuration: ListenerConfiguration(
-                endpoint: endpoint,
-                mode: .gateway,
-                upstream: ListenerConfiguration.Upstream(host: try Host("api.example.com"))
-            ),
-            index: 0,
-            worker: worker
+        forward = ListenerConfiguration(endpoint: endpoint)
+        gateway = ListenerConfiguration(
+            endpoint: endpoint,
+            mode: .gateway,
+            upstream: ListenerConfiguration.Upstream(host: try Host("api.example.com"))
         )
     }
 
@@ -91,13 +81,13 @@ struct ClientResponseTests {
         var answer = ClientResponse()
         var output = ByteBuffer()
         let context = ResponseContext(
-            pseudonym: worker.pseudonym,
-            date: responseHead.fields.contains(.date) ? nil : worker.httpDate,
+            pseudonym: services.pseudonym,
+            date: responseHead.fields.contains(.date) ? nil : services.httpDate,
             mayPersist: requestIsWhole,
             rewriter: ResponseRewriter.make(
                 on: route,
-                (throughGateway ? gateway : forward).configuration,
-                worker.generation.router,
+                throughGateway ? gateway : forward,
+                services.generation.router,
                 clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
                 clientOrigin: nil,
                 base: nil
