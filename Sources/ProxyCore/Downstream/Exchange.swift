@@ -350,9 +350,12 @@ final class Exchange: StageOwner {
             to: &fields
         )
         credentials?.removeFieldsOfClient(from: &fields)
-        // A request whose credential may be renewed may have to be sent again, which hooks do.
-        if let rules = route.hooks ?? (credentials?.canRenew == true ? HostHooks.none : nil) {
+        // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
+        let canRenew = credentials?.canRenew == true
+        if let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil) {
             prepareHooks(rules, on: route, to: endpoint, &fields)
+        } else if canRenew {
+            origin.repeatRefused()
         }
         var request = SessionRequest(
             endpoint: endpoint,
@@ -852,6 +855,12 @@ final class Exchange: StageOwner {
             }
             if number == current, !isOver { stream.exchangeNeedsBody() }
         }
+    }
+
+    override func sendAgain() {
+        guard let endpoint = route?.endpoint else { return }
+        origin.noteRepetition()
+        start(endpoint)
     }
 
     /// The policy was replaced while the credential of a request was renewed, which the server has refused to process: it begins again

@@ -22,6 +22,10 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private var isRepetition = false
     /// The latest task, of which nothing was sent; for the log.
     private var unsent: LoopTask?
+    /// A request without body and hooks is sent again when its credential is refused (401), and can be renewed.
+    private var repeatsRefused = false
+    /// The refused fields, while the response to them is being broken off.
+    private var refused: CredentialFields?
 
     /// The client is paused while more of the request body than this waits for the origin.
     private static let highWater = 128 << 10
@@ -42,7 +46,12 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func reset() {
         if cache != nil { cache = nil }
         isRepetition = false
+        repeatsRefused = false
+        if refused != nil { refused = nil }
     }
+
+    /// The response to the request that follows is dropped if it refuses a credential that can be renewed.
+    func repeatRefused() { repeatsRefused = true }
 
     /// Releases everything that belongs to a request.
     func detach() {
@@ -203,19 +212,23 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
-        if current != nil { next?.receive(trailers: trailers) }
+        receive(trailers: trailers)
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
-        guard let exchange = current else { return }
-        if let error, error.code == .sessionInvalidated { return exchange.restart(after: task) }
-        next?.receiveEnd(error)
+        if let error, error.code == .sessionInvalidated, let exchange = current { return exchange.restart(after: task) }
+        receiveEnd(error)
     }
 
     @inline(__always)
     private func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }
+        if repeatsRefused, head.status == 401, let fields = exchange?.renewableCredentials() {
+            refused = fields
+            // It is not read to its end, which could be long in coming.
+            return .cancel
+        }
         if head.fields.offersConnectionAuthentication, let owner = exchange?.connectionOwner(isNew: true) {
             task?.giveConnection(to: owner)
         }
@@ -224,7 +237,18 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     private func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
         guard current != nil, let next else { return .pause }
-        return next.receive(data)
+        return refused == nil ? next.receive(data) : .proceed
+    }
+
+    private func receive(trailers: borrowing HeaderFields) {
+        if current != nil, refused == nil { next?.receive(trailers: trailers) }
+    }
+
+    private func receiveEnd(_ error: SessionError?) {
+        guard let exchange = current else { return }
+        guard let fields = refused.take() else { next?.receiveEnd(error); return }
+        repeatsRefused = false
+        exchange.renewCredentials(fields) { [weak exchange] in exchange?.sendAgain() }
     }
 
     /// The next stage has room again.
@@ -267,11 +291,12 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         followedBy more: borrowing Span<UInt8>
     ) -> (taken: Int, flow: BodyFlow) {
         guard current != nil, let next else { return (data.count, .pause) }
+        guard refused == nil else { return (data.count, .proceed) }
         return next.receive(data, followedBy: more)
     }
 
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
-        if current != nil { next?.receive(trailers: trailers) }
+        receive(trailers: trailers)
     }
 
     func stagePieceSize(_ stage: CacheStage) -> Int { next?.pieceSize ?? .max }
@@ -283,7 +308,5 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))
     }
 
-    func stageDidComplete(_ stage: CacheStage, error: SessionError?) {
-        if current != nil { next?.receiveEnd(error) }
-    }
+    func stageDidComplete(_ stage: CacheStage, error: SessionError?) { receiveEnd(error) }
 }

@@ -88,6 +88,9 @@ class StageOwner {
         preconditionFailure("a subclass overrides this")
     }
 
+    /// Sends a request without body and hooks once more, with credentials that were renewed.
+    func sendAgain() { preconditionFailure("a subclass overrides this") }
+
     // MARK: Redirects
 
     /// The router of the current policy.
