@@ -178,8 +178,9 @@ final class Exchange: StageOwner {
     }
 
     private func routing() -> ListenerRoutes.Decision {
-        let transport = stream.transport
-        return stream.listener.route(for: head, inside: transport.intercepted) { transport.localAddress }
+        let listener = stream.listener
+        if let authority = stream.transport.intercepted { return listener.route(for: head, inside: authority) }
+        return listener.route(for: head, localAddress: listener.isGateway ? stream.transport.localAddress : nil)
     }
 
     /// The client may use the proxy: determines where the request goes.
@@ -602,18 +603,16 @@ final class Exchange: StageOwner {
     /// - Parameter task: the last one; nil when the request was refused before there was one.
     private func log(_ task: LoopTask?) {
         let now = services.loop.now
-        services.counters.noteTask(
+        services.count(
+            task,
             status: writer.hasBegun ? writer.status : nil,
             error: problem?.code,
             bytesFromClient: bytesToOrigin,
             bytesToClient: bytesToClient,
             duration: task?.metrics.duration ?? Int64((now - startedAt) / 1000)
         )
-        if let task {
-            services.counters.noteTransactions(of: task)
-            if let problem { services.noteFailure(problem.code, of: task) }
-        }
-        services.log { $0.write(self, task, client: stream.transport.addressText, now: now, to: &$1) }
+        let client = stream.transport.addressText
+        services.log { $0.write(self, task, client: client, now: now, to: &$1) }
     }
 
     // MARK: The response

@@ -50,16 +50,9 @@ final class ListenerRoutes {
 
     /// Routes a client's request.
     ///
-    /// - Parameters:
-    ///   - authority: of the CONNECT that the request came in.
-    ///   - localAddress: the client's connection has it; asked for where a gateway's Host is an address.
-    func route(
-        for head: borrowing RequestHead,
-        inside authority: InterceptedAuthority?,
-        localAddress: () -> SocketAddress?
-    ) -> Decision {
+    /// - Parameter localAddress: that of the client's connection, for a gateway whose Host may be an address.
+    func route(for head: borrowing RequestHead, localAddress: SocketAddress?) -> Decision {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
-        if let authority { return inside(authority, head) }
         if head.method == .connect { return connect(head) }
         if isGateway { return gateway(head, localAddress) }
         // RFC 9110, section 9.3.7. For a gateway the request is meant for its upstream.
@@ -67,7 +60,8 @@ final class ListenerRoutes {
     }
 
     /// Routes a request inside a CONNECT: it may only go to the host and port of the CONNECT.
-    private func inside(_ authority: InterceptedAuthority, _ head: borrowing RequestHead) -> Decision {
+    func route(for head: borrowing RequestHead, inside authority: InterceptedAuthority) -> Decision {
+        if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
         if head.method == .connect {
             return .refused(Problem(.connectDenied, "A CONNECT inside of a CONNECT leads nowhere."), nil)
         }
@@ -140,13 +134,13 @@ final class ListenerRoutes {
         return .route(route)
     }
 
-    private func gateway(_ head: borrowing RequestHead, _ localAddress: () -> SocketAddress?) -> Decision {
+    private func gateway(_ head: borrowing RequestHead, _ localAddress: SocketAddress?) -> Decision {
         guard let gatewayRoute, let upstream = configuration.upstream else {
             return .refused(Problem(.internal, "The gateway has no upstream."), nil)
         }
         // A request of HTTP/1.0 may have no Host, and is for this listener then. No web page can make one: browsers always send
         // Host, and it is theirs whose names may have been made to lead here.
-        guard head.hostKind == nil || ownNames.contains(head, localAddress: localAddress()) else {
+        guard head.hostKind == nil || ownNames.contains(head, localAddress: localAddress) else {
             // In absolute-form the client takes it for a proxy.
             let details =
                 head.form == .absolute

@@ -124,6 +124,32 @@ final class WorkerServices {
         logBuffer?.line { write(&logLine, &$0) }
     }
 
+    /// Counts a client's request that is over.
+    ///
+    /// - Parameters:
+    ///   - task: the last one; nil when the request was refused before there was one.
+    ///   - status: of the response; nil without one.
+    ///   - duration: microseconds.
+    func count(
+        _ task: LoopTask?,
+        status: Int?,
+        error: Problem.Code?,
+        bytesFromClient: Int,
+        bytesToClient: Int,
+        duration: Int64
+    ) {
+        counters.noteTask(
+            status: status,
+            error: error,
+            bytesFromClient: bytesFromClient,
+            bytesToClient: bytesToClient,
+            duration: duration
+        )
+        guard let task else { return }
+        counters.noteTransactions(of: task)
+        if let error { noteFailure(error, of: task) }
+    }
+
     /// Counts a request that got no connection. The look-up is for failures alone.
     func noteFailure(_ error: Problem.Code, of task: LoopTask) {
         guard DomainFailures.connectErrors.contains(error) else { return }
