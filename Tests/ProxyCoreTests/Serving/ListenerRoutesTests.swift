@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The routes of a listener")
+struct ListenerRoutesTests {
+    private let loop: EventLoop
+
+    init() throws { loop = try EventLoop() }
+
+    /// The routes of the first listener of a configuration, and the generation that they are of.
+    private func routes(_ members: String) throws -> ListenerRoutes {
+        let generation = try generation(members)
+        return ListenerRoutes(generation.snapshot.configuration.listeners[0], index: 0, under: generation)
+    }
+
+    private func generation(_ members: String) throws -> Generation {
+        let folder = try ConfigurationFolder([
+            "config.json":
+                "{\"version\": 1, \"trustAnchors\": {\"system\": false, \"files\": []}, \(members)}"
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        try #require(outcome.issues.isEmpty, "\(outcome.issues)")
+        let snapshot = try #require(outcome.makeSnapshot())
+        let shares = DescriptorShares(limit: 4096, opened: 100, workers: 1)
+        return try Generation(snapshot, loop: loop, workers: 1, descriptors: shares)
+    }
+
+    /// What is decided, in a few words.
+    private func decision(_ request: String, _ routes: ListenerRoutes, inside: InterceptedAuthority? = nil) throws
+        -> String
+    {
+        var parser = RequestParser()
+        var head = RequestHead()
+        try #require(parser.parse(Array(request.utf8).span, into: &head).outcome == .complete)
+        let decision =
+            if let inside {
+                routes.route(for: head, inside: inside)
+            } else {
+                routes.route(
+                    for: head,
+                    localAddress: try AddressAndPort(parsing: "127.0.0.1:9001").socketAddress
+                )
+            }
+        switch decision {
+        case .own: return "own"
+        case .refused(let problem, _): return problem.code.rawValue
+        case .route(let route):
+            switch route.destination {
+            case .origin(let endpoint): return "\(endpoint.scheme) \(endpoint.host):\(endpoint.port)"
+            case .tunnel(let endpoint): return "tunnel \(endpoint.host):\(endpoint.port)"
+            case .intercept, .requests: return "intercepted"
+            case .refused(let problem): return problem.code.rawValue
+            }
+        }
+    }
+
+    private static let forward = "\"listeners\": [{\"address\": \"127.0.0.1:0\"}]"
+    private static let gateway = """
+        "listeners": [{"address": "127.0.0.1:0", "mode": "gateway", "upstream": "https://api.example.com",
+                       "allowedHosts": ["api.internal"]}]
+        """
+
+    @Test(
+        "A forward listener takes whole URLs, CONNECT, and what is for the proxy itself",
+        arguments: [
+            ("GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n", "http example.org:80"),
+            ("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", "tunnel example.org:443"),
+            ("OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "own"),
+            ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "request_invalid"),
+            ("PURGE http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n", "request_invalid"),
+        ]
+    )
+    func forward(request: String, expected: String) throws {
+        let routes = try routes(Self.forward)
+        // The second time the kept route is found.
+        for _ in 0..<2 { #expect(try decision(request, routes) == expected) }
+    }
+
+    @Test(
+        "A gateway takes requests under its own names alone",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: 127.0.0.1:9001\r\n\r\n", "https api.example.com:443"),
+            ("GET / HTTP/1.1\r\nHost: localhost:9001\r\n\r\n", "https api.example.com:443"),
+            ("GET / HTTP/1.1\r\nHost: api.internal\r\n\r\n", "https api.example.com:443"),
+            ("GET / HTTP/1.0\r\n\r\n", "https api.example.com:443"),
+            ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "misdirected_request"),
+            ("GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n", "request_denied"),
+            ("CONNECT api.example.com:443 HTTP/1.1\r\nHost: api.example.com:443\r\n\r\n", "connect_denied"),
+        ]
+    )
+    func gateway(request: String, expected: String) throws {
+        #expect(try decision(request, routes(Self.gateway)) == expected)
+    }
+
+    @Test(
+        "A request inside of a CONNECT goes to the host and port of the CONNECT",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "https example.org:443"),
+            ("GET / HTTP/1.1\r\nHost: other.example\r\n\r\n", "misdirected_request"),
+            ("GET / HTTP/1.1\r\nHost: example.org:444\r\n\r\n", "misdirected_request"),
+            ("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", "connect_denied"),
+            ("PURGE / HTTP/1.1\r\nHost: example.org\r\n\r\n", "request_invalid"),
+        ]
+    )
+    func inside(request: String, expected: String) throws {
+        let authority = InterceptedAuthority(scheme: .https, host: try Host("example.org"), port: 443)
+        #expect(try decision(request, routes(Self.forward), inside: authority) == expected)
+    }
+
+    @Test("A kept route is forgotten with its policy")
+    func adoption() throws {
+        let request = "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n"
+        let routes = try routes(Self.forward)
+        #expect(try decision(request, routes) == "http example.org:80")
+        routes.adopt(try generation("\(Self.forward), \"access\": {\"allowHosts\": [\"other.example\"]}"))
+        #expect(try decision(request, routes) == "host_denied")
+    }
+}
