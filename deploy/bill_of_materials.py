@@ -191,7 +191,9 @@ def needed_packages(program):
     # It ends with an error when it does not know one of them.
     paths = sorted(set().union(*wanted.values()))
     told = subprocess.run(["dpkg-query", "-S", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    owners = {path: names.split(":")[0].split(",")[0] for names, path in (line.rsplit(": ", 1) for line in told.splitlines())}
+    # It also tells of diversions, such as that of the loader's old place in Debian 13; they name no owner.
+    lines = [line.rsplit(": ", 1) for line in told.splitlines() if not re.match("(local )?diversion ", line)]
+    owners = {path: names.split(":")[0].split(",")[0] for names, path in lines}
     for real, candidates in wanted.items():
         if not candidates & owners.keys():
             sys.exit(f"deploy/bill_of_materials.py: no package has {real}")
