@@ -21,7 +21,8 @@ CREATED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE
 # Debian's short names that SPDX writes differently.
 SHORT_NAMES = {
     "apache-2": "Apache-2.0", "apache-2.0": "Apache-2.0", "artistic": "Artistic-1.0-Perl", "bsd-2-clause": "BSD-2-Clause", "bsd-3-clause": "BSD-3-Clause",
-    "bsd3": "BSD-3-Clause", "bsd-3-clause-attribution": "BSD-3-Clause-Attribution", "bsd-4-clause": "BSD-4-Clause", "bsd-4-clause-uc": "BSD-4-Clause-UC", "curl": "curl", "expat": "MIT", "fsfullr": "FSFULLR",
+    "bsd3": "BSD-3-Clause", "bsd-3-clause-attribution": "BSD-3-Clause-Attribution", "bsd-4-clause": "BSD-4-Clause",
+    "bsd-4-clause-uc": "BSD-4-Clause-UC", "curl": "curl", "expat": "MIT", "fsfullr": "FSFULLR",
     "isc": "ISC", "mit": "MIT", "mpl-1.1": "MPL-1.1", "mpl-2.0": "MPL-2.0", "openldap-2.8": "OLDAP-2.8", "oldap-2.8": "OLDAP-2.8", "openssl": "OpenSSL",
     "unicode": "Unicode-DFS-2016", "x11": "X11", "zlib": "Zlib",
 }
