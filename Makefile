@@ -238,6 +238,7 @@ lint: toolchain
 	@.ci/places
 	@.ci/links
 	@.ci/walk --check
+	@.ci/debian --check
 
 format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples

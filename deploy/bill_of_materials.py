@@ -21,7 +21,8 @@ CREATED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE
 # Debian's short names that SPDX writes differently.
 SHORT_NAMES = {
     "apache-2": "Apache-2.0", "apache-2.0": "Apache-2.0", "artistic": "Artistic-1.0-Perl", "bsd-2-clause": "BSD-2-Clause", "bsd-3-clause": "BSD-3-Clause",
-    "bsd3": "BSD-3-Clause", "bsd-4-clause": "BSD-4-Clause", "bsd-4-clause-uc": "BSD-4-Clause-UC", "curl": "curl", "expat": "MIT", "fsfullr": "FSFULLR",
+    "bsd3": "BSD-3-Clause", "bsd-3-clause-attribution": "BSD-3-Clause-Attribution", "bsd-4-clause": "BSD-4-Clause",
+    "bsd-4-clause-uc": "BSD-4-Clause-UC", "curl": "curl", "expat": "MIT", "fsfullr": "FSFULLR",
     "isc": "ISC", "mit": "MIT", "mpl-1.1": "MPL-1.1", "mpl-2.0": "MPL-2.0", "openldap-2.8": "OLDAP-2.8", "oldap-2.8": "OLDAP-2.8", "openssl": "OpenSSL",
     "unicode": "Unicode-DFS-2016", "x11": "X11", "zlib": "Zlib",
 }
@@ -191,7 +192,9 @@ def needed_packages(program):
     # It ends with an error when it does not know one of them.
     paths = sorted(set().union(*wanted.values()))
     told = subprocess.run(["dpkg-query", "-S", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    owners = {path: names.split(":")[0].split(",")[0] for names, path in (line.rsplit(": ", 1) for line in told.splitlines())}
+    # It also tells of diversions, such as that of the loader's old place in Debian 13; they name no owner.
+    lines = [line.rsplit(": ", 1) for line in told.splitlines() if not re.match("(local )?diversion ", line)]
+    owners = {path: names.split(":")[0].split(",")[0] for names, path in lines}
     for real, candidates in wanted.items():
         if not candidates & owners.keys():
             sys.exit(f"deploy/bill_of_materials.py: no package has {real}")

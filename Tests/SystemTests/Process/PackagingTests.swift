@@ -135,6 +135,25 @@ struct PackagingTests {
         let script = repository.appendingPathComponent("deploy/bill_of_materials.py").path
         var environment = Programs.environment
         environment["SOURCE_DATE_EPOCH"] = "1700000000"
+        // In Debian 13 dpkg also tells that the loader's old place is diverted.
+        _ = try folder.writeProgram(
+            """
+            #!/bin/sh
+            \(try Programs.path(of: "dpkg-query")) "$@"
+            status=$?
+            if [ "$1" = -S ]; then
+                shift
+                for path in "$@"; do
+                    echo "diversion by libc6 from: $path"
+                    echo "diversion by libc6 to: $path.usr-is-merged"
+                done
+            fi
+            exit $status
+
+            """,
+            as: "dpkg-query"
+        )
+        environment["PATH"] = "\(folder.path):\(environment["PATH"] ?? "")"
         // A program of Debian: that of a debug build loads libraries that are in no package.
         let program = try Programs.path(of: "openssl")
         let made = try (0..<2).map { _ in
