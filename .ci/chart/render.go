@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Renders the templates of a Helm chart, for machines without Helm: text/template and sprig, which Helm is made of, and the
-// functions that Helm adds. Standard input is a JSON object with Values, Release, Chart and templates (text by name); standard
+// functions that Helm adds. Standard input is a JSON object with Values, Release, Chart, Capabilities and templates (text by name); standard
 // output is an object with the rendered text by name, or with an error. What a chart of ours does not use is not here.
 package main
 
@@ -21,10 +21,11 @@ func (text failure) Error() string { return string(text) }
 
 func main() {
 	var input struct {
-		Values    map[string]interface{}
-		Release   map[string]interface{}
-		Chart     map[string]interface{}
-		Templates map[string]string
+		Values       map[string]interface{}
+		Release      map[string]interface{}
+		Chart        map[string]interface{}
+		Capabilities map[string]interface{}
+		Templates    map[string]string
 	}
 	write := func(value interface{}) { json.NewEncoder(os.Stdout).Encode(value) }
 	if err := json.NewDecoder(os.Stdin).Decode(&input); err != nil {
@@ -55,7 +56,7 @@ func main() {
 			return
 		}
 	}
-	data := map[string]interface{}{"Values": input.Values, "Release": input.Release, "Chart": input.Chart}
+	data := map[string]interface{}{"Values": input.Values, "Release": input.Release, "Chart": input.Chart, "Capabilities": input.Capabilities}
 	rendered := map[string]string{}
 	for name := range input.Templates {
 		if strings.HasSuffix(name, ".tpl") {
