@@ -158,6 +158,7 @@ final class ProtocolUpgrade: Relay {
 
     private func fail(_ error: SessionError) {
         guard phase == .dialling else { return }
-        end { exchange.relayDidFail(error, at: endpoint) }
+        let shown = guarded?.masked(error) ?? error
+        end { exchange.relayDidFail(shown, at: endpoint) }
     }
 }

@@ -25,6 +25,8 @@ struct AWSFields {
     /// - Parameters:
     ///   - digest: SHA-256 of the body, where `needsBody`.
     ///   - now: seconds since 1970.
+    /// - Returns: the signature, with which whoever has it could send the request once more for some minutes.
+    @discardableResult
     static func append(
         to fields: inout HeaderFields,
         _ keys: AWSKeys,
@@ -32,7 +34,7 @@ struct AWSFields {
         of request: borrowing SessionRequest,
         digest: [UInt8]?,
         at now: Int64
-    ) {
+    ) -> SecretBytes {
         let time = AWSSignature.amzDate(now)
         fields.append(name: ("X-Amz-Date" as StaticString).bytes, value: time.span)
         if let session = keys.session {
@@ -72,6 +74,7 @@ struct AWSFields {
             normalizesPath: !scope.isS3
         )
         fields.append(.authorization, signature.authorization.span)
+        return SecretBytes(Array(signature.authorization.suffix(AWSSignature.count)))
     }
 
     /// AWS wants `Host` and every field of its own signed. Proxies behind this one may change others.

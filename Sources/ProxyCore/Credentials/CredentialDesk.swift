@@ -134,6 +134,7 @@ final class CredentialDesk {
             values.append(value)
         }
         var fields = HeaderFields()
+        var masks = values.map(\.mask)
         var isSigned = false
         for value in values {
             switch value.content {
@@ -143,11 +144,12 @@ final class CredentialDesk {
             case .signing(let keys, let scope):
                 isSigned = true
                 let date = loop.wallClock / 1_000_000
-                AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
+                let signature = AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
+                masks.append(SecretMask([signature]))
             }
         }
         let demand = GuardedFields.Demand(allowUnpinned: rule.allowsUnpinned)
-        let guarded = GuardedFields(fields, for: demand, masks: values.map(\.mask))
+        let guarded = GuardedFields(fields, for: demand, masks: masks)
         let new = CredentialFields(guarded: guarded, values: values)
         // A signature is one request's.
         if !isSigned { made[rule.place] = new }

@@ -187,7 +187,8 @@ final class HookStage: ResponseStage {
         // again.
         let router = exchange.currentRouter
         // A URL that held a credential leads nowhere.
-        let isMasked = exchange.credentials != nil && CredentialFields.isMasked(.location, of: head.fields)
+        let isGuarded = exchange.credentials != nil || origin.task?.guarded != nil
+        let isMasked = isGuarded && CredentialFields.isMasked(.location, of: head.fields)
         if isMasked { return writer.receive(hooks.changed(head)) }
         switch hooks.decide(head, to: exchange.head, body: repeatableBody, router: router) {
         case .deliver: break
