@@ -84,6 +84,13 @@ final class CredentialDesk {
         return false
     }
 
+    /// Has the sources of refused values run, for requests to come.
+    func renew(_ rule: RuleCredentials, _ refused: CredentialFields) {
+        for (index, value) in refused.values.enumerated() where isRenewed(rule, index, value) {
+            board.renew(rule.places[index], after: value)
+        }
+    }
+
     /// Whether the value that is there is a refused one, and another one can be waited for.
     func awaitsOther(_ rule: RuleCredentials, than refused: [CredentialValue]) -> Bool {
         guard !refused.isEmpty else { return false }

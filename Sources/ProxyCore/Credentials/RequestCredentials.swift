@@ -140,6 +140,11 @@ struct RequestCredentials {
         return fields.guarded
     }
 
+    /// The server has refused the fields (401) of a request that is not sent again: the next ones need others.
+    func noteRefusal() {
+        if let rule, rule.canRenew, let desk, let sent { desk.renew(rule, sent) }
+    }
+
     /// The fields that the server has refused (401), where the request may be sent again with others.
     var renewable: CredentialFields? {
         guard let rule, rule.canRenew, let desk, let sent, desk.canRenew(rule, sent) else { return nil }

@@ -151,6 +151,7 @@ final class Exchange {
         if let unsent {
             if let hooks { hooks.recover(unsent) } else { origin.recover(unsent, keeps: true) }
         }
+        if hooks?.holdsBodyAlone == true { return fail(Self.bodyWasSent) }
         origin.leaveCache()
         relay = nil
         if hooks?.isFollowing != true {
@@ -825,6 +826,9 @@ final class Exchange {
         origin.task?.wasRepeated == false ? requestCredentials.renewable : nil
     }
 
+    /// The server has refused the credentials of a request that is not sent again.
+    func noteRefusedCredentials() { requestCredentials.noteRefusal() }
+
     /// Waits for other credentials than the refused ones.
     func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         let current = number
@@ -849,13 +853,13 @@ final class Exchange {
             origin.noteRepetition()
             return restart()
         }
-        fail(
-            Problem(
-                .sessionInvalidated,
-                "The policy was replaced while the credential of this request was renewed, and its body was sent. Send it once more."
-            )
-        )
+        fail(Self.bodyWasSent)
     }
+
+    private static let bodyWasSent = Problem(
+        .sessionInvalidated,
+        "The policy was replaced while the credential of this request was renewed, and its body was sent. Send it once more."
+    )
 
     // MARK: Bodies that are signed
 
@@ -1028,6 +1032,7 @@ final class Exchange {
     /// - Returns: the error that the client gets instead.
     func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
         guard !isOver, let route else { return nil }
+        if response.status == 401 { noteRefusedCredentials() }
         guard let rules = route.hooks else {
             _ = writer.receive(response)
             return nil
