@@ -31,6 +31,8 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     /// The number of reloads that ended the request before it was sent.
     private var restarts = 0
     private var isRepetition = false
+    /// The values of the latest request's credentials.
+    private var sent: CredentialFields?
 
     private static let restartLimit = 4
 
@@ -137,7 +139,9 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         if let credentials {
             // A refresh has no client who waits: it is given up where the credential is not at hand.
             guard let desk = generation.credentials, case .ready = desk.outcome(for: credentials) else { return nil }
-            guarded = desk.fields(for: credentials, of: request).guarded
+            let fields = desk.fields(for: credentials, of: request)
+            sent = fields
+            guarded = fields.guarded
         }
         let task = generation.manager.dataTask(with: request, delegate: delegate)
         if guarded != nil { task.guarded = guarded }
@@ -164,6 +168,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         status = stage.originStatus
         bytesReceived = stage.originBytes
         self.error = error
+        if status == 401, let credentials, let sent { generation.credentials?.renew(credentials, sent) }
         isRepetition = task.wasRepeated
         if asksAgain, endpoint() == nil { self.error = Self.givenUp }
         log(task)

@@ -108,7 +108,7 @@ package struct FieldChanges: Sendable, Equatable {
 
 /// Names of fields that are removed. Most fields of a head need no comparison with them, however many there are.
 ///
-/// A name with underscores is removed as its twin with hyphens is: servers behind CGI cannot tell them apart, and would see the
+/// A name with underscores or dots is removed as its twin with hyphens is: servers behind CGI cannot tell them apart, and would see the
 /// client's field beside the one that is set.
 private struct RemovedNames: Sendable, Equatable {
     private(set) var all: [[UInt8]] = []
@@ -134,7 +134,9 @@ private struct RemovedNames: Sendable, Equatable {
             for other in others where Self.isSame(name, other) { return true }
         }
         // Its twin may be one of the names that have numbers.
-        guard name.firstIndex(of: UInt8(ascii: "_")) != nil else { return false }
+        guard name.firstIndex(of: UInt8(ascii: "_")) != nil || name.firstIndex(of: UInt8(ascii: ".")) != nil else {
+            return false
+        }
         for other in all where Self.isSame(name, other) { return true }
         return false
     }
@@ -146,7 +148,7 @@ private struct RemovedNames: Sendable, Equatable {
     }
 
     private static func folded(_ byte: UInt8) -> UInt8 {
-        byte == UInt8(ascii: "_") ? UInt8(ascii: "-") : ASCII.lowercased(byte)
+        byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".") ? UInt8(ascii: "-") : ASCII.lowercased(byte)
     }
 
     /// All lengths from 63 on share a bit.

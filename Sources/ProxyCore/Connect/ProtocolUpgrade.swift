@@ -160,6 +160,7 @@ final class ProtocolUpgrade: Relay {
 
     private func fail(_ error: SessionError) {
         guard phase == .dialling else { return }
-        end { owner.relayDidFail(error, at: endpoint) }
+        let shown = guarded?.masked(error) ?? error
+        end { owner.relayDidFail(shown, at: endpoint) }
     }
 }

@@ -22,9 +22,50 @@ struct AWSFields {
         return AWSSignature.Payload(ofClient: fields.value(at: index)) == nil
     }
 
+    /// Whether a query holds what AWS takes for a signature of the client's own keys, or for a part of one: a server that prefers it
+    /// would take the request for another account's.
+    ///
+    /// - Parameter target: path and query in origin form.
+    static func hasSignature(inQueryOf target: borrowing Span<UInt8>) -> Bool {
+        guard let mark = target.firstIndex(of: UInt8(ascii: "?")) else { return false }
+        var name: [UInt8] = []
+        var isName = true
+        var place = mark + 1
+        while place < target.count {
+            let byte = target[place]
+            if byte == UInt8(ascii: "&") || byte == UInt8(ascii: ";") {
+                if ofSignature.contains(name) { return true }
+                name = []
+                isName = true
+            } else if byte == UInt8(ascii: "=") {
+                isName = false
+            } else if isName, name.count <= longestOfSignature {
+                if byte == UInt8(ascii: "%"), place + 2 < target.count,
+                    let high = ASCII.hexadecimalValue(target[place + 1]),
+                    let low = ASCII.hexadecimalValue(target[place + 2])
+                {
+                    name.append(ASCII.lowercased(high << 4 | low))
+                    place += 2
+                } else {
+                    name.append(ASCII.lowercased(byte))
+                }
+            }
+            place += 1
+        }
+        return ofSignature.contains(name)
+    }
+
+    /// Parameters of a query that carry a signature or keys, of Version 4 and of Version 2; in lower case.
+    private static let ofSignature = [
+        "x-amz-algorithm", "x-amz-credential", "x-amz-signature", "x-amz-security-token", "awsaccesskeyid",
+    ].map { Array($0.utf8) }
+    private static let longestOfSignature = ofSignature.map(\.count).max() ?? 0
+
     /// - Parameters:
     ///   - digest: SHA-256 of the body, where `needsBody`.
     ///   - now: seconds since 1970.
+    /// - Returns: the signature, with which whoever has it could send the request once more for some minutes.
+    @discardableResult
     static func append(
         to fields: inout HeaderFields,
         _ keys: AWSKeys,
@@ -32,7 +73,7 @@ struct AWSFields {
         of request: borrowing SessionRequest,
         digest: [UInt8]?,
         at now: Int64
-    ) {
+    ) -> SecretBytes {
         let time = AWSSignature.amzDate(now)
         fields.append(name: ("X-Amz-Date" as StaticString).bytes, value: time.span)
         if let session = keys.session {
@@ -72,6 +113,7 @@ struct AWSFields {
             normalizesPath: !scope.isS3
         )
         fields.append(.authorization, signature.authorization.span)
+        return SecretBytes(Array(signature.authorization.suffix(AWSSignature.count)))
     }
 
     /// AWS wants `Host` and every field of its own signed. Proxies behind this one may change others.

@@ -42,6 +42,9 @@ package struct AWSSignature: Sendable {
         }
     }
 
+    /// The number of bytes of a signature, at the end of the value of `Authorization`.
+    static let count = 64
+
     package let canonicalRequest: [UInt8]
     package let stringToSign: [UInt8]
     /// The value of `Authorization`.

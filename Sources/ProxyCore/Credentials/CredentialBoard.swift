@@ -102,6 +102,11 @@ package final class CredentialBoard: @unchecked Sendable {
         return stateWithoutValue(index)
     }
 
+    /// Has the source run after a 401 for which `refused401` said `wait`, while nobody waits for it.
+    func renew(_ index: Int, after value: CredentialValue) {
+        if slots[index].asksAfter.insert(value.version).inserted { ask(index, value.version) }
+    }
+
     /// Tells once, later and not from within this call, what becomes of a credential for which `value` or `refused401` said `wait`.
     ///
     /// - Parameter after: the value that got a 401; a source that gives it again is a failure.

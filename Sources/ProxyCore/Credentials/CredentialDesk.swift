@@ -84,6 +84,13 @@ final class CredentialDesk {
         return false
     }
 
+    /// Has the sources of refused values run, for requests to come.
+    func renew(_ rule: RuleCredentials, _ refused: CredentialFields) {
+        for (index, value) in refused.values.enumerated() where isRenewed(rule, index, value) {
+            board.renew(rule.places[index], after: value)
+        }
+    }
+
     /// Whether the value that is there is a refused one, and another one can be waited for.
     func awaitsOther(_ rule: RuleCredentials, than refused: [CredentialValue]) -> Bool {
         guard !refused.isEmpty else { return false }
@@ -134,6 +141,7 @@ final class CredentialDesk {
             values.append(value)
         }
         var fields = HeaderFields()
+        var masks = values.map(\.mask)
         var isSigned = false
         for value in values {
             switch value.content {
@@ -143,11 +151,12 @@ final class CredentialDesk {
             case .signing(let keys, let scope):
                 isSigned = true
                 let date = loop.wallClock / 1_000_000
-                AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
+                let signature = AWSFields.append(to: &fields, keys, scope, of: request, digest: bodyDigest, at: date)
+                masks.append(SecretMask([signature]))
             }
         }
         let demand = GuardedFields.Demand(allowUnpinned: rule.allowsUnpinned)
-        let guarded = GuardedFields(fields, for: demand, masks: values.map(\.mask))
+        let guarded = GuardedFields(fields, for: demand, masks: masks)
         let new = CredentialFields(guarded: guarded, values: values)
         // A signature is one request's.
         if !isSigned { made[rule.place] = new }

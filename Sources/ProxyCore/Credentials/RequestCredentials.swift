@@ -24,7 +24,7 @@ struct RequestCredentials {
     /// The body, where a signature holds its digest.
     var body = SignedBody()
     private var desk: CredentialDesk?
-    /// The fields of the latest request that was sent.
+    /// The fields of the latest request that was sent with any; it masks those of the earlier ones, too.
     private var sent: CredentialFields?
     private var wait: CredentialWait?
     /// The values that a server has refused (401) in this request.
@@ -33,17 +33,17 @@ struct RequestCredentials {
     /// Forgets everything: the request is over.
     mutating func end() {
         // Most requests have none: looking is cheaper than a release.
-        guard desk != nil || !refused.isEmpty else { return }
+        guard desk != nil || sent != nil || !refused.isEmpty else { return }
         wait?.cancel()
         self = RequestCredentials()
     }
 
-    /// The request starts again under another policy: what a server has refused stays refused.
+    /// The request starts again under another policy: what a server has refused stays refused, and what it has got may come back.
     mutating func restart() {
         guard desk != nil else { return }
-        let refused = refused
+        let (refused, sent) = (refused, sent)
         end()
-        self.refused = refused
+        (self.refused, self.sent) = (refused, sent)
     }
 
     /// Determines what the rule gives to the client's request.
@@ -125,7 +125,12 @@ struct RequestCredentials {
 
     /// The fields that the credentials make of a request that is about to be sent; nil for most requests.
     mutating func fields(of request: borrowing SessionRequest) -> GuardedFields? {
-        guard let rule else { return nil }
+        guard let rule else {
+            // A hop that gets none may lead to a server that knows those of an earlier one. What a client authenticates itself goes on
+            // a connection of its own, which takes no such request.
+            guard let sent, !request.fields.authenticatesConnection else { return nil }
+            return sent.guarded.masksAlone
+        }
         var fields = desk?.fields(for: rule, of: request, bodyDigest: body.digest) ?? .none
         // A server may send back what it got for an earlier hop, or before a renewal.
         if let sent, sent.guarded !== fields.guarded {
@@ -133,6 +138,11 @@ struct RequestCredentials {
         }
         sent = fields
         return fields.guarded
+    }
+
+    /// The server has refused the fields (401) of a request that is not sent again: the next ones need others.
+    func noteRefusal() {
+        if let rule, rule.canRenew, let desk, let sent { desk.renew(rule, sent) }
     }
 
     /// The fields that the server has refused (401), where the request may be sent again with others.

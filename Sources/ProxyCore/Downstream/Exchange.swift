@@ -142,6 +142,7 @@ final class Exchange: StageOwner {
         if let unsent {
             if let hooks { hooks.recover(unsent) } else { origin.recover(unsent, keeps: true) }
         }
+        if hooks?.holdsBodyAlone == true { return fail(Self.bodyWasSent) }
         origin.leaveCache()
         forgetRelay()
         if hooks?.isFollowing != true {
@@ -839,6 +840,9 @@ final class Exchange: StageOwner {
         origin.task?.wasRepeated == false ? requestCredentials.renewable : nil
     }
 
+    /// The server has refused the credentials of a request that is not sent again.
+    override func noteRefusedCredentials() { requestCredentials.noteRefusal() }
+
     /// Waits for other credentials than the refused ones.
     override func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         let current = number
@@ -869,13 +873,13 @@ final class Exchange: StageOwner {
             origin.noteRepetition()
             return restart(after: nil)
         }
-        fail(
-            Problem(
-                .sessionInvalidated,
-                "The policy was replaced while the credential of this request was renewed, and its body was sent. Send it once more."
-            )
-        )
+        fail(Self.bodyWasSent)
     }
+
+    private static let bodyWasSent = Problem(
+        .sessionInvalidated,
+        "The policy was replaced while the credential of this request was renewed, and its body was sent. Send it once more."
+    )
 
     // MARK: Bodies that are signed
 

@@ -93,6 +93,7 @@ final class ExchangeRelay: RelayOwner {
     /// The host's response rules apply, except that no redirect is followed and no file is written.
     func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
         guard exchange.isUnderWay else { return nil }
+        if response.status == 401 { exchange.noteRefusedCredentials() }
         guard let rules = route.hooks else {
             _ = writer.receive(response)
             return nil

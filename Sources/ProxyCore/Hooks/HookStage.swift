@@ -20,6 +20,8 @@ final class HookStage: ResponseStage {
     private var repetition = CredentialRepetition()
     /// A hop, or the request once more, waits for a credential. More of the client's body could be more than is kept.
     private var awaitsCredential = false
+    /// The whole body, as far as it has come, was with the task that was taken back.
+    private var isBodyTakenBack = false
 
     private struct Sent {
         var request: SessionRequest
@@ -154,10 +156,16 @@ final class HookStage: ResponseStage {
 
     /// Takes back a task that has sent nothing.
     func recover(_ unsent: LoopTask) {
-        // A body that is kept for redirects is sent from the replay buffer.
-        let isKept = hasKeptBody
+        // A body that is kept for redirects is sent from the replay buffer. After a 401 the request starts again without this stage.
+        let isKept = hooks.isFollowing && hasKeptBody
         origin.recover(unsent, keeps: !isKept)
+        isBodyTakenBack = hooks.replayBuffer?.isReplaying != true
         if !isKept, let end = hooks.replayBuffer?.removeEnd() { origin.carry(end.span) }
+    }
+
+    /// Whether the body of a request that is sent again after a 401 is in the replay buffer alone, and would be lost with this stage.
+    var holdsBodyAlone: Bool {
+        repetition.isMade && !hooks.isFollowing && exchange.head.framing.hasBody && !isBodyTakenBack
     }
 
     /// Sends a request, and keeps one whose credential may be renewed.
@@ -175,19 +183,21 @@ final class HookStage: ResponseStage {
     // MARK: - The response
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
-        if head.status == 401, repetition.mayBegin, sent != nil, repeatableBody != .lost,
-            let refused = exchange.renewableCredentials()
-        {
-            repetition.begin(refused)
-            awaitsCredential = true
-            // It is not read to its end, which could be long in coming.
-            return .cancel
+        if head.status == 401, sent != nil {
+            if repetition.mayBegin, repeatableBody != .lost, let refused = exchange.renewableCredentials() {
+                repetition.begin(refused)
+                awaitsCredential = true
+                // It is not read to its end, which could be long in coming.
+                return .cancel
+            }
+            if origin.task != nil { exchange.noteRefusedCredentials() }
         }
         // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
         // again.
         let router = exchange.currentRouter
         // A URL that held a credential leads nowhere.
-        let isMasked = exchange.credentials != nil && CredentialFields.isMasked(.location, of: head.fields)
+        let isGuarded = exchange.credentials != nil || origin.task?.guarded != nil
+        let isMasked = isGuarded && CredentialFields.isMasked(.location, of: head.fields)
         if isMasked { return writer.receive(hooks.changed(head)) }
         switch hooks.decide(head, to: exchange.head, body: repeatableBody, router: router) {
         case .deliver: break
@@ -263,8 +273,11 @@ final class HookStage: ResponseStage {
         awaitsCredential = false
         guard var sent else { return }
         if repeatableBody == .lost { return failForLostBody() }
-        // Nothing keeps the body back any more.
+        // A client that waits for 100 (Continue) still does, unless some of its body is here.
         sent.request.fields.remove(.expect)
+        if exchange.head.framing.hasBody {
+            exchange.expectContinue(of: sent.request.endpoint, keepsBody: true, &sent.request.fields)
+        }
         origin.noteRepetition()
         origin.send(sent.request, on: sent.route, with: sent.changes, to: self)
     }

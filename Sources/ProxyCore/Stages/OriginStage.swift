@@ -224,10 +224,13 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }
-        if repeatsRefused, head.status == 401, let fields = exchange?.renewableCredentials() {
-            refused = fields
-            // It is not read to its end, which could be long in coming.
-            return .cancel
+        if repeatsRefused, head.status == 401 {
+            if let fields = exchange?.renewableCredentials() {
+                refused = fields
+                // It is not read to its end, which could be long in coming.
+                return .cancel
+            }
+            if task != nil { exchange?.noteRefusedCredentials() }
         }
         if head.fields.offersConnectionAuthentication, let owner = exchange?.connectionOwner(isNew: true) {
             task?.giveConnection(to: owner)
@@ -247,7 +250,6 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func receiveEnd(_ error: SessionError?) {
         guard let exchange = current else { return }
         guard let fields = refused.take() else { next?.receiveEnd(error); return }
-        repeatsRefused = false
         exchange.renewCredentials(fields) { [weak exchange] in exchange?.sendAgain() }
     }
 

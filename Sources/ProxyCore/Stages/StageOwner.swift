@@ -83,6 +83,9 @@ class StageOwner {
     /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
     func renewableCredentials() -> CredentialFields? { preconditionFailure("a subclass overrides this") }
 
+    /// The server has refused the credentials of a request that is not sent again.
+    func noteRefusedCredentials() { preconditionFailure("a subclass overrides this") }
+
     /// Waits for other credentials than the refused ones.
     func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         preconditionFailure("a subclass overrides this")

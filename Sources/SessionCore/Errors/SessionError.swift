@@ -83,7 +83,7 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     /// The cause, for programs; it is stable across versions.
     public let code: Code
     /// The event and its remedy, in a sentence or two.
-    public let details: String
+    public private(set) var details: String
     /// The result of the security policy, if it rejected the server; with `proxyUntrusted` the proxy.
     public let evaluation: TrustEvaluation?
     /// The same for the server of the request alone, which a proxy's keys must not be taken for.
@@ -119,6 +119,12 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     package func with(_ metrics: TaskMetrics) -> SessionError {
         var error = self
         error.kept = KeptMetrics(metrics)
+        return error
+    }
+
+    func with(details: String) -> SessionError {
+        var error = self
+        error.details = details
         return error
     }
 

@@ -22,6 +22,7 @@ final class HTTP2OriginStream: HTTP2Stream {
     private var bodyLeft = Int.max
     /// The field that has ended the stream, and the rule.
     private var malformation: String?
+    private var hasGuardedFields = false
     /// Bytes of the response that came while the task took nothing.
     private var held = ByteBuffer()
     /// The bytes that this stream is known to hold.
@@ -47,6 +48,7 @@ final class HTTP2OriginStream: HTTP2Stream {
         _ receiver: ExchangeReceiver
     ) -> Bool {
         takesTrailers = request.isFullDuplex
+        hasGuardedFields = guarded != nil
         let endsStream = receiver.isBodyComplete && !receiver.hasBody && trailers(of: receiver) == nil
         var headBytes = 0
         let isSent = connection.request(self, endsStream: endsStream) { block in
@@ -151,7 +153,9 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     override func didRefuseField(name: borrowing Span<UInt8>) {
-        malformation = malformation ?? ResponseFault.ofMalformedField(name).words(onField: name)
+        guard malformation == nil else { return }
+        let fault = ResponseFault.ofMalformedField(name)
+        malformation = hasGuardedFields ? fault.words(onWholeField: name) : fault.words(onField: name)
     }
 
     private func fail(_ receiver: ExchangeReceiver, _ fault: ResponseFault) {

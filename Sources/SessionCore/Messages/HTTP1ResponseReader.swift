@@ -205,6 +205,18 @@ package struct HTTP1ResponseReader: ~Copyable {
     private mutating func fail(_ fault: ResponseFault, in line: borrowing Span<UInt8>) -> Step {
         guard fault.isAboutField, let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return fail(fault) }
         state = .failed
-        return .failed(fault.words(onField: line.extracting(0..<colon)))
+        return .failed(fault.words(onWholeField: line.extracting(0..<colon)))
+    }
+}
+
+extension ResponseFault {
+    /// The words, with the name of the field where all of it is shown: what a server has sent back of a credential is found in an
+    /// error (`GuardedFields.masked`) if it is there as a whole.
+    ///
+    /// - Parameter name: as it came.
+    func words(onWholeField name: borrowing Span<UInt8>) -> String {
+        let range = name.trimmingBlanks(0..<name.count)
+        let isWhole = range.count <= 60 && name.extracting(range).firstIndex(of: UInt8(ascii: " ")) == nil
+        return isWhole ? words(onField: name) : words
     }
 }

@@ -17,6 +17,8 @@ package final class GuardedFields: Sendable {
         case pinIfAny
         /// No server may have them.
         case never
+        /// Nothing: there are no fields, and the response alone is masked.
+        case nothing
 
         /// - Parameter allowUnpinned: whether servers that no pin is for may have the fields.
         package init(allowUnpinned: Bool) { self = allowUnpinned ? .pinIfAny : .pin }
@@ -25,7 +27,8 @@ package final class GuardedFields: Sendable {
         ///
         /// - Parameter evaluation: what the policy found about the connection's server; nil without TLS.
         package func isMet(by evaluation: TrustEvaluation?) -> Bool {
-            switch evaluation?.verdict {
+            if self == .nothing { return true }
+            return switch evaluation?.verdict {
             case .pass: self != .never
             case .notPinned: self == .pinIfAny
             case .fail, .reportOnly, .unverified, .expired, nil: false
@@ -49,6 +52,9 @@ package final class GuardedFields: Sendable {
         GuardedFields(fields, for: demand, masks: masks + other.masks)
     }
 
+    /// For a request that gets none of the fields: their values are masked in its response all the same.
+    package var masksAlone: GuardedFields { GuardedFields(HeaderFields(), for: .nothing, masks: masks) }
+
     /// Whether the server may have the fields.
     ///
     /// - Parameter evaluation: what the policy found about the connection's server; nil without TLS.
@@ -67,6 +73,14 @@ package final class GuardedFields: Sendable {
         var masked = copy head
         masked.changeFields { mask(&$0) }
         return masked
+    }
+
+    /// The error with the values masked in its details, which may quote what the server has sent.
+    package func masked(_ error: SessionError) -> SessionError {
+        var details = Array(error.details.utf8)
+        guard masks.contains(where: { $0.holds(details.span) }) else { return error }
+        for mask in masks { details = mask.masked(details.span) }
+        return error.with(details: String(decoding: details, as: UTF8.self))
     }
 
     private func isHeld(in fields: borrowing HeaderFields) -> Bool {

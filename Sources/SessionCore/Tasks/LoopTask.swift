@@ -205,6 +205,8 @@ public final class LoopTask {
     /// Called once by the transfer, by `cancel`, or by whatever ends the task.
     func finish(_ error: SessionError?) {
         guard machine.finish() == .complete else { return }
+        var error = error
+        if let guarded, let whole = error { error = guarded.masked(whole) }
         self.error = error
         taker?.detach(isWhole: error == nil)
         if let carrier {

@@ -30,8 +30,8 @@ struct CredentialDemandTests {
     private static let all = [llm, git, aws]
 
     /// The code of the refusal; nil when the request may have them.
-    private func refusal(_ given: [String], _ lines: String...) throws -> String? {
-        let all = ["GET http://api.example/ HTTP/1.1", "Host: api.example"] + lines + ["", ""]
+    private func refusal(_ given: [String], _ lines: String..., target: String = "/") throws -> String? {
+        let all = ["GET http://api.example\(target) HTTP/1.1", "Host: api.example"] + lines + ["", ""]
         let text = all.joined(separator: "\r\n")
         var parser = RequestParser(limits: HeadLimits())
         var head = RequestHead()
@@ -76,6 +76,20 @@ struct CredentialDemandTests {
         #expect(try refusal(["aws"], digest + "STREAMING-AWS4-HMAC-SHA256-PAYLOAD") == "403 credential_withheld")
         #expect(try refusal(["aws"], digest + "UNSIGNED-PAYLOAD") == nil)
         #expect(try refusal(["aws"], digest + String(repeating: "a", count: 64)) == nil)
+    }
+
+    @Test(
+        "a request whose query has a signature of the client's own is not signed",
+        arguments: [
+            ("/a?X-Amz-Algorithm=AWS4-HMAC-SHA256", true), ("/a?b=c&x-amz-signature=d", true),
+            ("/a?X%2dAmz%2DCredential", true), ("/a?b;X-Amz-Security-Token=c", true), ("/a?AWSAccessKeyId=b&c", true),
+            ("/a?X-Amz-Date=b&X-Amz-Signatures=c", false), ("/a?b=X-Amz-Signature", false),
+            ("/X-Amz-Signature=b", false), ("/a?b=c=X-Amz-Signature&", false), ("/a?X-Amz-Signature%", false),
+        ]
+    )
+    func signedQuery(target: String, isSigned: Bool) throws {
+        #expect(try refusal(["aws"], target: target) == (isSigned ? "403 credential_withheld" : nil))
+        #expect(try refusal([], target: target) == nil)
     }
 
     @Test("stored responses are kept apart by names and definitions")

@@ -17,11 +17,16 @@ struct RequestCredentialsTests {
         let desk: CredentialDesk
         var credentials = RequestCredentials()
         var told: [String] = []
+        private let questions = Monitor<[String]>([])
+
+        var asked: [String] { questions.with { $0 } }
 
         init() throws {
             loop = try EventLoop()
             loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
-            board = CredentialBoard(count: 3, loop: loop) { _, _ in }
+            board = CredentialBoard(count: 3, loop: loop) { [questions] index, refused in
+                questions.with { $0.append("\(index) \(refused.map(String.init) ?? "-")") }
+            }
             var configuration = Configuration()
             configuration.credentials = [
                 CredentialDefinition(name: "key", source: .command(["/bin/true"])), Self.signing,
@@ -167,10 +172,7 @@ struct RequestCredentialsTests {
         #expect(try stage.beginHop(nil, keepsBody: true) == "ready" && stage.credentials.rule == nil)
     }
 
-    @Test("a refused value is replaced where its source may have another one")
-    func renewal() throws {
-        let stage = try Stage()
-        try stage.publish("value-one", version: 1)
+    private func request(_ fields: HeaderFields = HeaderFields()) throws -> SessionRequest {
         let endpoint = Endpoint(
             scheme: .https,
             host: try Host("api.example"),
@@ -179,7 +181,76 @@ struct RequestCredentialsTests {
             anchors: TrustAnchors(certificates: []),
             generation: 1
         )
-        let request = SessionRequest(endpoint: endpoint, method: .get, target: Array("/".utf8), fields: HeaderFields())
+        return SessionRequest(endpoint: endpoint, method: .get, target: Array("/".utf8), fields: fields)
+    }
+
+    private func isMasked(_ value: String, by guarded: GuardedFields?) -> Bool {
+        var head = ResponseHead()
+        head.changeFields { $0.append(name: Array("X-Echo".utf8).span, value: Array(value.utf8).span) }
+        return guarded?.masked(head) != nil
+    }
+
+    @Test("what an exchange has sent before is masked in later responses")
+    func earlierValues() throws {
+        let stage = try Stage()
+        try stage.publish("value-one", version: 1)
+        let plain = try request()
+        #expect(try stage.begin(nil) == "ready" && stage.credentials.fields(of: plain) == nil)
+        #expect(try stage.begin(0) == "ready" && isMasked("value-one", by: stage.credentials.fields(of: plain)))
+        #expect(try stage.beginHop(nil, keepsBody: false) == "ready")
+        let fields = stage.credentials.fields(of: plain)
+        let hop = try #require(fields)
+        #expect(hop.fields.isEmpty && hop.mayGo(under: nil) && isMasked("value-one", by: hop))
+        // A connection that a client authenticates takes no such request.
+        var ofClient = HeaderFields()
+        ofClient.append(.authorization, Array("NTLM abc".utf8).span)
+        let authenticating = try request(ofClient)
+        #expect(stage.credentials.fields(of: authenticating) == nil)
+        try stage.publish("value-two", version: 2)
+        stage.credentials.restart()
+        #expect(try stage.begin(0) == "ready")
+        let again = stage.credentials.fields(of: plain)
+        #expect(isMasked("value-one", by: again) && isMasked("value-two", by: again))
+        stage.credentials.restart()
+        stage.credentials.end()
+        #expect(try stage.begin(nil) == "ready" && stage.credentials.fields(of: plain) == nil)
+    }
+
+    @Test("a signature that comes back is masked")
+    func signatures() throws {
+        let stage = try Stage()
+        try stage.publishKeys()
+        #expect(try stage.begin(1) == "ready")
+        let plain = try request()
+        let fields = stage.credentials.fields(of: plain)
+        let guarded = try #require(fields)
+        let value = try #require(guarded.fields.value(for: "authorization"))
+        #expect(isMasked(value, by: guarded) && isMasked(String(value.suffix(64)).uppercased(), by: guarded))
+        #expect(!isMasked(String(value.dropLast(64)), by: guarded), "the name of the key is no secret")
+    }
+
+    @Test("a 401 that is passed on has the source run once, for the next request")
+    func refusals() throws {
+        let stage = try Stage()
+        try stage.publish("value-one", version: 1)
+        #expect(try stage.begin(0) == "ready")
+        stage.credentials.noteRefusal()
+        #expect(stage.asked == [], "nothing was sent")
+        let plain = try request()
+        _ = stage.credentials.fields(of: plain)
+        stage.credentials.noteRefusal()
+        stage.credentials.noteRefusal()
+        #expect(stage.asked == ["0 1"] && stage.board.waiting == 0)
+        try stage.publish("value-two", version: 2)
+        stage.credentials.noteRefusal()
+        #expect(stage.asked == ["0 1"], "there is another value already")
+    }
+
+    @Test("a refused value is replaced where its source may have another one")
+    func renewal() throws {
+        let stage = try Stage()
+        try stage.publish("value-one", version: 1)
+        let request = try request()
         #expect(try stage.begin(0) == "ready" && stage.credentials.renewable == nil, "nothing was sent")
         #expect(stage.credentials.fields(of: request)?.fields.count == 1)
         let refused = try #require(stage.credentials.renewable)

@@ -39,7 +39,7 @@ struct GuardedFieldsTests {
         #expect(pinned.verdict == .pass && unpinned.verdict == .notPinned)
         for (demand, mayGo) in [
             (GuardedFields.Demand.pin, [true, false, false]), (.pinIfAny, [true, true, false]),
-            (.never, [false, false, false]),
+            (.never, [false, false, false]), (.nothing, [true, true, true]),
         ] {
             let guarded = fields(demand)
             #expect([pinned, unpinned, nil].map { guarded.mayGo(under: $0) } == mayGo)
@@ -54,5 +54,15 @@ struct GuardedFieldsTests {
         #expect(masked?.fields.value(for: "x-echo") == "a *********** b")
         head.changeFields { $0.removeAll() }
         #expect(fields(.pin).masked(head) == nil)
+    }
+
+    @Test("a value in the details of an error is masked, and its code stays")
+    func errors() {
+        let error = SessionError(.responseInvalid, "a line has x-secret-0001, which is – no field")
+        let masked = fields(.pin).masked(error)
+        #expect(masked.details == "a line has x-***********, which is – no field" && masked.code == .responseInvalid)
+        let other = SessionError(.responseInvalid, "another line")
+        #expect(fields(.pin).masked(other).details == other.details)
+        #expect(fields(.pin).masksAlone.masked(error).details == masked.details)
     }
 }

@@ -64,7 +64,7 @@ struct CredentialTests {
         let stage = try stage()
         let answer = try stage.proxy.exchange(
             "POST \(stage.url("/v1/x")) HTTP/1.1\r\nHost: \(Stage.host)\r\nAuthorization: Bearer of-attacker\r\n"
-                + "Cookie: a=of-attacker\r\nX_Api_Key: of-attacker\r\nx-api-key: of-attacker\r\nTrailer: X-Api-Key\r\n"
+                + "Cookie: a=of-attacker\r\nX_Api_Key: of-attacker\r\nX.Api.Key: of-attacker\r\nx-api-key: of-attacker\r\nTrailer: X-Api-Key\r\n"
                 + "Transfer-Encoding: chunked\r\nX-Kept: yes\r\n\r\n2\r\nab\r\n0\r\nX-Api-Key: of-attacker\r\n"
                 + "Authorization: of-attacker\r\nX_Api_Key: of-attacker\r\n\r\n",
             method: "POST"

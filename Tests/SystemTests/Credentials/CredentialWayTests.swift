@@ -244,6 +244,65 @@ struct CredentialWayTests {
         }
     }
 
+    @Test("the error about an invalid response masks the value", arguments: ["1.1", "2", "upgrade"])
+    func invalidResponses(version: String) throws {
+        let server = try Stage.pki.server(Stage.host)
+        // A part of a name could be shown that holds a part of the value.
+        let names = ["X-\(value)", "X-\(String(repeating: "y", count: 48))-\(value)"]
+        let sent = Monitor(0)
+        let next: @Sendable () -> String = {
+            sent.with { number in
+                number += 1
+                return names[(number - 1) % names.count]
+            }
+        }
+        let origin = try ScriptedOrigin(server, protocols: version == "2" ? ["h2"] : []) { connection in
+            guard version == "2" else {
+                while try connection.readRequest() != nil {
+                    try connection.write("HTTP/1.1 200 OK\r\n\(next()): a\u{0}b\r\nContent-Length: 0\r\n\r\n")
+                }
+                return
+            }
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                try script.head(200, fields: [(next(), "a")], stream: request.stream, ends: true)
+            }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.hosts[Stage.host]?["httpVersion"] = version == "2" ? "2" : "1.1"
+        Self.prepare(&settings)
+        let proxy = try ProxyUnderTest(settings)
+        for _ in names {
+            let fields = version == "upgrade" ? ["Connection: Upgrade", "Upgrade: echo"] : []
+            let answer = try proxy.get("http://\(Stage.host)/v1/x", fields: fields)
+            #expect(answer.problemCode == "response_invalid", "\(answer)")
+            for text in [answer.text, answer["Proxy-Status"] ?? ""] { #expect(!text.contains("sk-live"), "\(text)") }
+        }
+        let lines = try proxy.waitForTaskLines(names.count)
+        #expect(lines.allSatisfy { $0.string("errorDetails")?.contains("(rule response-") == true })
+        #expect(!proxy.output.contains("sk-live") && !proxy.errors.contains("sk-live"), "\(proxy.output)")
+    }
+
+    @Test("what an earlier hop got is masked behind a redirect without a credential")
+    func echoOfEarlierHop() throws {
+        let stage = try stage({ $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
+            switch request.target {
+            case "/v1/away": OriginAnswer.text("", status: "302 Found", fields: ["Location: /echo"])
+            case "/v1/further": OriginAnswer.text("", status: "302 Found", fields: ["Location: /leave"])
+            case "/leave": OriginAnswer.text("", status: "302 Found", fields: ["Location: /echo?\(value)"])
+            default: OriginAnswer.text("end", fields: ["X-Echo: \(value)"])
+            }
+        }
+        let answer = try stage.get("/v1/away")
+        #expect(answer.text == "end" && answer["X-Echo"] == stars, "\(answer)")
+        let left = try stage.get("/v1/further")
+        #expect(left.status == 302 && left["Location"]?.contains(value) == false, "\(left)")
+        #expect(keys(stage) == [value, nil, value, nil])
+        // Another request of the same client knows nothing of it.
+        #expect(try stage.get("/echo")["X-Echo"] == value)
+    }
+
     @Test("hooks see the masked value, and no file is named by it")
     func hooks() throws {
         let spool = try TemporaryFolder()
