@@ -234,6 +234,70 @@ struct PackagingTests {
         #expect(finished.output.split(separator: "\n").contains { $0 == word }, "\(finished.output)")
     }
 
+    private static func isThere(_ program: String) -> Bool { (try? Programs.path(of: program)) != nil }
+
+    /// The last word is the one to complete.
+    @Test(
+        "zsh and fish complete second words, options, files and the program of exec",
+        arguments: [
+            (["pins", "sh"], "show"), (["check", "-c", "f"], "file.json"), (["check", "f"], "file.json"),
+            (["check", "req"], "request"), (["check", "--st"], "--strict"), (["help", "pins", "sh"], "show"),
+            (["exec", "--", "tru"], "true"), (["run", "f"], "file.json"),
+        ]
+    )
+    func completesInOtherShells(words: [String], word: String) throws {
+        _ = try folder.write(try pinproxy("help", "--json").output, as: "tables")
+        _ = try folder.write("", as: "file.json")
+        let make =
+            "cd '\(folder.path)'; '\(repository.appendingPathComponent("deploy/completions").path)' share < tables\n"
+        if Self.isThere("fish") {
+            let script =
+                make + "source share/fish/vendor_completions.d/pinproxy.fish\n"
+                + "complete -C 'pinproxy \(words.joined(separator: " "))'"
+            let finished = try Programs.run("fish", ["--no-config", "-c", script])
+            let found = finished.output.split(separator: "\n").map { $0.prefix { $0 != "\t" } }
+            #expect(finished.exitCode == 0 && found.contains { $0 == word }, "\(finished.output)\(finished.errors)")
+        }
+        if Self.isThere("zsh") {
+            // What zsh's own functions would be asked to complete: in place of words, _arguments has a specification.
+            let script =
+                make + """
+                    words=(pinproxy \(words.joined(separator: " "))); CURRENT=\(words.count + 1)
+                    _describe() { print -rl -- ${${(P)2}%%:*}; }
+                    compadd() { print -rl -- ${(P)2}; }
+                    _arguments() {
+                        local spec
+                        for spec in "$@"; do
+                            print -r -- ${${${spec#[*]}%%\\[*}%=}
+                            case $spec in
+                                (*{compadd*) eval "${${spec#*\\{}%\\}*}" ;;
+                                (*_files) print file.json ;;
+                                (*_normal*) print true ;;
+                            esac
+                        done
+                    }
+                    source share/zsh/site-functions/_pinproxy
+                    """
+            let finished = try Programs.run("zsh", ["-f", "-c", script])
+            #expect(
+                finished.exitCode == 0 && finished.output.split(separator: "\n").contains { $0 == word },
+                "\(finished.output)\(finished.errors)"
+            )
+        }
+    }
+
+    @Test("fish offers the options of check request there, not those of check", .enabled(if: isThere("fish")))
+    func optionsOfSecondWords() throws {
+        _ = try folder.write(try pinproxy("help", "--json").output, as: "tables")
+        let script = """
+            cd '\(folder.path)'; '\(repository.appendingPathComponent("deploy/completions").path)' share < tables
+            source share/fish/vendor_completions.d/pinproxy.fish
+            complete -C 'pinproxy check request --'
+            """
+        let found = try Programs.run("fish", ["--no-config", "-c", script]).output
+        #expect(found.contains("--log") && !found.contains("--strict"), "\(found)")
+    }
+
     private func object(_ text: String) throws -> [String: Any] {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     }
