@@ -126,7 +126,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         guard !DescriptorReserve.holds(descriptor),
             server.admit(limit: generation.snapshot.configuration.limits.connections)
         else {
-            counters.noteRefusedConnection()
+            counters.noteRefusedConnection(at: loop.wallClock / 1_000_000)
             ClientTransport(descriptor: descriptor, address: address, listener: listener, worker: self).refuseForLimit()
             return
         }
