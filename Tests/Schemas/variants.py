@@ -167,6 +167,8 @@ def variants(kind: str, singles: int = SINGLE, pairs: int = PAIRS) -> list[str]:
         if len(made) >= len(documents) + singles:
             changed = apply(changed, others[numbers.below(len(others))])
         made[json.dumps(changed)] = None
+    for document in json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))[kind]:
+        made[json.dumps(document)] = None
     return list(made)
 
 

@@ -95,6 +95,7 @@ struct AdminSource: Sendable {
             lostLogLines: logLosses.count,
             logLossAge: logLosses.reportAge(at: Clock.monotonic),
             lostReports: monitor.lostReports.values.reduce(0, +),
+            reportLoss: monitor.lastLossOfReports,
             hasCache: cache.current != nil,
             lists: lists.figures(at: date)
         ).text

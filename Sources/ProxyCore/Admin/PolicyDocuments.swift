@@ -8,7 +8,8 @@ enum PolicyDocuments {
     /// `/policy`: the domains of the pin files, with what their handshakes have shown.
     ///
     /// - Parameters:
-    ///   - since: only domains with a handshake from then on, in seconds since 1970; nil for all.
+    ///   - since: only domains with a handshake, or a request without a connection, from then on, in seconds since 1970;
+    ///     nil for all.
     ///   - now: seconds since 1970.
     static func policy(
         _ status: ServerStatus.Values,
@@ -28,7 +29,8 @@ enum PolicyDocuments {
         if !credentials.isEmpty { line.add("credentials", array: credentials.map { credential($0).object }) }
         let domains = snapshot.pinnedDomains.domains.filter { domain in
             guard let since else { return true }
-            return (seen[domain.host]?.last?.time ?? .min) >= since
+            let verdicts = seen[domain.host]
+            return max(verdicts?.last?.time ?? .min, verdicts?.failures.lastUnconnected?.time ?? .min) >= since
         }
         line.add("domains", array: domains.map { domain($0, seen[$0.host], at: now).object })
         return line.text
@@ -105,6 +107,12 @@ enum PolicyDocuments {
         }
         line.add("handshakes", counts)
         if let last = seen.last { line.add("lastHandshake", handshake(last, policy, at: now)) }
+        if let last = seen.failures.lastUnconnected {
+            var failure = JSONLine()
+            failure.add("time", Timestamp.text(unixSeconds: last.time))
+            failure.add("error", last.error.rawValue)
+            line.add("lastConnectFailure", failure)
+        }
         return line
     }
 

@@ -28,6 +28,8 @@ struct StatusDocument {
     /// Seconds since the last report of lost lines; nil before the first.
     var logLossAge: Int?
     var lostReports: Int
+    /// When lost reports were told of last, in seconds since 1970; nil before the first.
+    var reportLoss: Int64?
     /// Whether there is a cache; its figures are those of `/cache`.
     var hasCache: Bool
     var lists: (counts: RevocationListFetcher.Counts, held: RevocationListStore.Figures)
@@ -44,6 +46,9 @@ struct StatusDocument {
         line.add("requests", work.tasks.reduce(0, +))
         line.add("connections", connections)
         line.add("connectionsRefused", work.refusedConnections)
+        if work.lastRefusal > 0 {
+            line.add("lastConnectionRefused", Timestamp.text(unixSeconds: Int64(work.lastRefusal)))
+        }
         line.add("residentBytes", process.residentBytes)
         line.add("heldBytes", heldBytes)
         line.add("heldBytesLimit", limits.heldBytes)
@@ -56,6 +61,7 @@ struct StatusDocument {
         line.add("logLinesLost", lostLogLines)
         if let logLossAge { line.add("logLossReported", Timestamp.text(unixSeconds: date - Int64(logLossAge))) }
         line.add("reportsLost", lostReports)
+        if let reportLoss { line.add("reportLossReported", Timestamp.text(unixSeconds: reportLoss)) }
         var held = JSONLine()
         held.add("current", lists.held.current)
         held.add("expired", lists.held.expired)

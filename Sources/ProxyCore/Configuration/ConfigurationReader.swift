@@ -94,7 +94,7 @@ struct ConfigurationReader {
             pins = Placed(value: path, element: element)
         }
         if let object = root.object("trustAnchors") { readTrustAnchors(object) }
-        if let elements = root.elements("intermediates") { intermediates = elements }
+        if let elements = root.elements("intermediates") { intermediates = elements.filter { $0.path() != nil } }
         if let choice = root["unpinnedHosts"]?.choice(UnpinnedHosts.self) { configuration.unpinnedHosts = choice }
         if let choice = root["resolver"]?.choice(NameResolution.self) { configuration.resolver = choice }
         if let object = root.object("interception") { readInterception(object) }

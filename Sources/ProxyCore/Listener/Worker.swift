@@ -79,7 +79,7 @@ final class Worker: @unchecked Sendable {
         guard !DescriptorReserve.holds(descriptor),
             server.admit(limit: services.generation.snapshot.configuration.limits.connections)
         else {
-            counters.noteRefusedConnection()
+            counters.noteRefusedConnection(at: loop.wallClock / 1_000_000)
             return clients.refuse(descriptor, address, listener.routes)
         }
         guard !services.isDraining, let other = lessLoadedWorker else {

@@ -2,7 +2,7 @@
 import ServerTrust
 
 /// What went wrong with a domain's servers, for the metrics: refused handshakes by reason, requests that got no connection by
-/// error, and handshakes in which only a backup pin has matched.
+/// error, the last of these, and handshakes in which only a backup pin has matched.
 package struct DomainFailures: Equatable, Sendable {
     /// The errors of requests that got no connection to their origin, for another reason than its certificates.
     static let connectErrors: [Problem.Code] = [
@@ -16,6 +16,15 @@ package struct DomainFailures: Equatable, Sendable {
     /// Requests without a connection, in the order of `connectErrors`.
     package private(set) var unconnected = Self.noneUnconnected
     package private(set) var backupOnly = 0
+    /// Nil before the first request without a connection.
+    private(set) var lastUnconnected: Unconnected?
+
+    /// A request that got no connection.
+    struct Unconnected: Equatable, Sendable {
+        var error: Problem.Code
+        /// Seconds since 1970.
+        var time: Int64
+    }
 
     // Shared by all domains without a failure, of which there may be ten thousand.
     private static let noRefusals = Array(repeating: 0, count: TrustFailure.allCases.count)
@@ -33,9 +42,13 @@ package struct DomainFailures: Equatable, Sendable {
 
     /// Counts a request that got no connection.
     ///
-    /// - Parameter error: one of `connectErrors`; another one counts for nothing.
-    mutating func note(_ error: Problem.Code) {
-        if let index = Self.connectErrors.firstIndex(of: error) { unconnected[index] += 1 }
+    /// - Parameters:
+    ///   - error: one of `connectErrors`; another one counts for nothing.
+    ///   - time: seconds since 1970.
+    mutating func note(_ error: Problem.Code, at time: Int64) {
+        guard let index = Self.connectErrors.firstIndex(of: error) else { return }
+        unconnected[index] += 1
+        lastUnconnected = Unconnected(error: error, time: time)
     }
 
     static func += (sum: inout DomainFailures, other: DomainFailures) {
@@ -43,5 +56,9 @@ package struct DomainFailures: Equatable, Sendable {
         for (index, count) in other.refusals.enumerated() { sum.refusals[index] += count }
         for (index, count) in other.unconnected.enumerated() { sum.unconnected[index] += count }
         sum.backupOnly += other.backupOnly
+        // The loops hand their counts over one after the other.
+        if let last = other.lastUnconnected, last.time >= sum.lastUnconnected?.time ?? .min {
+            sum.lastUnconnected = last
+        }
     }
 }

@@ -38,7 +38,7 @@ final class HandshakeObserver {
     ///
     /// - Parameter policy: of its host and port; nil where no pin file names these.
     func count(_ error: Problem.Code, of policy: SecurityPolicy?) {
-        tally.note(error, of: policy)
+        tally.note(error, of: policy, at: loop.wallClock / 1_000_000)
         handOverSoon()
     }
 

@@ -55,10 +55,14 @@ struct HandshakeTally {
 
     /// Counts a request that got no connection.
     ///
-    /// - Parameter policy: of its host and port; nil where no pin file names these.
-    mutating func note(_ error: Problem.Code, of policy: SecurityPolicy?) {
-        guard let policy, policy.pinningMode != .none, let domain = policy.domain else { return others.note(error) }
-        withEntry(of: policy, domain) { $0.failures.note(error) }
+    /// - Parameters:
+    ///   - policy: of its host and port; nil where no pin file names these.
+    ///   - now: seconds since 1970.
+    mutating func note(_ error: Problem.Code, of policy: SecurityPolicy?, at now: Int64) {
+        guard let policy, policy.pinningMode != .none, let domain = policy.domain else {
+            return others.note(error, at: now)
+        }
+        withEntry(of: policy, domain) { $0.failures.note(error, at: now) }
     }
 
     private mutating func withEntry(of policy: SecurityPolicy, _ domain: Host, _ change: (inout Entry) -> Void) {

@@ -8,8 +8,8 @@ import Synchronization
 /// Everything about pins apart from single requests: reports to collectors and to a file, warnings, and the usage of
 /// pins. It has a thread of its own, so that it delays no request; the workers' warnings about themselves go there, too.
 ///
-/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown`, `otherFailures` and `lost` are
-/// touched behind `shownLock`; `thread` belongs to the owner, which alone calls `stop`; everything else is touched by
+/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown`, `otherFailures`, `lost` and
+/// `lostAt` are touched behind `shownLock`; `thread` belongs to the owner, which alone calls `stop`; everything else is touched by
 /// work that `loop` runs on its one thread, and by `init` before that starts.
 package final class PinMonitor: @unchecked Sendable {
     /// Receives event lines, with their severity and the level of the snapshot.
@@ -55,6 +55,8 @@ package final class PinMonitor: @unchecked Sendable {
     private var otherFailures = DomainFailures()
     /// Behind `shownLock`: the reports that were lost since the start, as far as they were reported.
     private var lost: [ReportLoss: Int] = [:]
+    /// Behind `shownLock`: when they were reported last, in seconds since 1970; nil before the first.
+    private var lostAt: Int64?
 
     // State of the thread.
     private var snapshot: PolicySnapshot
@@ -152,6 +154,9 @@ package final class PinMonitor: @unchecked Sendable {
 
     /// The number of lost reports since the start, by reason; at most a minute old.
     var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
+
+    /// When lost reports were told of last, in seconds since 1970; nil before the first.
+    var lastLossOfReports: Int64? { shownLock.withLock { lostAt } }
 
     /// Uses another snapshot after a reload. Counts and remembered reports are kept; waiting reports are sent under the
     /// new snapshot's rules.
@@ -281,7 +286,11 @@ package final class PinMonitor: @unchecked Sendable {
 
     private func logLosses() {
         guard let losses = sender.lossesToReport(now: now) else { return }
-        shownLock.withLock { lost.merge(losses) { $0 + $1 } }
+        let date = date
+        shownLock.withLock {
+            lost.merge(losses) { $0 + $1 }
+            lostAt = date
+        }
         warn(PinEvents.losses(losses))
     }
 

@@ -19,6 +19,7 @@ final class WorkerCounters: Sendable {
         let durationSum: Int
         let clientConnections: Int
         let refusedConnections: Int
+        let lastRefusal: Int
         let bodyBytesFromClients: Int
         let bodyBytesToClients: Int
         let requestsOnNewConnections: Int
@@ -34,7 +35,8 @@ final class WorkerCounters: Sendable {
             durationSum = durations + Reading.durationBounds.count + 1
             clientConnections = durationSum + 1
             refusedConnections = clientConnections + 1
-            bodyBytesFromClients = refusedConnections + 1
+            lastRefusal = refusedConnections + 1
+            bodyBytesFromClients = lastRefusal + 1
             bodyBytesToClients = bodyBytesFromClients + 1
             requestsOnNewConnections = bodyBytesToClients + 1
             requestsOnKeptConnections = requestsOnNewConnections + 1
@@ -52,7 +54,12 @@ final class WorkerCounters: Sendable {
     func noteConnection() { table.add(1, at: places.clientConnections) }
 
     /// Counts a client connection that was refused because of the limit.
-    func noteRefusedConnection() { table.add(1, at: places.refusedConnections) }
+    ///
+    /// - Parameter now: seconds since 1970.
+    func noteRefusedConnection(at now: Int64) {
+        table.add(1, at: places.refusedConnections)
+        table.set(Int(now), at: places.lastRefusal)
+    }
 
     /// Counts a request that is over, with the values of its log line.
     ///
@@ -129,6 +136,7 @@ final class WorkerCounters: Sendable {
         reading.durationSum += table.value(at: places.durationSum)
         reading.clientConnections += table.value(at: places.clientConnections)
         reading.refusedConnections += table.value(at: places.refusedConnections)
+        reading.lastRefusal = max(reading.lastRefusal, table.value(at: places.lastRefusal))
         reading.bodyBytesFromClients += table.value(at: places.bodyBytesFromClients)
         reading.bodyBytesToClients += table.value(at: places.bodyBytesToClients)
         reading.requestsOnNewConnections += table.value(at: places.requestsOnNewConnections)
@@ -154,6 +162,8 @@ extension WorkerCounters {
         var durationSum = 0
         var clientConnections = 0
         var refusedConnections = 0
+        /// Seconds since 1970; 0 before the first.
+        var lastRefusal = 0
         var bodyBytesFromClients = 0
         var bodyBytesToClients = 0
         var requestsOnNewConnections = 0

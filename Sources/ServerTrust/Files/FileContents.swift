@@ -38,7 +38,7 @@ package enum FileContents {
 
     private static func contents(_ path: String, limit: Int) -> Result<[UInt8], Fault> {
         guard !path.isEmpty, !path.utf8.contains(0) else {
-            return .failure(Fault(message: "not a path", remedy: "name a file"))
+            return .failure(Fault(message: "is not a path", remedy: "name a file"))
         }
         // Non-blocking, so that a named pipe in the folder cannot block the start before it is recognised.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
@@ -47,7 +47,7 @@ package enum FileContents {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return .failure(fault(errno)) }
         guard status.st_mode & S_IFMT == S_IFREG else {
-            return .failure(Fault(message: "not a regular file", remedy: "name a file"))
+            return .failure(Fault(message: "is not a regular file", remedy: "name a file"))
         }
         // The reported size plus one byte, which shows the end: most files need a single read.
         var room = max(0, min(status.st_size, limit)) + 1
@@ -65,7 +65,7 @@ package enum FileContents {
             guard code == 0 else { return .failure(fault(code)) }
             if bytes.isEmpty { bytes = chunk } else { bytes += chunk }
             if bytes.count > limit {
-                return .failure(Fault(message: "longer than \(limit >> 10) KB", remedy: "name the right file"))
+                return .failure(Fault(message: "is longer than \(limit >> 10) KB", remedy: "name the right file"))
             }
             if chunk.count < room { return .success(bytes) }
             // The file has grown, or does not report its size.

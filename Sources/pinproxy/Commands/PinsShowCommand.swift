@@ -104,17 +104,15 @@ extension Command {
         let keyPath = arguments.values["new-backup-key"]
         if let keyPath { file = try pinFile((try BackupKeyFile.create(keyPath), keyPath)) }
         for warning in probe.warnings { Output.error("pinproxy: warning: \(TextLayout.printable(warning.text))\n") }
-        Output.error(file.explanation)
-        guard let output else {
-            try Output.standard(file.text)
-            return .success
-        }
         do throws(IOFailure) {
-            try output.write(Array(file.text.utf8), as: .shared)
+            try output?.write(Array(file.text.utf8), as: .shared)
         } catch {
             if let keyPath { unlink(keyPath) }
-            throw CommandFailure(.failed, "\(Arguments.shown(output.path)) cannot be written: \(error.reason)")
+            throw CommandFailure(.failed, "\(Arguments.shown(output?.path ?? "")) cannot be written: \(error.reason)")
         }
+        // It says what is pinned: of a file that could not be written nothing is.
+        Output.error(file.explanation)
+        if output == nil { try Output.standard(file.text) }
         return .success
     }
 

@@ -181,10 +181,10 @@ struct MetricsPageTests {
             "\"none.example\": { \"pinningMode\": \"none\" }",
         ]
         let text = try page(domains.joined(separator: ",")) { page in
-            page.verdicts[0].failures.note(.proxyRefused)
-            page.otherFailures.note(.dnsTimeout)
-            page.otherFailures.note(.dnsTimeout)
-            page.otherFailures.note(.requestInvalid)
+            page.verdicts[0].failures.note(.proxyRefused, at: 1_800_000_000)
+            page.otherFailures.note(.dnsTimeout, at: 1_800_000_000)
+            page.otherFailures.note(.dnsTimeout, at: 1_800_000_000)
+            page.otherFailures.note(.requestInvalid, at: 1_800_000_000)
         }
         let lines = text.split(separator: "\n").map(String.init).filter {
             $0.hasPrefix("pinproxy_pin_failures") || $0.hasPrefix("pinproxy_pin_backup")

@@ -136,11 +136,11 @@ struct PinUsageTests {
         let host = try Host("a.example")
         let policy = try #require(domains.policy(host: host, port: 443))
         var tally = HandshakeTally()
-        tally.note(.connectTimeout, of: policy)
-        tally.note(.connectTimeout, of: policy)
-        tally.note(.stalled, of: policy)
-        tally.note(.dnsFailed, of: nil)
-        tally.note(.dnsFailed, of: domains.policy(host: try Host("n.example"), port: 443))
+        tally.note(.connectTimeout, of: policy, at: 1_800_000_000)
+        tally.note(.connectTimeout, of: policy, at: 1_800_000_007)
+        tally.note(.stalled, of: policy, at: 1_800_000_009)
+        tally.note(.dnsFailed, of: nil, at: 1_800_000_000)
+        tally.note(.dnsFailed, of: domains.policy(host: try Host("n.example"), port: 443), at: 1_800_000_000)
         let server = try TestPKI().server("c.example")
         let refused = SecurityPolicy.unpinned.evaluate(
             chain: server.chain,
@@ -160,6 +160,12 @@ struct PinUsageTests {
         }
         #expect(count(.connectTimeout, usage.verdicts[0].failures) == 4)
         #expect(usage.verdicts[0].failures.unconnected.reduce(0, +) == 4)
+        // The last one is kept, whatever the order in which the loops hand theirs over.
+        var earlier = DomainFailures()
+        earlier.note(.dnsFailed, at: 1_800_000_006)
+        usage.count(0, of: host, matched: [], failures: earlier)
+        let last = DomainFailures.Unconnected(error: .connectTimeout, time: 1_800_000_007)
+        #expect(usage.verdicts[0].failures.lastUnconnected == last)
         #expect(count(.dnsFailed, others) == 2 && others.unconnected.reduce(0, +) == 2)
         #expect(others.refusals.reduce(0, +) == 1 && others.backupOnly == 0)
     }

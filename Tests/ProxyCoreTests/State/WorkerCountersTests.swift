@@ -67,12 +67,14 @@ struct WorkerCountersTests {
         let (one, other) = (WorkerCounters(), WorkerCounters())
         one.noteConnection()
         other.noteConnection()
-        other.noteRefusedConnection()
+        other.noteRefusedConnection(at: 1_800_000_007)
+        one.noteRefusedConnection(at: 1_800_000_005)
         note(one, status: 200)
         note(other, status: 200)
         var reading = WorkerCounters.Reading()
         for counters in [one, other] { counters.add(to: &reading) }
-        #expect(reading.clientConnections == 2 && reading.refusedConnections == 1)
+        #expect(reading.clientConnections == 2 && reading.refusedConnections == 2)
+        #expect(reading.lastRefusal == 1_800_000_007)
         #expect(reading.tasks == [0, 0, 2, 0, 0, 0])
     }
 }

@@ -104,6 +104,30 @@ struct AdminDocumentTests {
         #expect(names(try policy("?since=\(second + 1)")) == [])
     }
 
+    @Test("a domain says when a request got no connection last, and since takes it in")
+    func connectFailure() throws {
+        let stage = try Stage { settings in
+            settings.members["admin"] = ["address": "127.0.0.1:0"]
+            settings.resolve("dead.example.com", to: 1)
+            settings.pin("dead.example.com", to: .unrelated(7))
+        } answering: {
+            OriginAnswer.text($0.target)
+        }
+        #expect(try stage.proxy.get("http://dead.example.com/").status == 502)
+        let document = try Patience.poll(for: "the failure") { () -> HTTPMessage? in
+            let document = try Self.get("/policy?since=1", from: stage.proxy)
+            return document.text.contains("dead.example.com") ? document : nil
+        }
+        #expect(try SchemaCheck("policy.schema.json").issues(of: document.body) == [])
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(document.body)) as? [String: Any])
+        let domains = try #require(object["domains"] as? [[String: Any]])
+        let failure = try #require(domains.first?["lastConnectFailure"] as? [String: Any])
+        #expect(domains.count == 1 && failure["error"] as? String == "connect_failed")
+        #expect(domains[0]["lastHandshake"] == nil)
+        let time = try Date(try #require(failure["time"] as? String), strategy: .iso8601)
+        #expect(abs(time.timeIntervalSinceNow) < 600)
+    }
+
     @Test("the figures of the moment are those of requests, connections, turns, memory and losses")
     func status() throws {
         let stage = try stage()
@@ -117,6 +141,7 @@ struct AdminDocumentTests {
         #expect(figures["logLinesLost"] as? Int == 0 && figures["logLossReported"] == nil)
         #expect(figures["cache"] as? Bool == false)
         #expect(figures["reportsLost"] as? Int == 0 && figures["connectionsRefused"] as? Int == 0)
+        #expect(figures["reportLossReported"] == nil && figures["lastConnectionRefused"] == nil)
         for name in ["residentBytes", "heldBytesLimit", "openFiles", "openFilesLimit"] {
             #expect((figures[name] as? Int ?? 0) > 0, "\(name): \(document.text)")
         }

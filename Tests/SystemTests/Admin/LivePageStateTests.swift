@@ -129,6 +129,39 @@ struct LivePageStateTests {
         #expect(said.first == "1" && said.last == "[]", "\(said)")
     }
 
+    @Test("what was lost, and a host out of reach, is told without the tasks of that time", .enabled(if: isThere))
+    func earlier() throws {
+        let stage = try stage { $0.members["limits"] = ["connections": 1] }
+        // It is the only client from its response on.
+        let client = try Patience.poll(for: "a place for a client") {
+            let client = try stage.proxy.connect()
+            try client.send(ProxyUnderTest.request("GET", "http://\(Self.deadHost)/"))
+            return try client.readResponse().status == 502 ? client : nil
+        }
+        #expect(try stage.proxy.connect().readResponse().status == 503)
+        client.close()
+        try Patience.poll(for: "the failure") {
+            let document = try stage.proxy.exchange("GET /policy HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+            return document.text.contains("\"lastConnectFailure\":{\"time\":\"20") ? true : nil
+        }
+        // The kept tasks are forgotten.
+        #expect(try stage.reload { $0.members["log"] = ["redact": ["other"]] }.string("event") == "reloaded")
+        let said = try LivePageTests.browse(
+            stage.proxy,
+            [
+                Self.live, "wait=\(Self.state).includes('1 host was not reached')", "print=tasks.length",
+                "print=\(Self.state)", "print=\(Self.row(Self.deadHost)).innerText",
+                "print=\(Self.row(Self.deadHost)).querySelector('button.open').click()",
+                "print=\(Self.row(Self.deadHost)).nextElementSibling.innerText",
+            ]
+        )
+        try #require(said.count == 5, "\(said)")
+        #expect(said[0] == "0" && said[1].contains("not reached in the last hour: \(Self.deadHost)"), "\(said)")
+        #expect(said[1].contains("one too many since the start, the last at"), "\(said[1])")
+        #expect(said[2].contains("connect_failed") && said[3].contains("connect_failed"), "\(said)")
+        #expect(said[4] == "[]")
+    }
+
     @Test("refused files are named in the first line with error and place", .enabled(if: isThere))
     func refusedFiles() throws {
         let stage = try stage()
