@@ -154,8 +154,9 @@ final class ClientTransport: EventHandler {
     ) {
         enter(authority, user: user)
         let limit = worker.generation.headTime.milliseconds
-        startTLS(context, early: &early, pending: &pending) { [worker] failure in
-            if worker.isDraining {
+        startTLS(context, early: &early, pending: &pending) { [worker, unowned self] failure in
+            // A client that has refused the certificate has done so also where its alert is read during a stop.
+            if worker.isDraining, !peerHasEnded, case .fault(.ended) = failure {
                 return ended(Problem(.cancelled, "The connection was ended because pinproxy stops."))
             }
             switch failure {
