@@ -114,8 +114,9 @@ extension ClientTransport {
     ) {
         enter(authority, user: user)
         let limit = services.generation.headTime.milliseconds
-        startTLS(context, early: &early, pending: &pending) { [services] failure in
-            if services.isDraining {
+        startTLS(context, early: &early, pending: &pending) { [services, unowned self] failure in
+            // A client that has refused the certificate has done so also where its alert is read during a stop.
+            if services.isDraining, !peerHasEnded, case .fault(.ended) = failure {
                 return ended(Problem(.cancelled, "The connection was ended because pinproxy stops."))
             }
             switch failure {
