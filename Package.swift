@@ -61,6 +61,11 @@ let package = Package(
         .target(name: "HTTPCore", dependencies: ["IOCore"], swiftSettings: strict),
         .target(name: "HTTP2Core", dependencies: ["HTTPCore", "IOCore", "CNGHTTP2"], swiftSettings: strict),
         .target(
+            name: "WebSocketCore",
+            dependencies: ["HTTPCore", "IOCore", "COpenSSL", "CZlib"],
+            swiftSettings: strict
+        ),
+        .target(
             name: "ServerTrust",
             dependencies: ["StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
             swiftSettings: strict
@@ -77,7 +82,8 @@ let package = Package(
         .target(
             name: "HTTPSession",
             dependencies: [
-                "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CZlib",
+                "SessionCore", "ServerTrust", "WebSocketCore", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
+                "CZlib",
             ],
             swiftSettings: strict
         ),
@@ -93,7 +99,7 @@ let package = Package(
         ),
         .target(
             name: "HTTPSessionStubs",
-            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore", "IOCore"],
+            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore"],
             swiftSettings: strict
         ),
         .target(
@@ -137,6 +143,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "WebSocketCoreTests",
+            dependencies: ["WebSocketCore", "HTTPCore", "IOCore", "TestSupport"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "StrictJSONTests",
             dependencies: ["StrictJSON", "TestSupport"],
             swiftSettings: strict
@@ -175,7 +186,7 @@ let package = Package(
             name: "HTTPSessionTests",
             dependencies: [
                 "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionStubs", "SessionCore",
-                "ServerTrust", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
+                "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),

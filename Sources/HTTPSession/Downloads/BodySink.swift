@@ -29,6 +29,18 @@ class BodySink {
         go(nil)
     }
 
+    /// Whether the sink gives the bodies of requests, in place of `RequestBody`: those of another protocol.
+    var givesBody: Bool { false }
+
+    /// Completes a request that is about to be sent. Called for each hop.
+    func prepare(_ request: inout SessionRequest) {}
+
+    /// The hop of that request begins; of a sink that gives its body.
+    func begin(_ hop: LoopTask) {}
+
+    /// The hop has sent what it was given.
+    func needsBodyData() {}
+
     /// Receives the head of the final response.
     func receive(_ head: ResponseHead, expected: Int?) -> Reception { .accept }
 

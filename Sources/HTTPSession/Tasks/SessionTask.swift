@@ -25,6 +25,9 @@ public class SessionTask: @unchecked Sendable {
     /// Continues with the execution of another task. On the loop.
     func adopt(_ execution: TaskExecution) { self.execution = execution }
 
+    /// The receiver of what the response brings; nil: the one for the task's type. On the loop.
+    func makeSink(_ execution: TaskExecution) -> BodySink? { nil }
+
     private let lock = PosixLock()
     /// Behind `lock`. Work that follows from a change of the machine is submitted with the lock held, so that it runs
     /// in the order of the changes.

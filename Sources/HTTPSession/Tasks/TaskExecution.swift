@@ -69,7 +69,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func makeSink(_ task: SessionTask) -> BodySink {
-        switch task {
+        if let own = task.makeSink(self) { return own }
+        return switch task {
         case let task as DownloadTask: DownloadSink(task, execution: self)
         case let task as DataTask: task.dataDelegate.stream.map { streamSink(task, $0, $1) } ?? DataSink(task)
         default: BodySink()
@@ -174,8 +175,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
                 timeouts: try timeouts(request)
             )
             sent.cachePolicy = cachePolicy
+            sink?.prepare(&sent)
             task.willSend(request)
-            let recording = session.configuration.recording?(sent, self)
+            // What goes over another protocol is no body that could be recorded.
+            let recording = sent.isUpgrade ? nil : session.configuration.recording?(sent, self)
             beginHop(session.manager.dataTask(with: sent, delegate: recording?.delegate ?? self), recording)
         } catch {
             finish(error)
@@ -197,6 +200,11 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         next = nil
         unwanted = UnwantedBody()
         reportedSent = 0
+        if let sink, sink.givesBody {
+            sink.begin(started)
+            if !isSuspended { started.resume() }
+            return
+        }
         let feed = BodyFeed(request.body, loop: session.loop, threads: session.blocking) { [unowned self] error in
             failure = error
             hop?.cancel()
@@ -241,6 +249,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         guard hop === self.hop else { return }
         reportSent(hop)
         feed?.sendMore()
+        sink?.needsBodyData()
     }
 
     private func reportSent(_ hop: LoopTask) {
@@ -457,7 +466,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     /// The length of the body; nil when it is not known before the end.
     private func expectedLength(_ head: ResponseHead) -> Int? {
-        guard codings.isEmpty else { return nil }
+        guard codings.isEmpty, head.status != 101 else { return nil }
         return switch head.framing {
         case .none: 0
         case .length(let count): count

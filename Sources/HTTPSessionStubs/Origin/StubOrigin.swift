@@ -197,6 +197,7 @@ struct StubRoute: CustomStringConvertible {
     enum Action: Sendable {
         case handler(StubOrigin.Handler)
         case response(StubResponse)
+        case webSocket(StubWebSocketService)
         case failure(StubFailure, Duration)
         /// Nothing is received.
         case refusal(SessionError)

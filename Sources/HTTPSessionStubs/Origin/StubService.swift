@@ -37,7 +37,7 @@ final class StubService: @unchecked Sendable {
             after(delay) { [self] in exchange.fail(failure.error(of: exchange.request)) }
         case .refusal(let error):
             after(.zero) { [exchange] in exchange.fail(error) }
-        case .handler, .response, .failure, .recording:
+        case .handler, .response, .webSocket, .failure, .recording:
             after(.zero) { [exchange] in exchange.accept() }
         }
     }
@@ -76,6 +76,9 @@ final class StubService: @unchecked Sendable {
         case .failure(let failure, let delay):
             after(delay) { [self] in exchange.fail(failure.error(of: exchange.request)) }
         case .response(let response): send(response)
+        case .webSocket(let service):
+            guard !service.open(request, on: exchange) else { return }
+            send(.status(426).adding("Sec-WebSocket-Version", "13"))
         case .refusal(let error): exchange.fail(error)
         case .handler(let handler):
             exchange.setWorking(true)

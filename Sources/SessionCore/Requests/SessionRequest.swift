@@ -32,6 +32,9 @@ public struct SessionRequest: Sendable {
     public var cachePolicy: CachePolicy? = .useProtocolCachePolicy
     /// The body may continue while the response comes: a stream in both directions, over HTTP/2.
     package var isBidirectional = false
+    /// It offers another protocol among its fields, and a 101 is its response: what the task sends and receives behind it are bytes of
+    /// that protocol, on a connection of its own.
+    package var isUpgrade = false
     /// It was sent before, to no effect: it is not repeated once more (rule 57).
     package var isRepetition = false
 

@@ -21,6 +21,15 @@ final class SessionTasks: TaskOwner {
     deinit { connections.close() }
 
     override func makeCarrier(for task: LoopTask) -> TaskCarrier? {
+        if task.request.isUpgrade {
+            return UpgradeExchange(
+                task,
+                session: self,
+                connections: connections,
+                limits: connections.headLimits,
+                stub: connections.stub
+            )
+        }
         if let cached, let exchange = cached.makeExchange(for: task) { return exchange }
         return task.request.cachePolicy == .returnCacheDataDontLoad ? nil : connections.makeRequest(for: task)
     }

@@ -24,6 +24,9 @@ package final class StubExchange: @unchecked Sendable {
     private var isChunked = false
     /// The response is complete, as far as the origin is concerned.
     private var isEnded = false
+    /// A 101 has been delivered: bytes go both ways as they are.
+    private var isSwitched = false
+    private var isBodyEndTold = false
     /// The error behind the bytes in `pending`.
     private var fault: SessionError?
 
@@ -45,7 +48,7 @@ package final class StubExchange: @unchecked Sendable {
         let url = request.url
         self.url = url.origin.description + String(decoding: url.rest, as: UTF8.self)
         reader = HTTP1ResponseReader(limits: limits)
-        reader.reset(answering: request.method)
+        reader.reset(answering: request.method, mayUpgrade: request.isUpgrade)
     }
 
     /// Runs work on the loop; from any thread. It may find the exchange over: then its calls have no effect.
@@ -62,7 +65,10 @@ package final class StubExchange: @unchecked Sendable {
         isAccepted = true
         if owner.stubDidAccept() {
             var head = ByteBuffer()
-            writer.begin(request, into: &head)
+            var sent = request
+            // What follows the head of such a request is no body.
+            if sent.isUpgrade { sent.bodyLength = .none }
+            writer.begin(sent, into: &head)
             owner.didWriteHead(byteCount: head.count)
         }
         proceed()
@@ -83,6 +89,7 @@ package final class StubExchange: @unchecked Sendable {
 
     /// - Returns: false when the request has failed.
     private func moveBody(_ owner: ExchangeReceiver) -> Bool {
+        if isSwitched { return moveBytes(owner) }
         guard !writer.isComplete || owner.hasBody else { return true }
         var wire = ByteBuffer()
         do {
@@ -113,6 +120,26 @@ package final class StubExchange: @unchecked Sendable {
         }
     }
 
+    /// Bytes of the protocol that was switched to.
+    private func moveBytes(_ owner: ExchangeReceiver) -> Bool {
+        if owner.hasBody {
+            var piece = ByteBuffer()
+            owner.takeBody(into: &piece)
+            owner.didTakeBody(contentBytes: piece.count, wireBytes: piece.count)
+            didReceiveBody?(piece.bytes)
+            if self.owner != nil, !owner.isBodyComplete { owner.needsBodyData() }
+        }
+        guard self.owner != nil else { return false }
+        if owner.isBodyComplete, !owner.hasBody, !isBodyEndTold {
+            isBodyEndTold = true
+            didReceiveEnd?()
+        }
+        return self.owner != nil
+    }
+
+    /// Bytes of the response that wait for the task.
+    package var pendingBytes: Int { pending.count }
+
     /// Whether the origin makes the response on a thread of its own; the time limits of the phases stand still meanwhile.
     package func setWorking(_ isWorking: Bool) { owner?.stubIsWorking(isWorking) }
 
@@ -121,7 +148,7 @@ package final class StubExchange: @unchecked Sendable {
     /// Sends the head of the response.
     ///
     /// - Parameters:
-    ///   - status: 200 to 599.
+    ///   - status: 200 to 599; 101 for a request that asks for it.
     ///   - fields: with a `Content-Length` or without.
     ///   - bodyLength: the value of `Content-Length` when `fields` have none; nil: the length is not known beforehand.
     package func respond(status: Int, fields: HeaderFields, bodyLength: Int?) {
@@ -130,7 +157,7 @@ package final class StubExchange: @unchecked Sendable {
         pending.append(decimal: status)
         pending.append(" \r\n")
         fields.serialize(into: &pending)
-        let hasNoLength = status == 204 || status == 304 || fields.contains(.contentLength)
+        let hasNoLength = status == 101 || status == 204 || status == 304 || fields.contains(.contentLength)
         if let bodyLength, !hasNoLength {
             pending.append("Content-Length: ")
             pending.append(decimal: bodyLength)
@@ -196,6 +223,10 @@ package final class StubExchange: @unchecked Sendable {
     private func read(_ bytes: borrowing Span<UInt8>, _ owner: ExchangeReceiver) -> Int {
         var position = 0
         while self.owner != nil {
+            if isSwitched {
+                if position < bytes.count { owner.didReceiveBody(bytes.extracting(position..<bytes.count)) }
+                return bytes.count
+            }
             if reader.hasHead { owner.didMoveBytes() }
             // A head is read whole, and of a body one piece.
             let limit = reader.hasHead ? position + Self.pieceSize : bytes.count
@@ -207,7 +238,9 @@ package final class StubExchange: @unchecked Sendable {
                 owner.didReceiveInformational(reader.head)
             case .head(let consumed):
                 position += consumed
+                isSwitched = reader.head.status == 101
                 owner.didReceiveHead(reader.head)
+                if isSwitched, !owner.takesResponse { return position }
             case .data(let range, let consumed):
                 position += consumed
                 owner.didReceiveBody(rest.extracting(range))

@@ -68,6 +68,10 @@ try getItems(with: manager)
 try await getItemsAwaited(with: manager)
 try await downloadToFolder(with: manager, folder)
 
+try addFeed(to: origin)
+try await followPrices(with: manager.session)
+_ = try await ask(with: manager.session)
+
 let session = try makeSession(configuration)
 try await request(with: session)
 try await validate(with: session)
