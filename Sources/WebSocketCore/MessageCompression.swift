@@ -78,7 +78,11 @@ final class MessageInflater {
     private let stream: UnsafeMutablePointer<z_stream>
     private let keepsContext: Bool
     private var scratch = ByteBuffer()
+    /// The final blocks in the message so far.
+    private var endings = 0
 
+    /// A message ends once. Each end costs a copy of the window, and may have two bytes.
+    private static let mostEndings = 16
     private static let pieceSize = 32 << 10
 
     /// - Parameter windowBits: from 8 to 15.
@@ -119,7 +123,8 @@ final class MessageInflater {
             case Z_STREAM_END:
                 // A sender may end a message with a final block; another stream follows, which may refer to this one (section
                 // 7.2.3.4 and 7.2.3.5).
-                guard beginAgain() else { return Self.broken }
+                endings += 1
+                guard endings <= Self.mostEndings, beginAgain() else { return Self.broken }
                 if position < bytes.count { continue }
             default: return Self.broken
             }
@@ -133,6 +138,7 @@ final class MessageInflater {
         if let fault = append(tail.span, take) { return fault }
         // zlib is right behind a block (zlib.h, data_type); in the middle of one, a part of the message is missing.
         guard stream.pointee.data_type & 128 != 0 else { return Self.broken }
+        endings = 0
         if !keepsContext { inflateReset(stream) }
         return nil
     }

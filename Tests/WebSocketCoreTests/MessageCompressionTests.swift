@@ -175,6 +175,16 @@ struct MessageCompressionTests {
         )
     }
 
+    @Test func `A message that ends again and again is refused`() {
+        // A final block without content has two bytes; each end copies the window.
+        let ends = [UInt8](repeating: 0, count: 2 * 1000).indices.map { $0 % 2 == 0 ? UInt8(0x03) : 0x00 }
+        guard case .failed(let fault) = Self.events([WebSocketTestFrame(1, reserved: 4, ends)]).last else {
+            Issue.record("the message was taken")
+            return
+        }
+        #expect(fault.code == 1007)
+    }
+
     @Test func `RSV1 is refused without the extension, in a later frame, and in a control frame`() {
         let faults = [
             Self.events([WebSocketTestFrame(1, reserved: 4, [0x00])], nil),
