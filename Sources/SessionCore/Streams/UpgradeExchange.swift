@@ -220,9 +220,9 @@ final class UpgradeExchange: ExchangeReceiver {
 
     override var hasBody: Bool { hasSwitched && task.map { !$0.upload.isEmpty } ?? false }
 
-    override var isBodyComplete: Bool { hasSwitched && task?.uploadEnded ?? true }
+    override var isBodyComplete: Bool { hasSwitched && task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
 
-    override func takeBody(into piece: inout ByteBuffer) {
+    override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
         if let task { swap(&piece, &task.upload) }
     }
 

@@ -242,6 +242,16 @@ struct ConfigurationErrorTests {
                 at: "/requests/rules/0/path",
                 says: "an encoded question mark"
             ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "path": "/*a*b*c*d*e*f*g*h*", "then": "allow" }] }"#,
+                at: "/requests/rules/0/path",
+                says: "more than 8 stars"
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "method": "get", "then": "allow" }] }"#,
+                at: "/requests/rules/0/method",
+                says: "write \"GET\""
+            ),
             LoadError(#""log": { "lvl": "info" }"#, at: "/log/lvl", says: "unknown key"),
             LoadError(
                 #""access": { "denyAddresses": ["loopbak"] }"#,

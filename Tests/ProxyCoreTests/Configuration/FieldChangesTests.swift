@@ -20,13 +20,15 @@ struct FieldChangesTests {
     }
 
     @Test(
-        "names are removed in whatever case, known ones and others, short and long",
+        "names are removed in whatever case and with underscores, known ones and others",
         arguments: [
             (["Server"], ["server", "Served"], ["Served"]),
             (["x-internal"], ["X-Internal", "X-Interned", "x-INTERNAL", "X-Int"], ["X-Interned", "X-Int"]),
             (["X-A", "Date", "X-B"], ["x-a", "X-C", "DATE", "X-B", "Age"], ["X-C", "Age"]),
             ([long], [long.uppercased(), otherLong, "X-a"], [otherLong, "X-a"]),
             ([String(repeating: "n", count: 63)], [String(repeating: "N", count: 63)], []),
+            (["If-Match", "X-Key"], ["if_match", "X_Key", "x_KEY", "If_Matchs"], ["If_Matchs"]),
+            (["X_Key"], ["X-Key", "x_key", "X-Ke"], ["X-Ke"]),
             ([], ["Server", "X-A"], ["Server", "X-A"]),
         ] as [([String], [String], [String])]
     )

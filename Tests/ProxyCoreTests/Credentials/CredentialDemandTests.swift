@@ -48,6 +48,7 @@ struct CredentialDemandTests {
         #expect(try refusal(["llm"]) == "403 credential_required")
         #expect(try refusal(["llm"], "X-Api-Key: agent-key-") == "403 credential_required")
         #expect(try refusal(["llm"], "Authorization: agent-key-1") == "403 credential_required")
+        #expect(try refusal(["llm"], "X-Other-Key: agent-key-1") == "403 credential_required")
         let basic = Base64.encode(Array("me:agent-key-2".utf8))
         #expect(try refusal(["git"], "Authorization: Basic \(basic)") == nil)
         #expect(try refusal(["git"], "Authorization: basic \(basic)") == nil)
@@ -63,7 +64,8 @@ struct CredentialDemandTests {
     func misdirected() throws {
         #expect(try refusal([], "X-Api-Key: agent-key-1") == "403 credential_misdirected")
         #expect(try refusal(["aws"], "X-Api-Key: agent-key-1") == "403 credential_misdirected")
-        #expect(try refusal([], "X-Api-Key: another", "Authorization: Bearer agent-key-1") == nil)
+        let elsewhere = ["Authorization: Bearer agent-key-1", "X-Other-Key: agent-key-1"]
+        #expect(try refusal([], "X-Api-Key: another", elsewhere[0], elsewhere[1]) == nil)
     }
 
     @Test("another site's page gets none, and a body that is signed piece by piece cannot be signed anew")
@@ -90,6 +92,44 @@ struct CredentialDemandTests {
     func signedQuery(target: String, isSigned: Bool) throws {
         #expect(try refusal(["aws"], target: target) == (isSigned ? "403 credential_withheld" : nil))
         #expect(try refusal([], target: target) == nil)
+    }
+
+    @Test("of the client's fields stay behind its own credentials and those of the names that are written")
+    func ofClient() {
+        let sent = [
+            "Authorization", "Cookie", "X-Api-Key", "x_api_key", "X-Amz-Date", "x_amz-security_token",
+            "X-Amz-Security-Token", "X-Api-Keys", "Accept", "X-Amz-Acl",
+        ]
+        func kept(_ names: [String]) -> [String] {
+            var fields = HeaderFields()
+            for name in sent { fields.append(name: Array(name.utf8).span, value: Array("of-client".utf8).span) }
+            RuleCredentials(names, of: Self.all, place: 0).removeFieldsOfClient(from: &fields)
+            return (0..<fields.count).map { String(copying: fields.name(at: $0)) }
+        }
+        let amz = ["X-Amz-Date", "x_amz-security_token", "X-Amz-Security-Token"]
+        #expect(kept(["llm"]) == amz + ["X-Api-Keys", "Accept", "X-Amz-Acl"])
+        #expect(kept(["git"]) == ["X-Api-Key", "x_api_key"] + amz + ["X-Api-Keys", "Accept", "X-Amz-Acl"])
+        #expect(kept(["aws"]) == ["X-Api-Key", "x_api_key", "X-Api-Keys", "Accept", "X-Amz-Acl"])
+        #expect(kept(["llm", "aws"]) == ["X-Api-Keys", "Accept", "X-Amz-Acl"])
+    }
+
+    @Test("a client is told neither the place of a source nor its words")
+    func faults() {
+        for code in CredentialFault.Code.allCases {
+            let problem = Problem(CredentialFault(code, "the file /run/secrets/llm is not there"), of: "llm")
+            #expect(problem.code == .credentialUnavailable && problem.status == 502)
+            #expect(problem.details.contains(code.cause) && !problem.details.contains("secrets"), "\(problem.details)")
+        }
+    }
+
+    @Test("several credentials go to unpinned hosts only where each of them may")
+    func severalUnpinned() {
+        var open = Self.llm
+        open.allowUnpinned = true
+        let all = [open, Self.git]
+        #expect(RuleCredentials(["llm"], of: all, place: 0).allowsUnpinned)
+        #expect(!RuleCredentials(["git"], of: all, place: 0).allowsUnpinned)
+        #expect(!RuleCredentials(["llm", "git"], of: all, place: 0).allowsUnpinned)
     }
 
     @Test("stored responses are kept apart by names and definitions")

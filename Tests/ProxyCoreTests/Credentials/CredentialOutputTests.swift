@@ -205,4 +205,21 @@ struct CredentialValueTests {
             #expect(isFound, "\(text)")
         }
     }
+
+    @Test("the secrets of AWS's keys are masked, and the name of the key is not")
+    func masksOfKeys() throws {
+        let text = """
+            {"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "secret/of+key", "SessionToken": "token//of=session"}
+            """
+        let scope = AWSScope(region: "eu-west-1", service: "sts")
+        let source = AWSSource(scope: scope, keys: .file(path: "/keys"))
+        let definition = CredentialDefinition(name: "aws", source: .awsSigV4(source))
+        let output = try CredentialOutput(Array(text.utf8), as: .keys, now: 0)
+        let value = CredentialValue(definition, output, end: nil)
+        for (text, isMasked) in [("secret/of+key", true), ("token//of=session", true), ("AKIDEXAMPLE", false)] {
+            let bytes = Array("x=\(text)".utf8)
+            let isFound = value.mask.holds(bytes.span)
+            #expect(isFound == isMasked, "\(text)")
+        }
+    }
 }

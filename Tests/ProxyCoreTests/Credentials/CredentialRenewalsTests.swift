@@ -30,6 +30,7 @@ struct CredentialRenewalsTests {
             folder = try TemporaryFolder()
             loop = try EventLoop()
             runs.command.time = .seconds(seconds)
+            runs.request = .seconds(seconds)
             settings.members["log"] = ["tasks": "off"]
             define(credentials)
             try change(folder, &settings)
@@ -403,9 +404,10 @@ struct CredentialRenewalsTests {
         func stage(
             _ members: [String: Any] = [:],
             allowUnpinned: Bool = false,
+            seconds: Int = 30,
             _ change: (inout ProxySettings) -> Void = { _ in }
         ) throws -> Stage {
-            try Stage(["key": ["env": "PATH"]]) { folder, settings in
+            try Stage(["key": ["env": "PATH"]], seconds: seconds) { folder, settings in
                 try folder.write("\(secret)\n", as: "client-secret")
                 settings.anchors = [pki.root.certificate]
                 settings.serve(Self.host, server, at: origin.port)
@@ -531,6 +533,22 @@ struct CredentialRenewalsTests {
                 "output: the token server's response cannot be read (response_truncated)"
             )
         )
+    }
+
+    @Test("a token server that sends a byte now and then has no more time than others")
+    func dribbling() throws {
+        let isOver = Monitor(false)
+        defer { isOver.with { $0 = true } }
+        let server = try TokenServer { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+            while !isOver.with({ $0 }) {
+                try connection.write(" ")
+                Thread.sleep(forTimeInterval: 0.05)
+            }
+        }
+        let stage = try server.stage(seconds: 1)
+        #expect(try stage.value().hasPrefix("timeout: the token server does not answer in time"))
     }
 
     @Test("the file of the client's secret is missing, or is no line")

@@ -24,16 +24,16 @@ struct RequestCredentialsTests {
         init() throws {
             loop = try EventLoop()
             loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
-            board = CredentialBoard(count: 3, loop: loop) { [questions] index, refused in
+            board = CredentialBoard(count: 4, loop: loop) { [questions] index, refused in
                 questions.with { $0.append("\(index) \(refused.map(String.init) ?? "-")") }
             }
             var configuration = Configuration()
             configuration.credentials = [
                 CredentialDefinition(name: "key", source: .command(["/bin/true"])), Self.signing,
-                CredentialDefinition(name: "fixed", source: .env(name: "KEY")),
+                CredentialDefinition(name: "fixed", source: .env(name: "KEY")), Self.asked,
             ]
             var requests = RequestsConfiguration()
-            for name in ["key", "aws", "fixed"] {
+            for name in ["key", "aws", "fixed", "asked"] {
                 var rule = RequestRule(id: name, .allow)
                 rule.credentials = [name]
                 requests.rules.append(rule)
@@ -48,6 +48,12 @@ struct RequestCredentialsTests {
                 AWSSource(scope: AWSScope(region: "eu-west-1", service: "sts"), keys: .command(["/bin/true"]))
             )
         )
+
+        private static let asked: CredentialDefinition = {
+            var definition = CredentialDefinition(name: "asked", source: .env(name: "KEY"))
+            (definition.header, definition.prefix, definition.placeholder) = ("X-Api-Key", "", "agent-key-1")
+            return definition
+        }()
 
         func publish(_ text: String, version: Int) throws {
             let output = try CredentialOutput(Array(text.utf8), as: .plain, now: 0)
@@ -170,6 +176,75 @@ struct RequestCredentialsTests {
         #expect(try stage.beginHop(1, keepsBody: false, "Content-Length: 3") == "ready")
         #expect(try stage.beginHop(0, keepsBody: true, "Content-Length: 3") == "ready")
         #expect(try stage.beginHop(nil, keepsBody: true) == "ready" && stage.credentials.rule == nil)
+    }
+
+    @Test("a hop is asked for the placeholder of its rule, and for the site of its page")
+    func demandOfHop() throws {
+        let stage = try Stage()
+        #expect(try stage.beginHop(3, keepsBody: false) == "403 credential_required")
+        #expect(try stage.beginHop(3, keepsBody: false, "X-Api-Key: agent-key-1") == "wait")
+        #expect(try stage.beginHop(nil, keepsBody: false, "X-Api-Key: agent-key-1") == "403 credential_misdirected")
+        #expect(try stage.beginHop(0, keepsBody: false, "Sec-Fetch-Site: cross-site") == "403 credential_withheld")
+        #expect(try stage.beginHop(0, keepsBody: false, "Origin: https://evil.example") == "403 credential_withheld")
+    }
+
+    @Test("a request whose value is not there may go to no server")
+    func withoutValue() throws {
+        let stage = try Stage()
+        let pki = TestPKI.shared
+        let server = try pki.server("api.example")
+        let policy = try SecurityPolicy.pinning(server.pin)
+        let host = try Host("api.example")
+        let pass = policy.evaluate(chain: server.chain, host: host, anchors: pki.anchors, at: nil)
+        let endpoint = Endpoint(
+            scheme: .https,
+            host: host,
+            port: 443,
+            policy: policy,
+            anchors: pki.anchors,
+            generation: 1
+        )
+        let request = SessionRequest(endpoint: endpoint, method: .get, target: Array("/".utf8), fields: HeaderFields())
+        #expect(try stage.begin(0) == "wait")
+        let withoutValue = stage.credentials.fields(of: request)
+        let none = try #require(withoutValue)
+        #expect(pass.verdict == .pass && none.fields.isEmpty && !none.mayGo(under: pass))
+        try stage.publish("value-one", version: 1)
+        #expect(try stage.begin(0) == "ready")
+        let withValue = stage.credentials.fields(of: request)
+        let one = try #require(withValue)
+        #expect(one.fields.count == 1 && one.mayGo(under: pass))
+    }
+
+    @Test("each request has a signature of its own, and fields without one are made once")
+    func signatures() throws {
+        let stage = try Stage()
+        try stage.publish("value-one", version: 1)
+        try stage.publishKeys()
+        func made(_ rule: Int, _ target: String) throws -> GuardedFields? {
+            let endpoint = Endpoint(
+                scheme: .https,
+                host: try Host("api.example"),
+                port: 443,
+                policy: .unpinned,
+                anchors: TrustAnchors(certificates: []),
+                generation: 1
+            )
+            let request = SessionRequest(
+                endpoint: endpoint,
+                method: .get,
+                target: Array(target.utf8),
+                fields: HeaderFields()
+            )
+            #expect(try stage.begin(rule) == "ready")
+            return stage.credentials.fields(of: request)
+        }
+        let signed = try ["/a", "/b"].map { try made(1, $0)?.fields.value(for: "authorization") }
+        #expect(signed[0] != nil && signed[1] != nil && signed[0] != signed[1])
+        var other = RequestCredentials()
+        swap(&other, &stage.credentials)
+        let plain = try ["/a", "/b"].map { try made(0, $0) }
+        #expect(plain[0] != nil && plain[0] === plain[1])
     }
 
     private func request(_ fields: HeaderFields = HeaderFields()) throws -> SessionRequest {

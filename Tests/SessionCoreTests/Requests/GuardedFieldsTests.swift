@@ -16,8 +16,8 @@ struct GuardedFieldsTests {
         return GuardedFields(fields, for: demand, masks: [SecretMask([SecretBytes(Array("secret-0001".utf8))])])
     }
 
-    private func evaluation(_ policy: SecurityPolicy) throws -> TrustEvaluation {
-        let server = try Self.pki.server("a.example")
+    private func evaluation(_ policy: SecurityPolicy, of server: TestServer? = nil) throws -> TrustEvaluation {
+        let server = try server ?? Self.pki.server("a.example")
         return policy.evaluate(
             chain: server.chain,
             host: try Host("a.example"),
@@ -44,6 +44,35 @@ struct GuardedFieldsTests {
             let guarded = fields(demand)
             #expect([pinned, unpinned, nil].map { guarded.mayGo(under: $0) } == mayGo)
         }
+    }
+
+    @Test("of all verdicts only a matched pin is enough, and no pin where that is allowed")
+    func everyVerdict() throws {
+        var configuration = SecurityPolicy.Configuration()
+        configuration.validatesDomainName = false
+        let unverified = try SecurityPolicy(configuration)
+        configuration = SecurityPolicy.Configuration()
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(.unrelated(1)), Pin(.unrelated(2))]
+        let refused = try SecurityPolicy(configuration)
+        configuration.onExpiration = .unpinned
+        configuration.expiration = CalendarDate("2020-01-01")
+        let expired = try SecurityPolicy(configuration)
+        configuration.expiration = nil
+        configuration.enforcePinning = false
+        let reported = try SecurityPolicy(configuration)
+        let server = try Self.pki.server("a.example")
+        let pinned = try SecurityPolicy.pinning(server.pin)
+        var seen: Set<TrustEvaluation.Verdict> = []
+        for policy in [pinned, .unpinned, reported, unverified, expired, refused] {
+            let found = try evaluation(policy, of: server)
+            seen.insert(found.verdict)
+            #expect(fields(.pin).mayGo(under: found) == (found.verdict == .pass), "\(found.verdict)")
+            let isEnough = found.verdict == .pass || found.verdict == .notPinned
+            #expect(fields(.pinIfAny).mayGo(under: found) == isEnough, "\(found.verdict)")
+            #expect(!fields(.never).mayGo(under: found), "\(found.verdict)")
+        }
+        #expect(seen == Set(TrustEvaluation.Verdict.allCases))
     }
 
     @Test("a value in a head is masked, and a head without it is not copied")

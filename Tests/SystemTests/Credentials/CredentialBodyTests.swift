@@ -88,14 +88,10 @@ struct CredentialBodyTests {
         #expect(ends(stage).isEmpty)
     }
 
-    @Test(
-        "a body that outgrows its room during a renewal is never sent cut",
-        .timeLimit(.minutes(1))
-    )
-    func outgrowingRenewal() throws {
-        let source = try GatedSource()
+    /// An origin that refuses the first value as soon as it has the head of a request.
+    private func renewingStage(_ source: GatedSource) throws -> Stage {
         try source.give(value, toRun: 1)
-        let stage = try Stage({
+        return try Stage({
             source.prepare(&$0)
             HTTP2ClientTests.takeHTTP2(&$0)
             $0.members["limits"] = ["redirectBodyBytes": "\(Self.kept >> 10)KB"]
@@ -110,6 +106,46 @@ struct CredentialBodyTests {
                 try connection.answer("\(request.body.count)")
             }
         }
+    }
+
+    @Test("a client is held back during a renewal, and its body arrives whole", .timeLimit(.minutes(1)))
+    func renewal() throws {
+        let source = try GatedSource()
+        let stage = try renewingStage(source)
+        let fields = ["Transfer-Encoding: chunked"]
+        // Within ten seconds of a run a 401 is passed on.
+        var client: TestClient
+        while true {
+            let former = stage.proxy.taskLines.count
+            client = try stage.proxy.connect()
+            try client.send(ProxyUnderTest.request("POST", stage.url("/v1/x"), fields: fields))
+            try client.send("\(String(Self.pieces.0.count, radix: 16))\r\n")
+            try client.send(Self.pieces.0 + Array("\r\n".utf8))
+            let isUnderWay = try Patience.poll(for: "a 401, or a second run", every: 0.05) {
+                source.runs > 1 ? true : stage.proxy.taskLines.count > former ? false : nil
+            }
+            if isUnderWay { break }
+            #expect(try client.readResponse(to: "POST").status == 401)
+            Thread.sleep(forTimeInterval: 0.2)
+        }
+        try client.send("\(String(Self.pieces.1.count, radix: 16))\r\n")
+        try client.send(Self.pieces.1 + Array("\r\n0\r\n\r\n".utf8))
+        #expect(try stage.get("/other").status == 200)
+        try source.give("value-of-the-second-run", toRun: 2)
+        let answer = try client.readResponse(to: "POST")
+        let body = Self.pieces.0 + Self.pieces.1
+        #expect(answer.status == 200 && answer.text == "\(body.count)", "\(answer)")
+        let accepted = stage.origin.requests.filter { $0["X-Api-Key"] == "value-of-the-second-run" }
+        #expect(accepted.map(\.body) == [body])
+    }
+
+    @Test(
+        "a body that outgrows its room during a renewal is never sent cut",
+        .timeLimit(.minutes(1))
+    )
+    func outgrowingRenewal() throws {
+        let source = try GatedSource()
+        let stage = try renewingStage(source)
         let peer = try HTTP2Peer(stage.proxy.connect())
         // Within ten seconds of a run a 401 is passed on.
         var stream: PeerStream

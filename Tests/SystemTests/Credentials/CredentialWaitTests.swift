@@ -198,23 +198,31 @@ struct CredentialWaitTests {
     }
 
     private func refusedStage(
+        _ change: (inout ProxySettings) -> Void = { _ in },
         answering answer: @escaping @Sendable (HTTPMessage) -> String
     ) throws -> (GatedSource, Stage) {
         let source = try GatedSource()
         try source.give(first, toRun: 1)
-        return (source, try stage(source, answering: answer))
+        return (source, try stage(source, change, answering: answer))
     }
 
     /// A source is run again ten seconds after a run at the earliest; until then each 401 is passed on.
     private func waitForRenewal(_ source: GatedSource, _ stage: Stage, _ request: String) throws -> Refused {
+        let client = try waitForRenewal(source, stage.proxy, request)
+        return Refused(source: source, stage: stage, client: client)
+    }
+
+    /// - Returns: the client whose request waits.
+    private func waitForRenewal(_ source: GatedSource, _ proxy: ProxyUnderTest, _ request: String) throws -> TestClient
+    {
         while true {
-            let former = stage.proxy.taskLines.count
-            let client = try stage.proxy.connect()
+            let former = proxy.taskLines.count
+            let client = try proxy.connect()
             try client.send(request)
             let isUnderWay = try Patience.poll(for: "a 401, or a second run", every: 0.05) {
-                source.runs > 1 ? true : stage.proxy.taskLines.count > former ? false : nil
+                source.runs > 1 ? true : proxy.taskLines.count > former ? false : nil
             }
-            if isUnderWay { return Refused(source: source, stage: stage, client: client) }
+            if isUnderWay { return client }
             #expect(try client.readResponse(to: "POST").status == 401)
             Thread.sleep(forTimeInterval: 0.2)
         }
@@ -227,9 +235,19 @@ struct CredentialWaitTests {
     func renewals() throws {
         let isKnown = Self.isKnown
         let never: @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("no", status: "401 Unauthorized") }
-        let stages = [try refusedStage(answering: never), try refusedStage(answering: isKnown)]
-        // Both pauses at once.
-        let refused = try stages.map { try waitForRenewal($0, $1, Self.post) }
+        let long = try refusedStage({ $0.members["limits"] = ["redirectBodyBytes": "1KB"] }, answering: never)
+        let body = String(repeating: "b", count: 2000)
+        let longPost = ProxyUnderTest.request("POST", "http://\(Stage.host)/v1/x", body: body)
+        #expect(try long.1.proxy.exchange(longPost, method: "POST").status == 401)
+        let stages = [
+            try refusedStage(answering: never), try refusedStage(answering: isKnown),
+            try refusedStage(answering: isKnown),
+        ]
+        let expecting = Self.post.replacing("\r\n\r\n", with: "\r\nExpect: 100-continue\r\n\r\n")
+        // All pauses at once.
+        let refused = try zip(stages, [Self.post, Self.post, expecting]).map {
+            try waitForRenewal($0.0, $0.1, $1)
+        }
         func count(_ stage: Stage, _ key: String) -> Int {
             stage.origin.requests.filter { $0["X-Api-Key"] == key && $0.text == "a body" }.count
         }
@@ -245,6 +263,89 @@ struct CredentialWaitTests {
         try left.source.give(second, toRun: 2)
         #expect(try left.stage.proxy.exchange(Self.post, method: "POST").text == "a body")
         #expect(count(left.stage, second) == 1)
+        // The pause of this one is over, too. Its body is not at hand any more.
+        #expect(try long.1.proxy.exchange(longPost, method: "POST").status == 401 && long.0.runs == 1)
+        // Nothing keeps the body back any more, and no origin is asked whether it wants it.
+        let waiting = refused[2]
+        try waiting.source.give(second, toRun: 2)
+        #expect(try waiting.client.readResponse(to: "POST").text == "a body")
+        for request in waiting.stage.origin.requests {
+            #expect(request["Expect"] == (key(request) == first ? "100-continue" : nil), "\(request)")
+        }
+    }
+
+    /// A proxy before an origin of HTTP/2 that answers 401, or refuses a stream without having processed it.
+    private struct RefusingStage {
+        struct State {
+            /// Every stream is refused, or every other one.
+            var refusesAll = false
+            var refusesOthers = false
+            var count = 0
+        }
+
+        let source: GatedSource
+        let state: Monitor<State>
+        let settings: ProxySettings
+        let proxy: ProxyUnderTest
+        private let origin: ScriptedOrigin
+
+        init(refusesOthers: Bool) throws {
+            let state = Monitor(State(refusesOthers: refusesOthers))
+            let server = try Stage.pki.server(Stage.host)
+            let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
+                let script = try HTTP2Script(connection)
+                while let request = try script.nextRequest() {
+                    let isRefused = state.with { state in
+                        state.count += 1
+                        return state.refusesAll || (state.refusesOthers && state.count % 2 == 1)
+                    }
+                    if isRefused {
+                        // REFUSED_STREAM (RFC 9113, section 7).
+                        try script.send(.resetStream, stream: request.stream, [0, 0, 0, 7])
+                    } else {
+                        try script.head(401, stream: request.stream, ends: true)
+                    }
+                }
+            }
+            source = try GatedSource()
+            try source.give(first, toRun: 1)
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.serve(Stage.host, server, at: origin.port)
+            settings.hosts[Stage.host]?["httpVersion"] = "2"
+            source.prepare(&settings)
+            (self.state, self.settings, self.origin) = (state, settings, origin)
+            proxy = try ProxyUnderTest(settings)
+        }
+
+        /// The number of streams from now on, each of which is refused.
+        func refuseAll() { state.with { $0 = State(refusesAll: true) } }
+    }
+
+    @Test("the repeat after a 401 and the one of an unprocessed request are one", .timeLimit(.minutes(2)))
+    func oneRepeat() throws {
+        let get = ProxyUnderTest.request("GET", "http://\(Stage.host)/v1/x")
+        let repeated = try RefusingStage(refusesOthers: true)
+        #expect(try repeated.proxy.exchange(get).status == 401)
+        let (renewed, reloaded) = (try RefusingStage(refusesOthers: false), try RefusingStage(refusesOthers: false))
+        // All pauses at once.
+        let clients = try [renewed, reloaded].map { try waitForRenewal($0.source, $0.proxy, get) }
+        // The pause of this one is over, too. Its request was repeated before the 401.
+        let former = repeated.proxy.taskLines.count
+        let client = try repeated.proxy.connect()
+        try client.send(get)
+        try Patience.poll(for: "a 401, or a second run", every: 0.05) {
+            repeated.source.runs > 1 || repeated.proxy.taskLines.count > former ? true : nil
+        }
+        #expect(repeated.source.runs == 1)
+        if repeated.source.runs == 1 { #expect(try client.readResponse().status == 401) }
+        // These are not repeated once more after it.
+        try reloaded.proxy.reload(reloaded.settings)
+        for (stage, client) in zip([renewed, reloaded], clients) {
+            stage.refuseAll()
+            try stage.source.give(second, toRun: 2)
+            #expect(try client.readResponse().status == 502)
+            #expect(stage.state.with { $0.count } == 1)
+        }
     }
 
     private static let isKnown: @Sendable (HTTPMessage) -> String = { request in

@@ -227,6 +227,58 @@ struct CredentialWayTests {
         }
     }
 
+    @Test(
+        "a refresh that asks again after a reload needs the same rule and credential, or is given up",
+        arguments: ["same", "definition", "rule", "denied"]
+    )
+    func refreshAcrossReload(change: String) throws {
+        let gate = Gate()
+        let stage = try Stage({
+            Self.prepare(&$0)
+            $0.files["other"] = "sk-live-other-value"
+            $0.members["cache"] = ["shared": false]
+        }) { connection in
+            while let request = try connection.readRequest() {
+                guard request["If-None-Match"] != nil else {
+                    let control = "Cache-Control: max-age=0, stale-while-revalidate=600"
+                    try connection.answer("whole", fields: ["ETag: \"a\"", control])
+                    continue
+                }
+                try gate.pass()
+                // Of another response: the whole is asked for.
+                try connection.write("HTTP/1.1 304 Not Modified\r\nETag: \"other\"\r\n\r\n")
+            }
+        }
+        defer { gate.open() }
+        for _ in 0..<2 { #expect(try stage.get("/v1/x").text == "whole") }
+        func requests() -> [HTTPMessage] { stage.origin.requests.filter { $0.target == "/v1/x" } }
+        try stage.origin.wait(for: "the validation") { $0.flatMap(\.requests).count == 2 ? true : nil }
+        try stage.reload { settings in
+            var rule: [String: any Sendable] = ["id": "v1", "host": Stage.host, "path": "/v1/*", "then": "allow"]
+            switch change {
+            case "definition": settings.members["credentials"] = ["llm": ["header": "X-Api-Key", "file": "other"]]
+            case "rule": settings.members["requests"] = ["rules": [rule] + Self.rules.dropFirst()]
+            case "denied":
+                rule["then"] = "deny"
+                settings.members["requests"] = ["rules": [rule] + Self.rules.dropFirst()]
+            default: break
+            }
+        }
+        // The value of a new definition is there, too.
+        #expect(try stage.get("/v1/other").status == (change == "denied" ? 403 : 200))
+        gate.open()
+        let lines = try Patience.poll(for: "the refresh to end") {
+            let lines = stage.proxy.taskLines.filter { $0.string("client") == "cache" }
+            return lines.count == (change == "same" ? 2 : 1) ? lines : nil
+        }
+        if change == "same" {
+            #expect(requests().map { $0["X-Api-Key"] } == [value, value, value])
+        } else {
+            #expect(lines[0].string("error") == "cancelled", "\(lines[0].text)")
+            #expect(requests().count == 2)
+        }
+    }
+
     // MARK: What comes back
 
     @Test("a validation that sends the value back leaves none in the stored response")

@@ -12,7 +12,9 @@ struct GatedSource {
 
     /// Each run waits for the file with its number.
     var command: [String] {
-        let script = "echo x >> $0/runs; n=$(($(wc -l < $0/runs))); until [ -e $0/$n ]; do sleep 0.02; done; cat $0/$n"
+        // It ends with the folder: a proxy that was killed kills no command.
+        let script =
+            "echo x >> $0/runs; n=$(($(wc -l < $0/runs))); while [ -d $0 -a ! -e $0/$n ]; do sleep 0.02; done; cat $0/$n"
         return ["/bin/sh", "-c", script, folder.path]
     }
 

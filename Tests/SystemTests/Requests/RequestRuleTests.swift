@@ -149,6 +149,42 @@ struct RequestRuleTests {
         #expect(lines[1].string("rule") == "open" && lines[1]["wouldDeny"] as? Bool == true)
     }
 
+    @Test("a hop is judged by the method that it has, and by the client's user")
+    func methodAndUserOfHops() throws {
+        let digests = ["ann", "bob"].map { name in
+            let digest = SecretDigest.sha256(Array("token-\(name)".utf8)).map { String(format: "%02x", $0) }.joined()
+            return "\(name):\(digest)\n"
+        }
+        let stage = try stage(
+            [
+                ["id": "start", "host": Stage.host, "path": "/start/*", "then": "allow"],
+                ["id": "open", "host": Stage.host, "path": "/open", "method": "GET", "user": "ann", "then": "allow"],
+            ],
+            {
+                $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+                $0.files["tokens"] = digests.joined()
+                $0.listeners[0]["authentication"] = ["bearer": ["file": "tokens"]]
+            },
+            answering: { request in
+                switch request.target {
+                case "/start/303": OriginAnswer.text("", status: "303 See Other", fields: ["Location: /open"])
+                case "/start/307": OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /open"])
+                default: OriginAnswer.text("end")
+                }
+            }
+        )
+        func post(_ path: String, as user: String) throws -> HTTPMessage {
+            let fields = ["Proxy-Authorization: Bearer token-\(user)"]
+            let request = ProxyUnderTest.request("POST", stage.url(path), fields: fields, body: "a body")
+            return try stage.proxy.exchange(request, method: "POST")
+        }
+        // A POST becomes a GET behind 303, and stays one behind 307.
+        #expect(try post("/start/303", as: "ann").text == "end")
+        #expect(try post("/start/307", as: "ann").problemCode == "request_denied")
+        #expect(try post("/start/303", as: "bob").problemCode == "request_denied")
+        #expect(stage.origin.requests.map(\.target) == ["/start/303", "/open", "/start/307", "/start/303"])
+    }
+
     @Test("an intercepted CONNECT passes where a request in it could; these are judged and counted, and it is not")
     func interceptions() throws {
         let work = try TemporaryFolder()
