@@ -217,7 +217,7 @@ struct RequestCredentialsTests {
     }
 
     @Test("each request has a signature of its own, and fields without one are made once")
-    func signatures() throws {
+    func signaturesOfTheirOwn() throws {
         let stage = try Stage()
         try stage.publish("value-one", version: 1)
         try stage.publishKeys()
