@@ -105,10 +105,11 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
             route.cache?.digest(at: services.loop.wallClock / 1_000_000) == transaction.digest,
             route.requestHeaders == headers
         else { return nil }
-        let former = credentials
         guard Self.isAllowed(request, by: route.rules, user, &ruling) else { return nil }
-        credentials = services.generation.credentials?.credentials(ofRule: ruling.allowingRule)
-        guard credentials?.partition == former?.partition else { return nil }
+        let current = services.generation.credentials?.credentials(ofRule: ruling.allowingRule)
+        // Whoever asks twice gets the same: the credentials are the refresh's only where they are of the stored response.
+        guard current?.partition == credentials?.partition else { return nil }
+        credentials = current
         return endpoint
     }
 

@@ -73,7 +73,8 @@ final class HTTP1Connection: PooledConnection {
         reader.reset(answering: request.method)
         writer.begin(request, guarded, into: &output)
         receiver.didWriteHead(byteCount: output.count)
-        proceed(receiver)
+        // Many may begin in one turn.
+        proceed(receiver, bodyUpTo: Self.pieceSize)
     }
 
     /// The task has bytes of the body, or takes bytes of the response again.
@@ -81,8 +82,8 @@ final class HTTP1Connection: PooledConnection {
         if let receiver { proceed(receiver) }
     }
 
-    private func proceed(_ receiver: ExchangeReceiver) {
-        guard send(receiver) else { return }
+    private func proceed(_ receiver: ExchangeReceiver, bodyUpTo limit: Int = turnLimit) {
+        guard send(receiver, bodyUpTo: limit) else { return }
         if !held.isEmpty || isParked || connection.hasBufferedBytes, receiver.takesResponse { return receive(receiver) }
         setInterest(receiver)
     }
@@ -90,8 +91,8 @@ final class HTTP1Connection: PooledConnection {
     /// Sends what there is of the request.
     ///
     /// - Returns: whether the exchange goes on.
-    private func send(_ receiver: ExchangeReceiver) -> Bool {
-        guard moveBody(receiver) else { return false }
+    private func send(_ receiver: ExchangeReceiver, bodyUpTo limit: Int = turnLimit) -> Bool {
+        guard moveBody(receiver, upTo: limit) else { return false }
         flush(receiver)
         if output.isEmpty, writer.isComplete, writeFailure == nil { receiver.didSendRequest() }
         if output.count < Self.lowWater, !writer.isComplete, writeFailure == nil, !receiver.isBodyComplete {
@@ -103,13 +104,13 @@ final class HTTP1Connection: PooledConnection {
     /// Moves bytes of the body from the task to the output.
     ///
     /// - Returns: false when the request has failed.
-    private func moveBody(_ receiver: ExchangeReceiver) -> Bool {
+    private func moveBody(_ receiver: ExchangeReceiver, upTo limit: Int) -> Bool {
         // Most requests have none.
         guard !writer.isComplete || receiver.hasBody else { return true }
         do {
             if receiver.hasBody, output.count < Self.lowWater {
                 var piece = ByteBuffer()
-                receiver.takeBody(into: &piece, upTo: Self.turnLimit)
+                receiver.takeBody(into: &piece, upTo: limit)
                 let before = output.count
                 try writer.append(piece.bytes, into: &output)
                 receiver.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)

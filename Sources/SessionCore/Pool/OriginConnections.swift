@@ -285,14 +285,8 @@ final class OriginConnections: PooledConnectionOwner {
             request.begin()
         } else if !toBegin.isEmpty {
             let beginning = toBegin.take()
-            for place in beginning.indices {
-                if place > 0, loop.isTurnLong {
-                    toBegin.putBack(beginning[place...])
-                    planWork()
-                    break
-                }
-                beginning[place].begin()
-            }
+            // All in one turn: what a connection has promised them holds until it reads on.
+            for request in beginning { request.begin() }
             toBegin.giveBack(beginning)
         }
         if !toContinue.isEmpty {

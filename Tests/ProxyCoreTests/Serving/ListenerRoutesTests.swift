@@ -71,7 +71,7 @@ struct ListenerRoutesTests {
         "A forward listener takes whole URLs, CONNECT, and what is for the proxy itself",
         arguments: [
             ("GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n", "http example.org:80"),
-            ("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", "tunnel example.org:443"),
+            ("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", "connect_denied"),
             ("OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "own"),
             ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "request_invalid"),
             ("PURGE http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n", "request_invalid"),

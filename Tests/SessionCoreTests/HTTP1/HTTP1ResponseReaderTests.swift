@@ -206,7 +206,8 @@ struct HTTP1ResponseReaderTests {
             ("X\u{1B}[m: secret", "(rule response-field-name, field \"X?[m\")"),
             (
                 "\(String(repeating: "n", count: 80))\u{1}: secret",
-                "(rule response-field-name, field \"\(String(repeating: "n", count: 60))\")"
+                // What is cut short could be a part of a credential, which nobody finds.
+                "(rule response-field-name)"
             ),
         ]
     )
