@@ -208,7 +208,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyCore", "HTTPSession", "SessionCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore",
+                "ProxyCore", "HTTPSession", "SessionCore", "WebSocketCore", "HTTP2Core", "ServerTrust", "StrictJSON",
+                "HTTPCore",
                 "IOCore",
                 "COpenSSL", "TestSupport",
             ],

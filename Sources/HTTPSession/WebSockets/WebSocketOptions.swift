@@ -15,9 +15,9 @@ public struct WebSocketOptions: Sendable, Hashable {
     public init() {}
 }
 
-/// What is offered of permessage-deflate (RFC 7692).
+/// The offer of permessage-deflate (RFC 7692).
 ///
-/// What is compressed together can be guessed by its length: compress no message that has a secret beside text that others choose,
+/// The length of compressed text can give its content away: compress no message that has a secret beside text that others choose,
 /// nor two such messages of one connection that keeps its context.
 public struct WebSocketCompression: Sendable, Hashable {
     /// Whether this side compresses a message with regard to those before it. Without it more is sent, and less memory is needed.

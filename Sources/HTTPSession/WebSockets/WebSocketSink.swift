@@ -19,7 +19,7 @@ final class WebSocketSink: BodySink {
     private let options: WebSocketOptions
     private let events: Events
     private let loop: EventLoop
-    /// Of the present hop.
+    /// The offer of the present hop.
     private var offer: WebSocketOffer?
     private var hop: LoopTask?
     private var pump: WebSocketPump?
@@ -79,7 +79,7 @@ final class WebSocketSink: BodySink {
     }
 
     func wake() {
-        // What is given before it is open is taken then.
+        // The pump takes messages that were given before the opening handshake has ended.
         if let pump { pump.wake() } else { channel.didWake() }
     }
 

@@ -107,7 +107,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         else { return nil }
         guard Self.isAllowed(request, by: route.rules, user, &ruling) else { return nil }
         let current = services.generation.credentials?.credentials(ofRule: ruling.allowingRule)
-        // Whoever asks twice gets the same: the credentials are the refresh's only where they are of the stored response.
+        // A second look has the same result: the refresh keeps its credentials unless the new ones may use the stored response.
         guard current?.partition == credentials?.partition else { return nil }
         credentials = current
         return endpoint

@@ -33,6 +33,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case http2
     /// The client's side of HTTP/2: an origin's bytes.
     case http2Client = "http2-client"
+    /// The frames of a WebSocket's peer, with and without compression.
+    case webSocket = "websocket"
     /// The pool of a host's connections, under any order of events.
     case pool
     case names
@@ -97,6 +99,7 @@ package final class FuzzSession {
         case .chunks: try MessageProperties.chunks(bytes)
         case .http2: try HTTP2Properties.connection(bytes)
         case .http2Client: try HTTP2ClientProperties.connection(bytes)
+        case .webSocket: try WebSocketProperties.frames(bytes)
         case .pool: try PoolProperties.events(bytes)
         case .names:
             try NameProperties.names(bytes)

@@ -79,7 +79,7 @@ struct AutobahnTests {
                 try await socket.open()
                 for try await message in socket.messages { try await socket.send(message) }
             } catch {
-                // Of a case in which the server violates the protocol; the server's side says whether that is right.
+                // The server violates the protocol in this case; its side says whether the reaction is right.
             }
             await withCheckedContinuation { done in socket.delegate.whenComplete { done.resume() } }
         }

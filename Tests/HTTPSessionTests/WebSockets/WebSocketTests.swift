@@ -109,7 +109,8 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("pings of the server are answered, and those of the client wait for their Pong") func pings() async throws {
+    @Test("The client responds to the pings of the server, and waits for the Pong to its own") func pings() async throws
+    {
         let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
             var peer = try WebSocketPeer(connection)
             try peer.send(WebSocketTestFrame(9, Array("are you there".utf8)))
@@ -324,7 +325,7 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("it goes through a proxy's tunnel, with TLS and without") func tunnel() async throws {
+    @Test("A WebSocket goes through the tunnel of a proxy, with TLS and without") func tunnel() async throws {
         let origin = try ScriptedOrigin(ManagerStage.server) { connection in
             var peer = try WebSocketPeer(connection)
             try peer.echo()

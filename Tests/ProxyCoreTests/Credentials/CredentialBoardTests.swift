@@ -28,7 +28,7 @@ struct CredentialBoardTests {
 
         var asked: [String] { questions.with { $0 } }
 
-        /// What was told; a part of it comes in later turns where a turn has taken long.
+        /// The outcomes that were told; some come in later turns where a turn has taken long.
         var told: [String] {
             for _ in 0..<4 { loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0)) }
             return heard

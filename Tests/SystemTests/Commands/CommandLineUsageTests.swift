@@ -119,10 +119,7 @@ struct CommandLineUsageTests {
             (["rnu"], "did you mean pinproxy run?"),
             (["ca", "init"], "there is no host"),
             (["pins"], "pins show"),
-            (["pins", "learn"], "--config FILE is missing"),
-            (["pins", "verify"], "--config FILE is missing"),
             (["help", "nothing"], "unknown command"),
-            (["check"], "--config FILE is missing"),
             (["check", "--config"], "--config needs a value"),
             (["check", "--config="], "--config needs a value"),
             (["check", "--config", "a", "--config", "b"], "--config is given twice"),
@@ -150,6 +147,19 @@ struct CommandLineUsageTests {
         ] as [([String], String)]
     )
     func wrongCommandLine(words: [String], message: String) throws {
+        try expectUsage(words, message)
+    }
+
+    @Test(
+        "the configuration has to be named where none is installed",
+        .enabled(if: access("/etc/pinproxy/config.json", F_OK) != 0, "this machine has the package's configuration"),
+        arguments: [["pins", "learn"], ["pins", "verify"], ["check"]]
+    )
+    func withoutConfiguration(words: [String]) throws {
+        try expectUsage(words, "--config FILE is missing")
+    }
+
+    private func expectUsage(_ words: [String], _ message: String) throws {
         let finished = try pinproxy(words)
         #expect(finished.exitCode == 64)
         #expect(finished.output.isEmpty)
