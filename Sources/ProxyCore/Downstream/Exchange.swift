@@ -178,6 +178,7 @@ final class Exchange: StageOwner {
         }
     }
 
+    @inline(__always)
     private func routing() -> ListenerRoutes.Decision {
         let listener = stream.listener
         if let authority = stream.transport.intercepted { return listener.route(for: head, inside: authority) }

@@ -205,8 +205,11 @@ public final class LoopTask {
     /// Called once by the transfer, by `cancel`, or by whatever ends the task.
     func finish(_ error: SessionError?) {
         guard machine.finish() == .complete else { return }
-        var error = error
-        if let guarded, let whole = error { error = guarded.masked(whole) }
+        if let error, let guarded { return complete(guarded.masked(error)) }
+        complete(error)
+    }
+
+    private func complete(_ error: SessionError?) {
         self.error = error
         taker?.detach(isWhole: error == nil)
         if let carrier {
