@@ -83,7 +83,7 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     /// The cause, for programs; it is stable across versions.
     public let code: Code
     /// The event and its remedy, in a sentence or two.
-    public private(set) var details: String
+    public let details: String
     /// The result of the security policy, if it rejected the server; with `proxyUntrusted` the proxy.
     public let evaluation: TrustEvaluation?
     /// The same for the server of the request alone, which a proxy's keys must not be taken for.
@@ -123,8 +123,9 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     }
 
     func with(details: String) -> SessionError {
-        var error = self
-        error.details = details
+        var error = SessionError(code, details, evaluation: evaluation)
+        error.isHandshakeCut = isHandshakeCut
+        error.kept = kept
         return error
     }
 

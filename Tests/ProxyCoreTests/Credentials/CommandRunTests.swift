@@ -109,7 +109,7 @@ struct CommandRunTests {
         #expect(fault(run(["/tmp"])).message == "the command is no file")
     }
 
-    @Test("a command that hangs and ignores SIGTERM is killed when its time is over", .timeLimit(.minutes(1)))
+    @Test("a command that hangs and ignores SIGTERM is killed when its time is over", .timeLimit(.minutes(5)))
     func hangs() throws {
         let pid = file("pid")
         let path = try script("trap '' TERM INT HUP; echo $$ >\(pid); while :; do sleep 100; done")
@@ -120,7 +120,7 @@ struct CommandRunTests {
         #expect(!isAlive(number))
     }
 
-    @Test("a child that holds the pipe open neither delays the end nor survives it", .timeLimit(.minutes(1)))
+    @Test("a child that holds the pipe open neither delays the end nor survives it", .timeLimit(.minutes(5)))
     func children() throws {
         let pid = file("child")
         let path = try script("sleep 1000 & echo $! >\(pid); echo token-12345678")
@@ -132,7 +132,7 @@ struct CommandRunTests {
         #expect(!isAlive(number))
     }
 
-    @Test("a megabyte of output is refused, without waiting for its end", .timeLimit(.minutes(1)))
+    @Test("a megabyte of output is refused, without waiting for its end", .timeLimit(.minutes(5)))
     func megabyte() throws {
         let path = try script("head -c 1048576 /dev/zero | tr '\\0' a; sleep 1000")
         #expect(fault(run([path])) == CredentialFault(.output, "the command printed more than 64 KB"))

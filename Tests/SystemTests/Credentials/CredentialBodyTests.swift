@@ -108,7 +108,7 @@ struct CredentialBodyTests {
         }
     }
 
-    @Test("a client is held back during a renewal, and its body arrives whole", .timeLimit(.minutes(1)))
+    @Test("a client is held back during a renewal, and its body arrives whole", .timeLimit(.minutes(5)))
     func renewal() throws {
         let source = try GatedSource()
         let stage = try renewingStage(source)
@@ -141,7 +141,7 @@ struct CredentialBodyTests {
 
     @Test(
         "a body that outgrows its room during a renewal is never sent cut",
-        .timeLimit(.minutes(1))
+        .timeLimit(.minutes(5))
     )
     func outgrowingRenewal() throws {
         let source = try GatedSource()

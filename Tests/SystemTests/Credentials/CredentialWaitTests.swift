@@ -145,7 +145,7 @@ struct CredentialWaitTests {
         #expect(stage.origin.requests.allSatisfy { $0.target == "/other" })
     }
 
-    @Test("a value that ends while its request waits for a connection is sent", .timeLimit(.minutes(1)))
+    @Test("a value that ends while its request waits for a connection is sent", .timeLimit(.minutes(5)))
     func ending() throws {
         let gate = Gate()
         let stage = try Stage({
