@@ -46,6 +46,7 @@ public final class WebSocketTask: SessionTask, @unchecked Sendable {
     /// Why a WebSocket was closed (RFC 6455, section 7.4), with the names of `URLSessionWebSocketTask.CloseCode`. Programs have codes
     /// of their own from 4000 to 4999.
     public struct CloseCode: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+        /// The number of a close frame, from 0 to 65,535.
         public let rawValue: UInt16
 
         /// Any number; only 1000 to 1003, 1007 to 1014 and 3000 to 4999 are sent.
