@@ -13,16 +13,13 @@ final class Exchange: StageOwner {
     private var parser: RequestParser
     /// The relay of a CONNECT or an upgrade.
     private var relay: ExchangeRelay?
-    private(set) var route: Route?
+    private(set) var admission = RequestAdmission()
     private(set) var problem: Problem?
     /// Body bytes received from the client.
     private(set) var bytesFromClient = 0
     private(set) var startedWall: Int64 = 0
-    /// What `requests` says of the request, where its route has rules.
-    private(set) var ruling = RequestRuling()
     /// The credentials that this request was authenticated with; nil when its connection was.
     private var presented: ClientCredentials?
-    private var requestCredentials = RequestCredentials()
     /// Counts requests and restarts, so that a late result is not used for another request.
     private var number: UInt64 = 0
     /// The client's side; nil while the exchange is unused.
@@ -30,8 +27,6 @@ final class Exchange: StageOwner {
     private let services: WorkerServices
     /// The limits of the head of the origin's response.
     override var responseHeadLimits: HeadLimits { (generation ?? services.generation).manager.responseHeadLimits }
-    /// How often a reload has restarted the request.
-    private var restarts = 0
     private let origin: OriginStage
     /// Nil for most hosts.
     private(set) var hooks: HookStage?
@@ -42,8 +37,6 @@ final class Exchange: StageOwner {
     private var trailers: HeaderFields?
     /// The memory of the latest request to an origin.
     private var memory = RequestMemory()
-    /// A request that is still waiting after this many reloads in a row fails.
-    private static let restartLimit = 16
 
     init(services: WorkerServices, stream: ExchangeStream) {
         self.services = services
@@ -67,7 +60,7 @@ final class Exchange: StageOwner {
         forgetCredentials()
         stream = nil
         generation = nil
-        route = nil
+        admission.release()
         // Most requests have none of these: looking is cheaper than a release.
         if hooks != nil { hooks = nil }
         if relay != nil { forgetRelay() }
@@ -79,6 +72,9 @@ final class Exchange: StageOwner {
     }
 
     private static let keptHeadBytes = 8 << 10
+
+    /// The latest route; nil before the first one.
+    var route: Route? { admission.route }
 
     // MARK: From the client
 
@@ -138,7 +134,7 @@ final class Exchange: StageOwner {
     /// - Parameter unsent: the task that was going to send it, and has sent nothing.
     override func restart(after unsent: LoopTask?) {
         number &+= 1
-        restarts += 1
+        let refusal = admission.restart()
         if let unsent {
             if let hooks { hooks.recover(unsent) } else { origin.recover(unsent, keeps: true) }
         }
@@ -150,14 +146,7 @@ final class Exchange: StageOwner {
             hooks = nil
             origin.forgetTask()
         }
-        guard restarts <= Self.restartLimit else {
-            return fail(
-                Problem(
-                    .sessionInvalidated,
-                    "The policy was replaced again and again while this request waited to be sent. Send it once more."
-                )
-            )
-        }
+        if let refusal { return fail(refusal) }
         if let problem = body.hold(to: services.generation.requestBodyLimit, head.framing) { return fail(problem) }
         let beginning = number
         identify()
@@ -189,99 +178,36 @@ final class Exchange: StageOwner {
     private func routeRequest() {
         if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
-        switch routing() {
-        case .refused(let problem, let route):
-            self.route = route
-            refuse(problem, keepAlive: canPersist)
-        case .own: respondToOptions()
-        case .route(let route):
-            self.route = route
-            if route.rules != nil { ruling.begin() }
-            if head.fields.mayContain(anyOf: [.via, .other]),
-                OriginFields.comesFromUs(head.fields, pseudonym: services.pseudonym)
-            {
-                refuse(
-                    Problem(
-                        .loopDetected,
-                        "The request's Via or CDN-Loop field holds this proxy's own name: it was sent here by itself. Check http_proxy of the programs behind it."
-                    ),
-                    keepAlive: canPersist
-                )
-                return
-            }
-            switch route.destination {
-            case .refused(let problem): refuse(problem, keepAlive: canPersist)
-            case .origin where head.method == .options && head.maxForwards == 0: respondToOptions()
-            case .origin(let endpoint):
-                let offer = stream.canHandOver ? UpgradeOffer(head) : nil
-                if let rules = route.rules {
-                    let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
-                    if isRefused(verdict, by: rules) { return }
-                    let step = beginCredentials()
-                    guard case .ready = step else {
-                        return follow(step, to: endpoint) { [self] in start(offer, endpoint) }
-                    }
-                }
-                start(offer, endpoint)
-            case .tunnel(let endpoint):
-                if let rules = route.rules, isRefused(rules.judgeTunnel(user: user), by: rules) { return }
-                startTunnel(endpoint, generation)
-            case .intercept(let endpoint):
-                if isRefusedOutright(by: route.rules) { return }
-                startInterception(endpoint, generation)
-            case .requests(let authority):
-                if isRefusedOutright(by: route.rules) { return }
-                serveRequests(for: authority)
-            }
+        let step = admission.admit(
+            head,
+            routing(),
+            user: user,
+            pseudonym: services.pseudonym,
+            mayUpgrade: stream.canHandOver,
+            generation.credentials
+        )
+        switch step {
+        case .send(let offer, let endpoint, .ready): start(offer, endpoint)
+        case .send(let offer, let endpoint, let step): follow(step, to: endpoint) { [self] in start(offer, endpoint) }
+        case .tunnel(let endpoint): startTunnel(endpoint, generation)
+        case .intercept(let endpoint): startInterception(endpoint, generation)
+        case .serve(let authority): serveRequests(for: authority)
+        case .respondToOptions: respondToOptions()
+        case .refuse(let problem): refuse(problem, keepAlive: canPersist)
         }
     }
 
     /// The client may still use the proxy: determines whether the redirect may still be followed.
     private func routeHop(_ hooks: HookStage) {
-        switch routing() {
-        case .refused(let problem, _): fail(problem)
-        // A request to the proxy itself is never sent to an origin.
-        case .own: fail(Problem(.internal, "A request to the proxy itself has followed a redirect."))
-        case .route(let route):
-            self.route = route
-            hooks.followAgain(under: route.hooks)
+        switch admission.admitAgain(routing()) {
+        case .follow(let route): hooks.followAgain(under: route.hooks)
+        case .fail(let problem): fail(problem)
         }
-    }
-
-    /// Refuses a CONNECT in which every request would be refused. One that passes is no decision: the requests in it are judged and
-    /// counted.
-    private func isRefusedOutright(by rules: HostRules?) -> Bool {
-        guard let rules else { return false }
-        let verdict = rules.judgeInterception(user: user)
-        return verdict.decision == .denied && isRefused(verdict, by: rules)
-    }
-
-    private static func judge(
-        _ head: borrowing RequestHead,
-        isUpgrade: Bool,
-        by rules: HostRules,
-        _ user: [UInt8]?
-    ) -> RequestVerdict {
-        rules.judge(
-            head.method,
-            isUpgrade: isUpgrade,
-            target: head.target,
-            overridden: RequestReading.override(in: head),
-            user: user
-        )
-    }
-
-    /// Refuses the client's request when the rules deny it.
-    private func isRefused(_ verdict: RequestVerdict, by rules: HostRules) -> Bool {
-        guard let refusal = ruling.note(verdict, by: rules) else { return false }
-        refuse(refusal, keepAlive: canPersist)
-        return true
     }
 
     /// The refusal of a redirected request. It has fields of the client, and the client's user.
     override func refusal(ofHop hop: RedirectMachine.Hop, by rules: HostRules) -> Problem? {
-        let target = hop.url.target
-        return ruling.note(rules.judge(hop.method, target: target.span, fields: head.fields, user: user), by: rules)
+        admission.refusal(ofHop: hop, by: rules, fields: head.fields, user: user)
     }
 
     /// Refuses a request of which nothing was sent. A request that follows a redirect fails.
@@ -315,12 +241,11 @@ final class Exchange: StageOwner {
     private func reset() {
         isOver = false
         if problem != nil { problem = nil }
-        if route != nil { route = nil }
+        admission.begin()
         if hooks != nil { hooks = nil }
         if user != nil { user = nil }
         if presented != nil { presented = nil }
         forgetCredentials()
-        restarts = 0
         origin.reset()
         writer.begin()
         expectation = ContinueExpectation()
@@ -371,7 +296,7 @@ final class Exchange: StageOwner {
         // A stream of HTTP/2 may transfer in both directions at once. An HTTP/1.1 client rarely reads before it has
         // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
-        if restarts > 0, let total = endpoint.timeouts.total {
+        if admission.restarts > 0, let total = endpoint.timeouts.total {
             let spent = services.loop.now &- startedAt
             guard spent < total.nanoseconds else {
                 return refuseUnsent(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
@@ -416,7 +341,7 @@ final class Exchange: StageOwner {
     /// Body bytes that were received from the client and not sent yet.
     ///
     /// Those that a signature waits for do not count: their client would wait for credit, and the body never end.
-    var waitingBodyBytes: Int { requestCredentials.body.isGathering ? 0 : origin.waitingBytes }
+    var waitingBodyBytes: Int { admission.credentials.body.isGathering ? 0 : origin.waitingBytes }
 
     private func mark(on route: Route?) -> OriginFields.Mark {
         if let route, !route.addsVia { return .cdnLoop(services.pseudonym) }
@@ -447,20 +372,20 @@ final class Exchange: StageOwner {
 
     /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
-        guard !body.isComplete, origin.hasRoom || requestCredentials.body.isGathering else { return false }
+        guard !body.isComplete, origin.hasRoom || admission.credentials.body.isGathering else { return false }
         return hooks?.holdsBodyBack != true
     }
 
     /// Whether the body is kept until it is whole, for a signature.
-    var gathersBody: Bool { requestCredentials.body.isGathering }
+    var gathersBody: Bool { admission.credentials.body.isGathering }
 
     /// Whether there is a receiver for the body: not before the client is authenticated.
-    var acceptsBody: Bool { origin.task != nil || requestCredentials.body.isGathering || isOver }
+    var acceptsBody: Bool { origin.task != nil || admission.credentials.body.isGathering || isOver }
 
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
-        while position < bytes.count, !body.isComplete, origin.task != nil || requestCredentials.body.isGathering {
+        while position < bytes.count, !body.isComplete, origin.task != nil || admission.credentials.body.isGathering {
             let rest = bytes.extracting(position..<bytes.count)
             switch body.next(rest) {
             case .data(let range, let consumed):
@@ -491,7 +416,7 @@ final class Exchange: StageOwner {
         var trailers = received
         if received != nil, let route = hooks?.route ?? route { prune(&trailers!, on: route) }
         self.trailers = trailers ?? HeaderFields()
-        if requestCredentials.body.isGathering { return bodyWasGathered() }
+        if admission.credentials.body.isGathering { return bodyWasGathered() }
         if let hooks, !hooks.canEndBody() { return }
         origin.finishSending(trailers: trailers)
     }
@@ -504,7 +429,7 @@ final class Exchange: StageOwner {
     }
 
     private func sendBody(_ bytes: borrowing Span<UInt8>) {
-        if requestCredentials.body.isGathering { return gather(bytes) }
+        if admission.credentials.body.isGathering { return gather(bytes) }
         if let hooks { hooks.send(bytes, isLast: body.isComplete) } else { origin.send(bytes) }
     }
 
@@ -776,18 +701,12 @@ final class Exchange: StageOwner {
 
     /// - Parameter restarts: the request starts again.
     private func forgetCredentials(restarts: Bool = false) {
-        if requestCredentials.body.held > 0 { stream?.letGo(requestCredentials.body.held) }
-        if restarts { requestCredentials.restart() } else { requestCredentials.end() }
+        if admission.credentials.body.held > 0 { stream?.letGo(admission.credentials.body.held) }
+        if restarts { admission.credentials.restart() } else { admission.credentials.end() }
     }
 
     /// The credentials that the request gets, or the hop of it that is under way; nil for most.
-    override var credentials: RuleCredentials? { requestCredentials.rule }
-
-    /// Determines the credentials of the rule that has let the request through.
-    private func beginCredentials() -> RequestCredentials.Step {
-        guard let desk = generation?.credentials else { return .ready }
-        return requestCredentials.begin(desk, ofRule: ruling.allowingRule, for: head)
-    }
+    override var credentials: RuleCredentials? { admission.credentials.rule }
 
     /// Determines the credentials of a hop, by its rule.
     ///
@@ -798,13 +717,7 @@ final class Exchange: StageOwner {
         to endpoint: Endpoint,
         _ then: @escaping () -> Void
     ) -> Bool {
-        guard let desk = generation?.credentials else { return true }
-        let step = requestCredentials.begin(
-            desk,
-            ofRule: ruling.allowingRule,
-            forHopOf: head,
-            keepsBody: hop.keepsBody
-        )
+        let step = admission.credentialsOfHop(generation?.credentials, head, keepsBody: hop.keepsBody)
         if case .ready = step { return true }
         follow(step, to: endpoint, then)
         return false
@@ -818,7 +731,7 @@ final class Exchange: StageOwner {
         case .refused(let problem): refuseUnsent(problem)
         case .wait:
             let current = number
-            requestCredentials.awaitSources(for: head, atMost: queueTime(of: endpoint)) { [self] step in
+            admission.credentials.awaitSources(for: head, atMost: queueTime(of: endpoint)) { [self] step in
                 guard number == current, !isOver, canContinue() else { return }
                 follow(step, to: endpoint, then)
                 if number == current, !isOver { stream.exchangeNeedsBody() }
@@ -833,22 +746,22 @@ final class Exchange: StageOwner {
 
     /// The fields that the request's credentials make of it; nil for most requests.
     override func guardedFields(of request: borrowing SessionRequest) -> GuardedFields? {
-        requestCredentials.fields(of: request)
+        admission.credentials.fields(of: request)
     }
 
     /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
     override func renewableCredentials() -> CredentialFields? {
-        origin.task?.wasRepeated == false ? requestCredentials.renewable : nil
+        origin.task?.wasRepeated == false ? admission.credentials.renewable : nil
     }
 
     /// The server has refused the credentials of a request that is not sent again.
-    override func noteRefusedCredentials() { requestCredentials.noteRefusal() }
+    override func noteRefusedCredentials() { admission.credentials.noteRefusal() }
 
     /// Waits for other credentials than the refused ones.
     override func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         let current = number
         let limit = (hooks?.route ?? route)?.endpoint.map { queueTime(of: $0) } ?? .seconds(0)
-        requestCredentials.renew(refused, atMost: limit) { [self] problem in
+        admission.credentials.renew(refused, atMost: limit) { [self] problem in
             guard number == current, !isOver else { return }
             if generation !== services.generation {
                 restartRepetition()
@@ -887,7 +800,7 @@ final class Exchange: StageOwner {
     /// Waits for the whole body of the request.
     private func gatherBody(_ then: @escaping () -> Void) {
         // A body whose length is known finds its room before it comes.
-        let length = requestCredentials.body.begin(head.framing, then)
+        let length = admission.credentials.body.begin(head.framing, then)
         if length > 0 {
             guard stream.hold(length) else { return fail(Self.heldTooMuch) }
             origin.reserve(length)
@@ -909,7 +822,7 @@ final class Exchange: StageOwner {
     ///
     /// - Returns: why it may not become longer.
     private func add(_ bytes: borrowing Span<UInt8>) -> Problem? {
-        guard let more = requestCredentials.body.add(bytes) else { return SignedBody.tooLong }
+        guard let more = admission.credentials.body.add(bytes) else { return SignedBody.tooLong }
         return more == 0 || stream.hold(more) ? nil : Self.heldTooMuch
     }
 
@@ -919,7 +832,7 @@ final class Exchange: StageOwner {
     )
 
     private func bodyWasGathered() {
-        guard let then = requestCredentials.body.end() else { return }
+        guard let then = admission.credentials.body.end() else { return }
         if canContinue() { then() }
     }
 

@@ -24,7 +24,7 @@ extension TaskLogLine {
             line.append("\"")
         }
         if exchange.route?.rules != nil {
-            exchange.ruling.write(to: &line)
+            exchange.admission.ruling.write(to: &line)
             if let credentials = exchange.credentials { line.append(credentials.logText) }
         }
         if exchange.route != nil, exchange.head.wantsUpgrade, UpgradeOffer(exchange.head) != nil {
