@@ -102,10 +102,17 @@ let package = Package(
             dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore"],
             swiftSettings: strict
         ),
+        // `config.json` to values.
+        .target(
+            name: "ProxyConfiguration",
+            dependencies: ["SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims"],
+            swiftSettings: strict
+        ),
         .target(
             name: "ProxyCore",
             dependencies: [
-                "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims",
+                "ProxyConfiguration", "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON",
+                "HTTPCore", "IOCore", "CShims",
             ],
             resources: [.embedInCode("Admin/page.html")],
             swiftSettings: strict
@@ -113,7 +120,9 @@ let package = Package(
         .executableTarget(
             name: "pinproxy",
             dependencies: [
-                "ProxyCore", "HTTPSession", "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims",
+                "ProxyCore", "ProxyConfiguration", "HTTPSession", "SessionCore", "ServerTrust", "StrictJSON",
+                "HTTPCore",
+                "IOCore", "CShims",
                 "COpenSSL",
                 // For their versions alone.
                 "CCares", "CIDN2", "CLibcurl", "CNGHTTP2", "CPSL", "CSQLite", "CZlib",
@@ -199,8 +208,9 @@ let package = Package(
         .testTarget(
             name: "ProxyCoreTests",
             dependencies: [
-                "ProxyCore", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore",
-                "TestSupport",
+                "ProxyCore", "ProxyConfiguration", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON",
+                "HTTPCore",
+                "IOCore", "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -208,7 +218,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyCore", "HTTPSession", "SessionCore", "WebSocketCore", "HTTP2Core", "ServerTrust", "StrictJSON",
+                "ProxyCore", "ProxyConfiguration", "HTTPSession", "SessionCore", "WebSocketCore", "HTTP2Core",
+                "ServerTrust", "StrictJSON",
                 "HTTPCore",
                 "IOCore",
                 "COpenSSL", "TestSupport",

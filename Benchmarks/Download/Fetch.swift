@@ -2,6 +2,7 @@
 import Foundation
 import HTTPCore
 import HTTPSession
+import ProxyConfiguration
 import ServerTrust
 import SessionCore
 

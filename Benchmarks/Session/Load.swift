@@ -3,6 +3,7 @@ import Foundation
 import FoundationNetworking
 import HTTPCore
 import HTTPSession
+import ProxyConfiguration
 import ServerTrust
 import SessionCore
 import Synchronization

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// The names of a listener (invariant 16). A name that an attacker's DNS resolves to this machine is not one of them.
 struct OwnNames {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
+package import ProxyConfiguration
 import StrictJSON
 
 /// Log lines for people: each JSON object becomes a line in columns, the verdict first. The lines are made of the JSON on

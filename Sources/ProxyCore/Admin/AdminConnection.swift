@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import StrictJSON
 
 /// A connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and responses small.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// The admin listener, with a loop and a thread of its own: it responds even when the workers are busy or stuck.
 ///

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// The data for the admin listener's responses: it was collected by other threads, so no worker has to be waited for.

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ServerTrust
 
 /// Requests of an operator about the cache, and their responses: JSON documents of one line.

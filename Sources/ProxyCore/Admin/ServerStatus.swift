@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
+import ProxyConfiguration
 
 /// The state of the whole proxy: its policy, whether it drains, and the results of its reloads.
 ///

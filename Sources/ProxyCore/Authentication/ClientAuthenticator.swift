@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
+import ProxyConfiguration
 import ServerTrust
 
 /// Verifies the credentials of one worker's clients, and remembers successful verifications for a while.

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// A background refresh of a stored response that a client received stale (`stale-while-revalidate`, RFC 5861).

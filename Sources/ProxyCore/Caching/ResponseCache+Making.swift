@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import IOCore
+import ProxyConfiguration
 
 extension ResponseCache {
     /// Makes the cache of a configuration; nil when it has none. If the disk cannot be used, a warning is logged and

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// The exchange that a relay was made for. A protocol, since exchanges have a base class; a relay calls it a few times, and once for each

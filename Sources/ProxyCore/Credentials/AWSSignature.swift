@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 import IOCore
+package import ProxyConfiguration
 import ServerTrust
 
 /// Signature Version 4 of AWS, in the field `Authorization`

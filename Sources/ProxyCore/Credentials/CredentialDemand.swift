@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 /// Whether a request may have the credentials of its rule, by what its client has sent.
 struct CredentialDemand {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// The text that a client sends in the place of a credential, prepared once for all requests.
 struct CredentialPlaceholder: Sendable {

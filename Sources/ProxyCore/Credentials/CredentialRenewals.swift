@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import IOCore
+import ProxyConfiguration
 import Synchronization
 
 /// Keeps the values of the credentials that rules name: has their sources run when they are due, and tells the workers' boards. Its

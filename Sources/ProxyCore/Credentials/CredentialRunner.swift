@@ -2,6 +2,7 @@
 import Glibc
 import HTTPCore
 package import IOCore
+import ProxyConfiguration
 import ServerTrust
 package import SessionCore
 

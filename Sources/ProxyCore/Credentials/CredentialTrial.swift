@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
+package import ProxyConfiguration
 import ServerTrust
 package import SessionCore
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 import IOCore
+package import ProxyConfiguration
 package import ServerTrust
 package import SessionCore
 

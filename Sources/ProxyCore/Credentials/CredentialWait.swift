@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
+import ProxyConfiguration
 
 /// A request that waits for the sources of its rule's credentials: for all of them, or for one that fails, and no longer than it may.
 final class CredentialWait {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 /// The credentials that a rule gives to the requests that it lets through, prepared once for all of them.
 final class RuleCredentials: Sendable {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 import SessionCore
 
 /// Whether a client's request may be sent, and where to: its route, what the rules say of it and of the hops that it follows, the

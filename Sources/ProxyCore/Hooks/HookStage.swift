@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// The stage of a host's hooks, between the origin and the client: changes, refuses and saves responses, and follows

@@ -2,6 +2,7 @@
 import Glibc
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// A response body that is being saved to a file. The file is invisible until it is complete. A slow disk pauses the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// The rules' decision about a response whose head has arrived: the counterpart of a session's
 /// `dataTaskDidReceiveResponse`. A value without a socket.

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 package import IOCore
+package import ProxyConfiguration
 import SessionCore
 import Synchronization
 

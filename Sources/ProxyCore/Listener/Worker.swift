@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// One loop's share of the proxy: its listeners, the connections that it serves, and what these use together.

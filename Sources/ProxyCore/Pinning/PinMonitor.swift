@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 package import IOCore
+package import ProxyConfiguration
 import ServerTrust
 import SessionCore
 import Synchronization

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import HTTPCore
+import ProxyConfiguration
 
 extension EffectivePolicy {
     /// The rows about changes beyond forwarding; none for a host without any.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 extension EffectivePolicy {
     /// The settings of the whole process: what is written where, and the limits of everything.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 /// Changes to the requests and responses of a host, beyond forwarding. A host without such configuration has none, and
 /// its requests only pay for a nil check.

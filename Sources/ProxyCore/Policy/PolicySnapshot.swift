@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
+package import ProxyConfiguration
 package import ServerTrust
 
 /// The settings for one host, found once for a request and then passed by reference.

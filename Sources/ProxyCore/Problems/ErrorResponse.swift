@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ServerTrust
 
 /// Writes the response for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).

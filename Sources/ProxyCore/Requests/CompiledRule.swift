@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+package import ProxyConfiguration
 
 /// A rule in its form for the request path.
 package final class CompiledRule: Sendable {

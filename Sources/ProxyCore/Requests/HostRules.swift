@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 /// The rules for the requests to one origin, in their order. It belongs to one thread, as the routes do.
 final class HostRules {

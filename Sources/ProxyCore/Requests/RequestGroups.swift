@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 /// Counted requests by origin and method, with their paths in the form that rules would have: for people.
 ///

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
+package import ProxyConfiguration
 
 /// Proposes rules for requests that were seen: the smallest list that lets requests like them through. Places in paths at which
 /// ids or many different names were seen become stars.

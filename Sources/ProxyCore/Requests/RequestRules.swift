@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+package import ProxyConfiguration
 
 /// The compiled `requests` of a policy, shared by all threads.
 package final class RequestRules: Sendable {

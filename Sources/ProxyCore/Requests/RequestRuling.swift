@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// What the rules have said of one request and of the hops that it followed, for its error response and its log line.
 struct RequestRuling {

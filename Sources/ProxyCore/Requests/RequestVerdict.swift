@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+package import ProxyConfiguration
+
 /// What the rules say of a request.
 package struct RequestVerdict: Sendable {
     package enum Decision: Sendable {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+package import ProxyConfiguration
+
 /// What a new list of rules sends that the former one refused, as far as single rules say it.
 package enum RequestsOpening: Equatable, Sendable {
     /// What becomes of a request that no other rule matches: by the policy, or by a rule without conditions, with its id.

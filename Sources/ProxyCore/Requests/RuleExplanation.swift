@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 
 /// For each rule about a host, up to the one that decides, the first condition that does not hold, in words: for people.
 enum RuleExplanation {

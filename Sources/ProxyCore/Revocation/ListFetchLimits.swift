@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+package import ProxyConfiguration
 package import ServerTrust
 
 /// The bounds of fetching revocation lists. Times are milliseconds.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// Gives an origin the URLs that its own clients would name, in the request of a client that knows it by another one: the mirror
 /// image of `ResponseRewriter`.

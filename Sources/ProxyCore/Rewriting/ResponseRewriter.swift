@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// Keeps a client that only knows the proxy with the proxy: in the response to an upgraded request, or through a
 /// gateway, everything that would make the client use TLS of its own is changed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 
 /// Changes URLs in a response so that a client that follows them uses the proxy again, and in a request to what the origin knows.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// One generation of the policy in one worker: the snapshot, its router, and a session of its own, so that no

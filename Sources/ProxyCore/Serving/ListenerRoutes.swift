@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// The routes of the requests of one listener, in one worker, and what it requires of its clients.

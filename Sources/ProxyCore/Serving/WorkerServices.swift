@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ServerTrust
 import SessionCore
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 /// The exchange as the stages of its response see it: its request, and what they ask of it. A base class.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
+import ProxyConfiguration
 import ServerTrust
 
 /// A client's connection during its TLS handshake.

@@ -3,6 +3,7 @@ import CShims
 import Glibc
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 

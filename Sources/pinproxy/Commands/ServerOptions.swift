@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
 import HTTPCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 

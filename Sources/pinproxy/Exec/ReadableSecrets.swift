@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
+import ProxyConfiguration
 import ProxyCore
 
 /// Files of credentials that the program of `exec` can read, because it runs as pinproxy's user: what pinproxy keeps from it in

@@ -4,6 +4,7 @@ import Glibc
 import HTTPCore
 import HTTPSession
 import IOCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 import SessionCore

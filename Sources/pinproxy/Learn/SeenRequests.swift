@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import ProxyConfiguration
 import ProxyCore
 
 /// The requests of a log, as `RequestLearner` sees them, and how many were left out.

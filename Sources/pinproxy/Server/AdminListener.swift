@@ -2,6 +2,7 @@
 import Glibc
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import CShims
+import ProxyConfiguration
 import ProxyCore
 
 /// Keeps other processes of the user, and core dumps, from reading the credentials in this process.

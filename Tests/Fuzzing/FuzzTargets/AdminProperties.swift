@@ -6,6 +6,7 @@ import ServerTrust
 import StrictJSON
 import TestSupport
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 /// The documents of the admin listener, made of whatever servers, requests and certificates were seen. Every local user may ask for

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 import HTTPCore
+import ProxyConfiguration
 import ServerTrust
 import StrictJSON
 import TestSupport

@@ -2,6 +2,7 @@
 import COpenSSL
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ServerTrust
 import StrictJSON
 import TestSupport

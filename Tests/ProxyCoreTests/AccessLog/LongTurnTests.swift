@@ -5,6 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("Turns of a loop that are too long")

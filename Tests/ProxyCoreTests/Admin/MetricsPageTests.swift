@@ -6,6 +6,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("The page of metrics")

@@ -5,6 +5,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("What an operator is told of the cache")

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import HTTPCaching
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 /// A proxy in this process, whose disk the test holds up.

@@ -5,6 +5,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("What the configuration demands of clients")

@@ -7,6 +7,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("the admin listener as configured")
@@ -111,10 +112,10 @@ struct ConfigurationAdminTests {
         }
         let comparison = try source("ServerTrust/Digests/SecretDigest.swift")
         #expect(comparison.contains("one.count == other.count && CRYPTO_memcmp(one, other, one.count) == 0"))
-        let admin = try source("ProxyCore/Authentication/AdminToken.swift")
+        let admin = try source("ProxyConfiguration/Authentication/AdminToken.swift")
         #expect(admin.contains("SecretDigest.areEqual(digest, SecretDigest.sha256(token))"))
         #expect(admin.contains("SecretDigest.areEqual(digest, SecretDigest.sha256(password))"))
-        let tokens = try source("ProxyCore/Authentication/TokenFile.swift")
+        let tokens = try source("ProxyConfiguration/Authentication/TokenFile.swift")
         #expect(tokens.contains("for entry in tokens where SecretDigest.areEqual(entry.digest, digest) {"))
     }
 

@@ -6,6 +6,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("loading the configuration and what it names")

@@ -3,6 +3,7 @@ import HTTPCore
 import IOCore
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("durations, sizes and addresses of the configuration")

@@ -7,6 +7,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 /// The result of reading a text as /etc/pinproxy/config.json.

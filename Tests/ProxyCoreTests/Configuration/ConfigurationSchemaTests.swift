@@ -6,6 +6,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 /// docs/schema/config.schema.json and the loader must say the same.

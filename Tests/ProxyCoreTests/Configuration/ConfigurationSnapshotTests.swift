@@ -3,6 +3,7 @@ import HTTPCore
 import ServerTrust
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("policy snapshots")

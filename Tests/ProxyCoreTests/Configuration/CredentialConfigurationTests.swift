@@ -5,6 +5,7 @@ import ServerTrust
 import StrictJSON
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("credentials in the configuration")

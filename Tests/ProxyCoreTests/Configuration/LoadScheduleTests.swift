@@ -3,6 +3,7 @@ import IOCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("The schedule of loads")

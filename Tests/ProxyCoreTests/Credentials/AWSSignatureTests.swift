@@ -5,6 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("Signatures for AWS")

@@ -4,6 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("What a worker's loop knows of credentials")

@@ -3,6 +3,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("What a client has to send for a credential")

@@ -4,6 +4,7 @@ import ServerTrust
 import SessionCore
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("What a source of a credential gives")

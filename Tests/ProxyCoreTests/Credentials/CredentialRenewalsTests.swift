@@ -8,6 +8,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("Sources of credentials, run and watched", .onOwnThreads)

@@ -4,6 +4,7 @@ import ServerTrust
 import SessionCore
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 /// A router over files as a person writes them, for hooks that judge without a socket.

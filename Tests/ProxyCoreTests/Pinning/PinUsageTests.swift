@@ -4,6 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("Which pins match, and when a warning is due")

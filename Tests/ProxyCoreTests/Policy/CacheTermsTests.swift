@@ -4,6 +4,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("What stored answers are bound to")

@@ -3,6 +3,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("rules that are proposed for requests that were seen")

@@ -2,6 +2,7 @@
 import HTTPCore
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("how a request reads to a rule")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("what changed rules open")

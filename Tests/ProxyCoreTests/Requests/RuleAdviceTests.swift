@@ -2,6 +2,7 @@
 import HTTPCore
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("advice about a list of rules")

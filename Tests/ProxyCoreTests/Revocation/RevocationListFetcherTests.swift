@@ -7,6 +7,7 @@ import SessionCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("Revocation lists that the proxy fetches", .onOwnThreads)

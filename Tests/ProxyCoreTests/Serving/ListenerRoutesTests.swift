@@ -6,6 +6,7 @@ import SessionCore
 import TestSupport
 import Testing
 
+@testable import ProxyConfiguration
 @testable import ProxyCore
 
 @Suite("The routes of a listener")

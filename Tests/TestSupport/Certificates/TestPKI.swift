@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import ProxyConfiguration
 package import ServerTrust
 
 /// A small public key infrastructure for tests: a root, an intermediate, and servers below it.

@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 import TestSupport

@@ -13,7 +13,7 @@ package struct FieldChanges: Sendable, Equatable {
         case file(String)
 
         /// Whether the value may be a secret.
-        var isOutside: Bool { self != .literal }
+        package var isOutside: Bool { self != .literal }
     }
 
     /// A field to set or add.
@@ -69,7 +69,7 @@ package struct FieldChanges: Sendable, Equatable {
 
     /// SHA-256 over the names and values that are removed and added; empty without changes. Other fields may lead to
     /// another response.
-    var digest: [UInt8] {
+    package var digest: [UInt8] {
         guard !isEmpty else { return [] }
         // Each value is preceded by its length, so that different lists never give the same bytes.
         var bytes: [UInt8] = []
@@ -94,13 +94,13 @@ package struct FieldChanges: Sendable, Equatable {
     }
 
     /// Removes the fields to remove, and the fields to set.
-    func removeNames(from fields: inout HeaderFields) {
+    package func removeNames(from fields: inout HeaderFields) {
         guard !removedNames.isEmpty else { return }
         fields.removeAll { fields, index in removedNames.contains(fields, index) }
     }
 
     /// Adds the fields to set and to add.
-    func addValues(to fields: inout HeaderFields) {
+    package func addValues(to fields: inout HeaderFields) {
         for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
         for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
     }

@@ -17,7 +17,7 @@ package enum RestartNeed: String, CaseIterable, Sendable {
     }
 
     /// Replaces the new values of these keys with the running ones.
-    static func keep(_ running: PolicyParts, in next: inout PolicyParts) {
+    package static func keep(_ running: PolicyParts, in next: inout PolicyParts) {
         // The file's new contents count at once, another file only after a restart.
         if next.configuration.admin != running.configuration.admin { next.adminToken = running.adminToken }
         next.configuration.listeners = running.configuration.listeners

@@ -28,7 +28,7 @@ package struct RunToken: Hashable, Sendable {
         return SecretLines.collision(of: name, on: 0)?.message
     }
 
-    func admits(_ user: [UInt8], _ password: [UInt8]) -> Bool {
+    package func admits(_ user: [UInt8], _ password: [UInt8]) -> Bool {
         user == name && SecretDigest.areEqual(digest, SecretDigest.sha256(password))
     }
 }

@@ -5,9 +5,9 @@ import ServerTrust
 import StrictJSON
 
 /// A file of users and hashed passwords, one `user:hash` on each line, as `htpasswd -B` and `mkpasswd` make them.
-struct PasswordFile: Sendable {
+package struct PasswordFile: Sendable {
     /// By user.
-    private(set) var hashes: [[UInt8]: String] = [:]
+    package private(set) var hashes: [[UInt8]: String] = [:]
     /// In the order of the file.
     private(set) var users: [[UInt8]] = []
 
@@ -83,7 +83,7 @@ struct PasswordFile: Sendable {
     }
 
     /// A hash for an unknown user, so that its verification takes as long as a known user's.
-    func stand(inFor user: [UInt8]) -> String {
+    package func stand(inFor user: [UInt8]) -> String {
         // The same name always gets the same hash: if the hashes differ in cost, repeated attempts show nothing.
         let number = user.reduce(5381) { ($0 &* 33) ^ UInt64($1) } % UInt64(users.count)
         return hashes[users[Int(number)]] ?? ""

@@ -38,7 +38,7 @@ struct RuleAdvice {
 }
 
 /// What a rule is about, as sets: rules that programs write share lists of thousands of hosts.
-struct RuleScope {
+package struct RuleScope {
     let rule: RequestRule
     private var isForAnyHost: Bool { !rule.namesHosts }
     private var exact: Set<Host> = []
@@ -49,7 +49,7 @@ struct RuleScope {
     private let openPaths: [RulePath]
     private let users: Set<String>
 
-    init(_ rule: RequestRule) {
+    package init(_ rule: RequestRule) {
         self.rule = rule
         for pattern in rule.hosts {
             switch pattern {
@@ -69,7 +69,7 @@ struct RuleScope {
 
     /// Whether every request that `other` matches is matched by this rule. False where that is not plain to see, and when the effort
     /// is used up.
-    func covers(_ other: RuleScope, _ effort: inout Int) -> Bool {
+    package func covers(_ other: RuleScope, _ effort: inout Int) -> Bool {
         guard effort > 0 else { return false }
         effort -= 1
         guard coversPorts(of: other) else { return false }

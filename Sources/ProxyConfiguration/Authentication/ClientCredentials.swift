@@ -2,8 +2,8 @@
 /// A loaded `authentication` object: the contents of its files.
 package final class ClientCredentials: Sendable {
     package let configuration: AuthenticationConfiguration
-    let passwords: PasswordFile?
-    let tokens: TokenFile?
+    package let passwords: PasswordFile?
+    package let tokens: TokenFile?
 
     init(_ configuration: AuthenticationConfiguration, passwords: PasswordFile?, tokens: TokenFile?) {
         self.configuration = configuration
@@ -12,7 +12,7 @@ package final class ClientCredentials: Sendable {
     }
 
     /// The user of a process, if it is allowed.
-    func user(of process: ClientProcess) -> [UInt8]? {
+    package func user(of process: ClientProcess) -> [UInt8]? {
         switch process {
         case .unknown: return nil
         case .unixSocket(let user, let group):
@@ -28,7 +28,7 @@ package final class ClientCredentials: Sendable {
     }
 
     /// Whether a user authenticated with former credentials is still valid: password and tokens are unchanged.
-    func agrees(with former: ClientCredentials, about user: [UInt8]) -> Bool {
+    package func agrees(with former: ClientCredentials, about user: [UInt8]) -> Bool {
         if let token = configuration.runToken, token.name == user { return token == former.configuration.runToken }
         let hash = passwords?.hashes[user]
         let digests = tokens?.digests(of: user) ?? []
@@ -38,7 +38,7 @@ package final class ClientCredentials: Sendable {
 
     /// Whether these credentials lead to the same verdict as the former ones: the secret for the comparison is the
     /// same.
-    func agrees(with former: ClientCredentials, about presented: PresentedCredentials) -> Bool {
+    package func agrees(with former: ClientCredentials, about presented: PresentedCredentials) -> Bool {
         switch presented {
         case .none: true
         case .bearer(let token): tokens?.name(of: token) == former.tokens?.name(of: token)
@@ -49,7 +49,7 @@ package final class ClientCredentials: Sendable {
     }
 
     /// The challenges for an unauthenticated client.
-    var challenges: ProxyChallenges {
+    package var challenges: ProxyChallenges {
         var challenges = ProxyChallenges()
         if passwords != nil || configuration.runToken != nil { challenges.insert(.basic) }
         if tokens != nil { challenges.insert(.bearer) }
@@ -58,7 +58,7 @@ package final class ClientCredentials: Sendable {
 }
 
 /// The process at the other end of a client's connection, as the kernel says it.
-enum ClientProcess: Equatable {
+package enum ClientProcess: Equatable {
     /// On another machine, or the kernel does not say.
     case unknown
     /// The effective user and group when it connected to a Unix socket.

@@ -51,7 +51,7 @@ package struct CacheRules: Hashable, Sendable {
     /// - Parameters:
     ///   - target: path and query.
     ///   - tally: where the rules are counted.
-    func apply(to request: inout CacheRequest, target: borrowing Span<UInt8>, tally: CacheTally? = nil) {
+    package func apply(to request: inout CacheRequest, target: borrowing Span<UInt8>, tally: CacheTally? = nil) {
         request.policy = requestPolicy
         for rule in requestRules where rule.fits(request.method, target: target) {
             request.policy = rule.value

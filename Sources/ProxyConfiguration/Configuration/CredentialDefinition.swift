@@ -102,7 +102,7 @@ package enum CredentialSource: Hashable, Sendable {
     }
 
     /// Whether each run may give another value.
-    var makesValues: Bool {
+    package var makesValues: Bool {
         switch self {
         case .file, .env: false
         case .command, .oauth2: true

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
+package import HTTPCore
 
 /// The contents of a client's `Proxy-Authorization` (RFC 9110, section 11.7.2).
-enum PresentedCredentials: Equatable {
+package enum PresentedCredentials: Equatable {
     /// No credentials, or unreadable ones: more than one field, another scheme, broken base64.
     case none
     /// RFC 7617.
@@ -11,7 +11,7 @@ enum PresentedCredentials: Equatable {
     case bearer(token: [UInt8])
 
     /// - Parameter field: `Authorization` at the admin listener, which is a server and no proxy.
-    init(_ fields: borrowing HeaderFields, in field: FieldName = .proxyAuthorization) {
+    package init(_ fields: borrowing HeaderFields, in field: FieldName = .proxyAuthorization) {
         self = .none
         guard let index = fields.first(field), fields.next(field, after: index) == nil else { return }
         let value = Array(copying: fields.value(at: index))

@@ -82,7 +82,7 @@ package struct RuleMethods: Hashable, Sendable {
     /// through has to mean both; `UPGRADE` by itself means a GET, as WebSockets are (RFC 6455, section 4.1).
     ///
     /// - Parameter isDeny: one of both is enough, and methods are compared without regard to case.
-    func contains(_ method: HTTPMethod, isUpgrade: Bool, isDeny: Bool) -> Bool {
+    package func contains(_ method: HTTPMethod, isUpgrade: Bool, isDeny: Bool) -> Bool {
         if isUpgrade {
             guard isDeny else { return hasUpgrade && (method == .get || methods.contains(method)) }
             if hasUpgrade { return true }
@@ -107,5 +107,5 @@ package struct UserPattern: Hashable, Sendable {
         pattern = WildcardPattern(text, bytes)
     }
 
-    func matches(_ user: [UInt8]) -> Bool { pattern.matches(user.span) }
+    package func matches(_ user: [UInt8]) -> Bool { pattern.matches(user.span) }
 }

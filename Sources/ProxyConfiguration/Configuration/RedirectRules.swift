@@ -21,10 +21,10 @@ package struct RedirectRules: Sendable {
     package init() {}
 
     /// Whether every redirect goes to the client unchanged.
-    var isTrivial: Bool { policy == .return && rules.isEmpty }
+    package var isTrivial: Bool { policy == .return && rules.isEmpty }
 
     /// Whether some redirect may be followed.
-    var mayFollow: Bool {
+    package var mayFollow: Bool {
         policy == .follow
             || rules.contains { rule in
                 switch rule.action {
@@ -35,7 +35,7 @@ package struct RedirectRules: Sendable {
     }
 
     /// Whether some redirect may be refused or followed: a redirect that cannot be evaluated is then not delivered.
-    var isEvaluated: Bool {
+    package var isEvaluated: Bool {
         policy != .return
             || rules.contains {
                 if case .deny = $0.action { true } else { false }
@@ -45,7 +45,7 @@ package struct RedirectRules: Sendable {
     /// The action for a redirect with that status and target.
     ///
     /// - Returns: the action, and the number of the rule, nil for the policy.
-    func action(status: Int, to target: AbsoluteURL) -> (action: RedirectRule.Action, rule: Int?) {
+    package func action(status: Int, to target: AbsoluteURL) -> (action: RedirectRule.Action, rule: Int?) {
         if let index = rules.firstIndex(where: { $0.matches(status: status, target) }) {
             return (rules[index].action, index)
         }
@@ -85,14 +85,14 @@ package struct RedirectRule: Sendable {
     }
 
     /// Whether the rule names that host; a rule for any host names none.
-    func names(_ host: Host) -> Bool {
+    package func names(_ host: Host) -> Bool {
         if case .rewrite(let change) = action, change.host == host { return true }
         guard let to else { return false }
         return HostPatternSet(to.patterns.filter { $0 != .any }).contains(host)
     }
 
     /// Whether the rule explicitly allows a redirect away from TLS.
-    var namesPlainHTTP: Bool {
+    package var namesPlainHTTP: Bool {
         if case .rewrite(let change) = action, change.scheme == .http { return true }
         return scheme == .http
     }
@@ -110,7 +110,7 @@ package struct RedirectRewrite: Sendable {
     package init() {}
 
     /// The URL to request instead.
-    func applied(to url: AbsoluteURL, path: PathPattern?) -> AbsoluteURL {
+    package func applied(to url: AbsoluteURL, path: PathPattern?) -> AbsoluteURL {
         let scheme = scheme ?? url.origin.scheme
         // A default port changes with the scheme.
         let kept = url.origin.port == url.origin.scheme.defaultPort ? nil : url.origin.port

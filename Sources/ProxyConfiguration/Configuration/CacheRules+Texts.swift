@@ -6,7 +6,7 @@ import HTTPCore
 
 extension CacheRules {
     /// The text of each rule, in the order of the configuration.
-    var texts: [String] {
+    package var texts: [String] {
         var all: [(place: Int, text: String)] = requestRules.map { ($0.place, $0.text) }
         all += keys.rules.map { ($0.place, $0.text) }
         all += bypasses.map { ($0.place, $0.text) }
@@ -26,11 +26,11 @@ extension CacheRequestRule {
 }
 
 extension CacheRequestRule<RequestPolicy> {
-    var text: String { ([value.rawValue] + conditionTexts).joined(separator: " ") }
+    package var text: String { ([value.rawValue] + conditionTexts).joined(separator: " ") }
 }
 
 extension CacheRequestRule<CacheKeyTerms> {
-    var text: String {
+    package var text: String {
         var words = ["key"] + conditionTexts
         words += value.ignoredParameters.map { "without parameter \($0.text)" }
         if value.sortsParameters { words.append("with sorted parameters") }
@@ -40,7 +40,7 @@ extension CacheRequestRule<CacheKeyTerms> {
 }
 
 extension CacheRequestRule<CacheBypass> {
-    var text: String {
+    package var text: String {
         var words = ["bypass"] + conditionTexts
         words += value.fieldNames.map { "with \(String(decoding: $0, as: UTF8.self))" }
         words += value.cookies.map { "with cookie \($0.text)" }
@@ -49,14 +49,14 @@ extension CacheRequestRule<CacheBypass> {
 }
 
 extension CacheRequestRule<IgnoredDirectives> {
-    var text: String {
+    package var text: String {
         let names = ConfigurationReader.IgnorableDirective.allCases.filter { value.contains($0.value) }
         return (["ignore"] + names.map(\.rawValue) + conditionTexts).joined(separator: " ")
     }
 }
 
 extension CacheRequestRule<CacheGrace> {
-    var text: String {
+    package var text: String {
         var words = ["grace"] + conditionTexts
         for (name, seconds) in [
             ("staleWhileRevalidate", value.whileRevalidating), ("staleIfError", value.onErrors),
@@ -67,7 +67,7 @@ extension CacheRequestRule<CacheGrace> {
 }
 
 extension CacheRule {
-    var text: String {
+    package var text: String {
         var words = conditions(path, method)
         if let statuses { words.append(statuses.description) }
         if let contentTypes { words.append(contentTypes.map(\.description).joined(separator: " or ")) }

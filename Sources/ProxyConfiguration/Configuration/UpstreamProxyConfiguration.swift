@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
-import SessionCore
+package import SessionCore
 
 /// A proxy between pinproxy and the origins.
 package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConvertible {
@@ -34,7 +34,7 @@ package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConve
     package var literal: AddressAndPort? { host.address.map { AddressAndPort($0, port) } }
 
     /// The proxy in the form for a session.
-    var sessionProxy: SessionProxy {
+    package var sessionProxy: SessionProxy {
         SessionProxy(
             kind.sessionKind,
             host: host,

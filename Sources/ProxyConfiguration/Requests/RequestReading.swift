@@ -76,10 +76,10 @@ package struct RequestReading: Equatable, Sendable {
     package var ambiguity: RequestAmbiguity? { path == .tunnel ? nil : path ?? method }
 
     /// Where the path ends in the target.
-    private(set) var pathEnd = 0
+    package private(set) var pathEnd = 0
 
     /// A request of which neither path nor method is known.
-    static let unseen: RequestReading = {
+    package static let unseen: RequestReading = {
         var reading = RequestReading()
         reading.path = .tunnel
         reading.method = .tunnel
@@ -96,7 +96,7 @@ package struct RequestReading: Equatable, Sendable {
     /// - Parameters:
     ///   - target: path and query in origin form.
     ///   - overridden: what the fields of the request may replace.
-    init(target: borrowing Span<UInt8>, _ overridden: Overridden) {
+    package init(target: borrowing Span<UInt8>, _ overridden: Overridden) {
         let end = Self.endOfPath(target)
         pathEnd = end
         read(target.extracting(0..<end))
@@ -115,19 +115,22 @@ package struct RequestReading: Equatable, Sendable {
     }
 
     /// What the fields of a request may replace.
-    struct Overridden: OptionSet {
-        let rawValue: UInt8
+    package struct Overridden: OptionSet {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
         static let method = Overridden(rawValue: 1)
         static let url = Overridden(rawValue: 2)
-        static let host = Overridden(rawValue: 4)
+        package static let host = Overridden(rawValue: 4)
         /// There is a second path.
         static let destination = Overridden(rawValue: 8)
     }
 
     /// What the fields of a request may replace, without a copy of them.
-    static func override(in head: borrowing RequestHead) -> Overridden { override(head.fields) }
+    package static func override(in head: borrowing RequestHead) -> Overridden { override(head.fields) }
 
-    static func override(_ fields: borrowing HeaderFields) -> Overridden {
+    package static func override(_ fields: borrowing HeaderFields) -> Overridden {
         var found: Overridden = []
         guard fields.mayContain(anyOf: overriding) else { return found }
         for index in 0..<fields.count {
@@ -141,11 +144,11 @@ package struct RequestReading: Equatable, Sendable {
         return found
     }
 
-    init(path: borrowing Span<UInt8>) { read(path) }
+    package init(path: borrowing Span<UInt8>) { read(path) }
 
     private static let overriding: FieldNameSet = [.other, .destination, .forwarded]
 
-    static func endOfPath(_ target: borrowing Span<UInt8>) -> Int {
+    package static func endOfPath(_ target: borrowing Span<UInt8>) -> Int {
         for index in 0..<target.count where target[index] == UInt8(ascii: "?") || target[index] == UInt8(ascii: "#") {
             return index
         }

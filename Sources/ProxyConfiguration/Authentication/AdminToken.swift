@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
+package import HTTPCore
 import ServerTrust
 
 /// The secret of operators for the admin listener, of the file `admin.tokenFile`. Only its digest is kept.
@@ -31,7 +31,7 @@ package struct AdminToken: Equatable, Sendable {
 
     /// Whether a request's Authorization has the token: as a bearer token (RFC 6750), or as the password of any user
     /// (RFC 7617), which browsers ask for.
-    func admits(_ fields: borrowing HeaderFields) -> Bool {
+    package func admits(_ fields: borrowing HeaderFields) -> Bool {
         switch PresentedCredentials(fields, in: .authorization) {
         case .bearer(let token): SecretDigest.areEqual(digest, SecretDigest.sha256(token))
         case .basic(_, let password): SecretDigest.areEqual(digest, SecretDigest.sha256(password))

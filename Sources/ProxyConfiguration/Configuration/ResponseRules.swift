@@ -14,7 +14,7 @@ package struct ResponseRules: Sendable {
 
     package init() {}
 
-    var isTrivial: Bool {
+    package var isTrivial: Bool {
         rules.isEmpty && acceptableStatusCodes == nil && acceptableContentTypes == nil && maxBytes == nil
     }
 }

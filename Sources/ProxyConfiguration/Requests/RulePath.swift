@@ -10,7 +10,7 @@ package struct RulePath: Hashable, Sendable {
     /// Compared with the folded form of a path.
     private let folded: WildcardPattern
     /// The number of `%2F`.
-    let encodedSlashes: Int
+    package let encodedSlashes: Int
 
     /// The pattern as written.
     package var text: String { pattern.text }
@@ -37,7 +37,7 @@ package struct RulePath: Hashable, Sendable {
 
     /// Whether a path matches that is read in one way apart from its encoded slashes. When both have as many of these, no star
     /// has taken one in.
-    func matches(_ forms: inout PathForms, encodedSlashes count: Int) -> Bool {
+    package func matches(_ forms: inout PathForms, encodedSlashes count: Int) -> Bool {
         count == encodedSlashes && forms.match(pattern)
     }
 
@@ -51,7 +51,7 @@ package struct RulePath: Hashable, Sendable {
     }
 
     /// Whether a path matches.
-    func covers(_ path: String) -> Bool {
+    package func covers(_ path: String) -> Bool {
         let bytes = Array(path.utf8)
         let reading = RequestReading(path: bytes.span)
         var forms = PathForms(bytes.span)
@@ -60,7 +60,7 @@ package struct RulePath: Hashable, Sendable {
 
     /// Whether a path has this form to a rule that denies: in any case, with encoded slashes as slashes. A path with more of these
     /// than the pattern spells can be read in two ways.
-    func meets(_ forms: inout PathForms, encodedSlashes count: Int) -> Bool {
+    package func meets(_ forms: inout PathForms, encodedSlashes count: Int) -> Bool {
         count <= encodedSlashes && forms.matchFolded(folded)
     }
 
@@ -92,7 +92,7 @@ package struct RulePath: Hashable, Sendable {
 
 /// The path of one request in the forms that patterns are compared with, each made when the first pattern needs it. One value
 /// serves one request after another, with its memory.
-struct PathForms: ~Copyable {
+package struct PathForms: ~Copyable {
     /// The normal form (`PathPattern.normal`).
     private var path = ByteBuffer()
     private var folded: [UInt8]?
@@ -105,18 +105,18 @@ struct PathForms: ~Copyable {
     private static let keptBytes = 1 << 10
 
     /// A path that is not seen.
-    init() {}
+    package init() {}
 
     /// - Parameter target: path and query in origin form.
-    init(_ target: borrowing Span<UInt8>) {
+    package init(_ target: borrowing Span<UInt8>) {
         reset(target.extracting(0..<RequestReading.endOfPath(target)))
     }
 
     /// Whether more would have had to be searched through: no pattern is known to match or not to.
-    var isExhausted: Bool { budget < 0 }
+    package var isExhausted: Bool { budget < 0 }
 
     /// Takes the path of another request.
-    mutating func reset(_ path: borrowing Span<UInt8>) {
+    package mutating func reset(_ path: borrowing Span<UInt8>) {
         if folded != nil { folded = nil }
         budget = Self.searchLimit
         if self.path.count > Self.keptBytes { self.path.release() } else { self.path.removeAll() }

@@ -6,7 +6,7 @@ import ServerTrust
 ///
 /// Tokens are random and long (as `openssl rand -hex 32` makes them), so a fast digest protects them as well as a slow
 /// one.
-struct TokenFile: Sendable {
+package struct TokenFile: Sendable {
     private var tokens: [(name: [UInt8], digest: [UInt8])] = []
 
     init(_ bytes: [UInt8]) throws(PasswordFile.Fault) {
@@ -52,7 +52,7 @@ struct TokenFile: Sendable {
     func digests(of name: [UInt8]) -> [[UInt8]] { tokens.filter { $0.name == name }.map(\.digest) }
 
     /// The name of a token's owner. Compares with every token, so that the time does not depend on the match.
-    func name(of token: [UInt8]) -> [UInt8]? {
+    package func name(of token: [UInt8]) -> [UInt8]? {
         let digest = SecretDigest.sha256(token)
         var found: [UInt8]?
         for entry in tokens where SecretDigest.areEqual(entry.digest, digest) { found = entry.name }

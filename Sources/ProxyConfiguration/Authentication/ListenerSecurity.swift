@@ -24,7 +24,7 @@ package final class TLSMaterial: Sendable {
     /// - Parameters:
     ///   - open: the ways in which its clients can authenticate.
     ///   - http2: whether HTTP/2 is offered.
-    func context(for open: AuthenticationConfiguration?, http2: Bool) throws(OpenSSLError) -> TLSServerContext {
+    package func context(for open: AuthenticationConfiguration?, http2: Bool) throws(OpenSSLError) -> TLSServerContext {
         var settings = TLSServerContext.Settings()
         if http2 { settings.applicationProtocols.insert("h2", at: 0) }
         settings.clientAuthorities = clientAuthorities
@@ -52,10 +52,10 @@ package final class ListenerSecurity: Sendable {
         case unusable
     }
 
-    let tls: TLS
-    let authentication: Authentication
+    package let tls: TLS
+    package let authentication: Authentication
 
-    init(tls: TLS, authentication: Authentication) {
+    package init(tls: TLS, authentication: Authentication) {
         self.tls = tls
         self.authentication = authentication
     }
