@@ -235,6 +235,7 @@ lint: toolchain
 	@.ci/owners --check
 	@.ci/licence
 	@.ci/page-errors --check
+	@.ci/names
 	@.ci/places
 	@.ci/links
 	@.ci/walk --check

@@ -27,7 +27,7 @@ public struct HTTPSessionRequest: Sendable {
     /// By default a GET without a body. Nothing is checked here: the session rejects an invalid request with
     /// `requestInvalid`.
     public init(
-        url: String,
+        url: some URLConvertible,
         method: HTTPMethod = .get,
         headers: HTTPHeaders = [:],
         body: RequestBody = .none,
@@ -35,7 +35,7 @@ public struct HTTPSessionRequest: Sendable {
         handlesCookies: Bool = true,
         cachePolicy: CachePolicy? = nil
     ) {
-        self.url = URLEscaping.escape(url)
+        self.url = URLEscaping.escape(url.urlText)
         self.method = method
         self.headers = headers
         self.body = body

@@ -229,17 +229,17 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     /// The limits of the next hop; `total` is the time that the task has left.
     private func timeouts(_ request: HTTPSessionRequest) throws(SessionError) -> TaskTimeouts {
         var timeouts = request.timeouts ?? session.configuration.timeouts
-        guard let total = timeouts.total, let left = remainingTime else { return timeouts }
+        guard let total = timeouts.spans.total, let left = remainingTime else { return timeouts }
         guard left.nanoseconds > 1 else {
             throw SessionError(.stalled, "The task took longer than its limit of \(total.milliseconds) ms.")
         }
-        timeouts.total = left
+        timeouts.spans.total = left
         return timeouts
     }
 
     /// The time that the task has left, at least a nanosecond; nil without a limit.
     private var remainingTime: TimeSpan? {
-        guard let total = (request.timeouts ?? session.configuration.timeouts).total else { return nil }
+        guard let total = (request.timeouts ?? session.configuration.timeouts).spans.total else { return nil }
         // This clock can be set while the task is under way, which moves the limit.
         let spent = TimeSpan.microseconds(session.loop.freshWallClock - metrics.fetchStart)
         return TimeSpan(nanoseconds: total > spent ? total.nanoseconds - spent.nanoseconds : 1)
@@ -610,6 +610,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart)
             error = error?.with(metrics)
         }
+        error = error?.named(RequestName.text(request.method, request.url))
         task.complete(error)
         task.delegate.finish(error, metrics)
         let own = task.delegate.taskDidComplete
