@@ -36,7 +36,7 @@ PACKAGES := .build/packages
 # libstdc++ is what the static Swift standard library is linked with, gold what Swift links with; make install strips the
 # program, which takes strip and Python.
 BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
-    libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates \
+    libmimalloc-dev libpng-dev libjpeg62-turbo-dev libbrotli-dev libzstd-dev pkg-config:pkg-config ca-certificates \
     'libstdc++-14-dev|libstdc++-13-dev|libstdc++-12-dev' 'ld.gold:binutils-gold|binutils' strip:binutils python3:python3
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
@@ -185,7 +185,7 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionStubs
+DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
 
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
 docs: build-packages

@@ -31,6 +31,7 @@ let package = Package(
         .library(name: "HTTPSession", targets: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "HTTPSessionFoundation", targets: ["HTTPSessionFoundation"]),
         .library(name: "HTTPSessionImages", targets: ["HTTPSessionImages"]),
+        .library(name: "HTTPSessionCodings", targets: ["HTTPSessionCodings"]),
         // For tests of programs.
         .library(name: "HTTPSessionStubs", targets: ["HTTPSessionStubs"]),
     ],
@@ -48,6 +49,9 @@ let package = Package(
         // Of HTTPSessionImages alone.
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
+        // Of HTTPSessionCodings alone.
+        .systemLibrary(name: "CBrotli", pkgConfig: "libbrotlidec", providers: [.apt(["libbrotli-dev"])]),
+        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
         .target(
             name: "CShims",
@@ -95,6 +99,11 @@ let package = Package(
         .target(
             name: "HTTPSessionImages",
             dependencies: ["HTTPSession", "HTTPCore", "CImages"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "HTTPSessionCodings",
+            dependencies: ["HTTPSession", "IOCore", "CBrotli", "CZstd"],
             swiftSettings: strict
         ),
         .target(
@@ -185,8 +194,9 @@ let package = Package(
         .testTarget(
             name: "HTTPSessionTests",
             dependencies: [
-                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionStubs", "SessionCore",
-                "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
+                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionCodings", "HTTPSessionStubs",
+                "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport",
+                "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),

@@ -23,6 +23,8 @@ public struct HTTPSessionRequest: Sendable {
     public var handlesCookies: Bool
     /// The cache policy; nil for that of the session's configuration. Downloads do not use the cache.
     public var cachePolicy: CachePolicy?
+    /// Whether the body of the response is compared with its digests; nil for the session's `digestCheck`.
+    public var digestCheck: DigestCheck?
 
     /// By default a GET without a body. Nothing is checked here: the session rejects an invalid request with
     /// `requestInvalid`.
