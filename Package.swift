@@ -236,6 +236,13 @@ let package = Package(
     ]
 )
 
+// The libraries without the proxy, and their tests: `make test-library`.
+if Context.environment["PINPROXY_PART"] == "library" {
+    let others: Set = ["ProxyCore", "pinproxy", "FuzzTargets", "ProxyCoreTests", "SystemTests", "FuzzCorpusTests"]
+    package.targets.removeAll { others.contains($0.name) }
+    package.products.removeAll { $0.name == "pinproxy" }
+}
+
 // A part of the tests, named by its targets, is built in a part of the time: `make test TARGETS=HTTPCoreTests`.
 if let chosen = Context.environment["PINPROXY_TEST_TARGETS"], !chosen.isEmpty {
     let names = Set(chosen.split(separator: " ").map(String.init))
