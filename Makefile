@@ -36,7 +36,7 @@ PACKAGES := .build/packages
 # libstdc++ is what the static Swift standard library is linked with, gold what Swift links with; make install strips the
 # program, which takes strip and Python.
 BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
-    libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates \
+    libmimalloc-dev libpng-dev libjpeg62-turbo-dev libbrotli-dev libzstd-dev pkg-config:pkg-config ca-certificates \
     'libstdc++-14-dev|libstdc++-13-dev|libstdc++-12-dev' 'ld.gold:binutils-gold|binutils' strip:binutils python3:python3
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
@@ -63,7 +63,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: owners help run demo build test examples outside docs site chart api lint format sanitize install uninstall clean toolchain \
+.PHONY: owners help run demo build test test-library examples outside docs site chart api lint format sanitize install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image release
 
 help:
@@ -71,6 +71,7 @@ help:
 	@echo '                  (CONFIG=file.json RUN_ARGS= for a configuration of your own)'
 	@echo 'make demo         build, then see one pin hold and one pin fail; works offline'
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
+	@echo 'make test-library  the libraries alone: they are built without the proxy, and their tests run'
 	@echo 'make clients      every real client and server, and docs/clients.md from what they did'
 	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
 	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
@@ -143,6 +144,11 @@ picture: build
 	.ci/picture docs/images/demo.svg $(BINARY) demo
 	.ci/page-picture docs/images/page.png $(BINARY)
 
+# The libraries without the proxy: built and tested alone.
+test-library: test-packages
+	PINPROXY_PART=library $(SWIFT) build --build-tests
+	PINPROXY_PART=library SWIFT='$(SWIFT)' .ci/test $(FILTER_ARGS)
+
 test: test-packages
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
 	PINPROXY_TEST_TARGETS='$(TARGETS)' SWIFT='$(SWIFT)' .ci/test $(FILTER_ARGS)
@@ -161,7 +167,7 @@ walk:
 	@.ci/walk '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
-EXAMPLES := PinnedConnection PinnedSession Articles
+EXAMPLES := PinnedConnection PinnedSession Articles APIClient
 
 examples: test-packages
 	@set -e; for example in $(EXAMPLES); do \
@@ -185,7 +191,7 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionStubs
+DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
 
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
 docs: build-packages
@@ -235,6 +241,7 @@ lint: toolchain
 	@.ci/owners --check
 	@.ci/licence
 	@.ci/page-errors --check
+	@.ci/names
 	@.ci/places
 	@.ci/links
 	@.ci/walk --check

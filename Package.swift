@@ -31,6 +31,7 @@ let package = Package(
         .library(name: "HTTPSession", targets: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "HTTPSessionFoundation", targets: ["HTTPSessionFoundation"]),
         .library(name: "HTTPSessionImages", targets: ["HTTPSessionImages"]),
+        .library(name: "HTTPSessionCodings", targets: ["HTTPSessionCodings"]),
         // For tests of programs.
         .library(name: "HTTPSessionStubs", targets: ["HTTPSessionStubs"]),
     ],
@@ -48,6 +49,9 @@ let package = Package(
         // Of HTTPSessionImages alone.
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
+        // Of HTTPSessionCodings alone.
+        .systemLibrary(name: "CBrotli", pkgConfig: "libbrotlidec", providers: [.apt(["libbrotli-dev"])]),
+        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
         .target(
             name: "CShims",
@@ -95,6 +99,11 @@ let package = Package(
         .target(
             name: "HTTPSessionImages",
             dependencies: ["HTTPSession", "HTTPCore", "CImages"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "HTTPSessionCodings",
+            dependencies: ["HTTPSession", "IOCore", "CBrotli", "CZstd"],
             swiftSettings: strict
         ),
         .target(
@@ -194,8 +203,9 @@ let package = Package(
         .testTarget(
             name: "HTTPSessionTests",
             dependencies: [
-                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionStubs", "SessionCore",
-                "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
+                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionCodings", "HTTPSessionStubs",
+                "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport",
+                "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),
@@ -236,6 +246,13 @@ let package = Package(
         ),
     ]
 )
+
+// The libraries without the proxy, and their tests: `make test-library`.
+if Context.environment["PINPROXY_PART"] == "library" {
+    let others: Set = ["ProxyCore", "pinproxy", "FuzzTargets", "ProxyCoreTests", "SystemTests", "FuzzCorpusTests"]
+    package.targets.removeAll { others.contains($0.name) }
+    package.products.removeAll { $0.name == "pinproxy" }
+}
 
 // A part of the tests, named by its targets, is built in a part of the time: `make test TARGETS=HTTPCoreTests`.
 if let chosen = Context.environment["PINPROXY_TEST_TARGETS"], !chosen.isEmpty {

@@ -11,7 +11,7 @@ struct TransferClockTests {
         timeouts.connect = .seconds(1)
         timeouts.firstByte = .seconds(2)
         timeouts.stall = .seconds(3)
-        timeouts.total = total
+        timeouts.spans.total = total
         return timeouts
     }
 

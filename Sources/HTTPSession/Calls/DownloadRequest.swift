@@ -28,12 +28,12 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         manager: HTTPSessionManager,
         options: RequestOptions,
         validation: ResponseValidation,
-        downloadProgress: ProgressHandler?,
+        progress: ProgressHandler?,
         destination: DownloadDestination?
     ) {
         self.earlier = earlier
         self.validation = validation
-        downloadHandler = downloadProgress
+        downloadHandler = progress
         self.destination = destination
         super.init(request, manager: manager, options: options)
     }
@@ -154,7 +154,8 @@ public final class DownloadRequest: Request, @unchecked Sendable {
             let reason = validation.fault(of: head)
         else { return .session(error) }
         let response = DataResponse(response: head, url: task.currentRequest.url, metrics: metrics)
-        return .serialization(ResponseSerializationError(reason, response: response))
+        let name = RequestName.text(task.currentRequest.method, response.url)
+        return .serialization(ResponseSerializationError(reason, response: response).named(name))
     }
 }
 

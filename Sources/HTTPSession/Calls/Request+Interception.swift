@@ -7,7 +7,7 @@ import SessionCore
 extension Request {
     /// Returns the request of the next attempt.
     func adapt() async throws(RequestFailure) -> HTTPSessionRequest {
-        guard !isCancelled else { throw .session(.taskCancelled) }
+        guard !isCancelled else { throw named(.taskCancelled) }
         guard let interceptor else { return originalRequest }
         do {
             let start = Clock.monotonic
@@ -18,9 +18,9 @@ extension Request {
             notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
             return withRest(of: adapted, after: Clock.monotonic - start)
         } catch {
-            if isCancelled { throw .session(.taskCancelled) }
+            if isCancelled { throw named(.taskCancelled) }
             notifyMonitors { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
-            if let expiry = error as? TotalExpiry { throw .session(expiry.error("An adapter")) }
+            if let expiry = error as? TotalExpiry { throw named(expiry.error("An adapter")) }
             throw .adaptation(error)
         }
     }
@@ -29,7 +29,7 @@ extension Request {
     ///
     /// - Throws: the failure that the request ends with.
     func waitToRetry(after failure: RequestFailure) async throws(RequestFailure) {
-        if isCancelled { throw .session(.taskCancelled) }
+        if isCancelled { throw named(.taskCancelled) }
         guard let interceptor, failure.mayBeRetried else { throw failure }
         let verdict: RetryResult
         do {
@@ -45,22 +45,28 @@ extension Request {
         } catch let error as RequestFailure {
             throw error
         } catch let expiry as TotalExpiry {
-            throw .session(expiry.error("A retrier"))
+            throw named(expiry.error("A retrier"))
         } catch {
-            throw .session(.taskCancelled)
+            throw named(.taskCancelled)
         }
         willRetry()
         notifyMonitors { $0.requestIsRetrying(self) }
     }
 
+    /// An error of this request, with its name.
+    func named(_ error: SessionError) -> RequestFailure {
+        let request = request
+        return .session(error.named(RequestName.text(request.method, request.url)))
+    }
+
     /// `timeouts.total`, of the request or of the session; nil for none.
-    private var totalLimit: TimeSpan? { (originalRequest.timeouts ?? manager.configuration.timeouts).total }
+    private var totalLimit: TimeSpan? { (originalRequest.timeouts ?? manager.configuration.timeouts).spans.total }
 
     /// The request of the attempt, with what its adapters have left of `timeouts.total`.
     private func withRest(of adapted: HTTPSessionRequest, after elapsed: UInt64) -> HTTPSessionRequest {
         var timeouts = adapted.timeouts ?? manager.configuration.timeouts
-        guard let total = timeouts.total else { return adapted }
-        timeouts.total = TimeSpan(nanoseconds: total.nanoseconds > elapsed ? total.nanoseconds - elapsed : 1)
+        guard let total = timeouts.spans.total else { return adapted }
+        timeouts.spans.total = TimeSpan(nanoseconds: total.nanoseconds > elapsed ? total.nanoseconds - elapsed : 1)
         var rest = adapted
         rest.timeouts = timeouts
         return rest

@@ -91,16 +91,29 @@ extension Request {
         }
     }
 
+    /// The response for serializers that use the manager's decoder.
+    private func decoded(_ response: DataResponse) -> DataResponse {
+        #if NO_FOUNDATION
+        return response
+        #else
+        var response = response
+        response.decoder = manager.decoder
+        return response
+        #endif
+    }
+
     /// Makes the object from a response.
     func serialize<Serializer: ResponseSerializer>(
         _ response: DataResponse,
         _ serializer: Serializer
     ) throws(RequestFailure) -> sending Serializer.Output {
+        let response = decoded(response)
         do throws(ResponseSerializationError) {
             let value = try serializer.serialize(response, to: request.method)
             notifyMonitors { $0.request(self, didParse: response, failure: nil) }
             return value
         } catch {
+            let error = error.named(RequestName.text(request.method, response.url))
             notifyMonitors { $0.request(self, didParse: response, failure: .serialization(error)) }
             throw .serialization(error)
         }

@@ -25,6 +25,7 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
     private struct Shared {
         var state = RequestState.initialized
         var hasBegun = false
+        var wasCancelled = false
         var request: HTTPSessionRequest
         /// Without hooks after the end.
         var options: RequestOptions
@@ -63,6 +64,12 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
 
     /// The state of the request.
     public var state: RequestState { lock.withLock { shared.state } }
+    /// Whether `cancel` has ended the request, or is about to; it stays so after the end.
+    public var isCancelled: Bool { lock.withLock { shared.wasCancelled } }
+    /// Whether the request has ended, with or without success.
+    public var isFinished: Bool { state == .finished }
+    /// Whether the request is suspended.
+    public var isSuspended: Bool { state == .suspended }
     /// The latest request that the adapters have made from `originalRequest`.
     public var request: HTTPSessionRequest { lock.withLock { shared.request } }
     /// The tasks of the attempts, in order; a redirect belongs to the task of its attempt.
@@ -128,6 +135,7 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         let interrupt: (@Sendable () -> Void)?? = lock.withLock {
             guard shared.state.mayBecome(state) else { return nil }
             shared.state = state
+            if state == .cancelled { shared.wasCancelled = true }
             change(shared.tasks.last)
             shared.events.append { notify($0, self) }
             return .some(shared.interrupt)
@@ -183,7 +191,6 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
     }
 
     var hasBegun: Bool { lock.withLock { shared.hasBegun } }
-    var isCancelled: Bool { state == .cancelled }
 
     func didAdapt(to adapted: HTTPSessionRequest) {
         lock.withLock { shared.request = adapted }
@@ -270,7 +277,7 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         do throws(SessionError) {
             task = try makeTask(for: request)
         } catch {
-            throw .session(error)
+            throw named(error)
         }
         lock.withLock { shared.options }.apply(to: task)
         for stream in lock.withLock({ shared.progress }) { stream.attach(to: task) }

@@ -19,6 +19,8 @@ public struct RequestOptions: Sendable {
     public var cachePolicy: CachePolicy?
     /// Whether cookies are sent and stored.
     public var handlesCookies: Bool?
+    /// Whether the body of the response is compared with its digests.
+    public var digestCheck: DigestCheck?
     /// The credential for challenges of the request's first origin (`TaskDelegate.credential`).
     public var credential: Credential?
     /// The priority, from 0 to 1 (`SessionTask.priority`).
@@ -45,6 +47,7 @@ public struct RequestOptions: Sendable {
         timeouts: TaskTimeouts? = nil,
         cachePolicy: CachePolicy? = nil,
         handlesCookies: Bool? = nil,
+        digestCheck: DigestCheck? = nil,
         credential: Credential? = nil,
         priority: Double? = nil,
         interceptor: (any RequestInterceptor)? = nil,
@@ -54,6 +57,7 @@ public struct RequestOptions: Sendable {
         self.timeouts = timeouts
         self.cachePolicy = cachePolicy
         self.handlesCookies = handlesCookies
+        self.digestCheck = digestCheck
         self.credential = credential
         self.priority = priority
         self.interceptor = interceptor
@@ -66,6 +70,7 @@ public struct RequestOptions: Sendable {
         request.timeouts = timeouts ?? request.timeouts
         request.cachePolicy = cachePolicy ?? request.cachePolicy
         request.handlesCookies = handlesCookies ?? request.handlesCookies
+        request.digestCheck = digestCheck ?? request.digestCheck
         return request
     }
 

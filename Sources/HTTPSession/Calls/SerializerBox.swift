@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
 
+#if !NO_FOUNDATION
+import FoundationEssentials
+#endif
+
 /// A manager's serializers.
 ///
 /// `@unchecked Sendable`: what changes is behind `lock`.
@@ -11,7 +15,17 @@ final class SerializerBox: @unchecked Sendable {
     private struct Shared {
         var request: any RequestSerializer = HTTPRequestSerializer()
         var response = AnyResponseSerializer.json
+        #if !NO_FOUNDATION
+        var decoder: any DataDecoder = JSONDecoder()
+        #endif
     }
+
+    #if !NO_FOUNDATION
+    var decoder: any DataDecoder {
+        get { lock.withLock { shared.decoder } }
+        set { lock.withLock { shared.decoder = newValue } }
+    }
+    #endif
 
     var request: any RequestSerializer {
         get { lock.withLock { shared.request } }

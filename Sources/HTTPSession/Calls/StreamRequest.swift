@@ -68,7 +68,12 @@ final class StreamRequest: Request, @unchecked Sendable {
                 didEnd(task)
                 finish()
             }
-            return ResponseStream(ReceivedResponse(head: head, url: task.currentRequest.url), task, stream)
+            let response = ReceivedResponse(head: head, url: task.currentRequest.url)
+            #if NO_FOUNDATION
+            return ResponseStream(response, task, stream)
+            #else
+            return ResponseStream(response, task, stream, manager.decoder)
+            #endif
         } catch {
             didEnd(task)
             throw failure(of: task, error)
@@ -81,6 +86,7 @@ final class StreamRequest: Request, @unchecked Sendable {
             let reason = validation.fault(of: head)
         else { return .session(error) }
         let response = DataResponse(response: head, url: task.currentRequest.url, metrics: metrics)
-        return .serialization(ResponseSerializationError(reason, response: response))
+        let name = RequestName.text(task.currentRequest.method, response.url)
+        return .serialization(ResponseSerializationError(reason, response: response).named(name))
     }
 }

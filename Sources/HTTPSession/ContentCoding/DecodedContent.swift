@@ -22,16 +22,24 @@ package enum DecodedContent {
     }
 
     private static func decode(_ body: [UInt8], _ coding: ContentCoding, limit: Int) -> [UInt8]? {
-        guard let inflater = Inflater(coding) else { return nil }
+        guard let decoder = coding.makeDecoder() else { return nil }
         var decoded = ByteBuffer()
         var position = 0
         while true {
-            switch inflater.next(body.span, &position, into: &decoded) {
+            switch decoder.next(body.span, &position, into: &decoded) {
             case .failed: return nil
-            case .needsInput: return inflater.mayEnd && decoded.count <= limit ? [UInt8](copying: decoded.bytes) : nil
+            case .needsInput: return decoder.mayEnd && decoded.count <= limit ? [UInt8](copying: decoded.bytes) : nil
             case .hasMore:
                 if decoded.count > limit { return nil }
             }
         }
+    }
+}
+
+extension ContentCoding {
+    /// nil when memory is short.
+    func makeDecoder() -> (any BodyDecoding)? {
+        if case .other(let decoder) = self { return decoder.make() }
+        return Inflater(self)
     }
 }

@@ -6,22 +6,25 @@ import SessionCore
 /// Decodes a response's content before another sink gets it. Belongs to the loop.
 final class DecodingSink: BodySink {
     private let inner: BodySink
-    private let inflater: Inflater
+    private let decoder: any BodyDecoding
     private var piece = ByteBuffer()
-    /// What one piece of the body has become, with two codings.
+    /// What one piece of the body has become, with two codings, or one without a highest ratio.
     private let expansion: Expansion?
+    /// Whether it gets pieces of the body itself.
+    private var isOuter = false
 
     private final class Expansion {
         var byteCount = 0
-        /// What one piece may become with one coding: with two, each of which has this ratio, a turn of the loop could take hours.
+        /// What one piece may become with gzip or deflate alone. With two codings, and with brotli and zstd, a turn of the loop could
+        /// take hours.
         static let limit = 64 << 20
     }
 
     /// nil when memory is short.
     private init?(_ inner: BodySink, _ coding: ContentCoding, _ expansion: Expansion?) {
-        guard let inflater = Inflater(coding) else { return nil }
+        guard let decoder = coding.makeDecoder() else { return nil }
         self.inner = inner
-        self.inflater = inflater
+        self.decoder = decoder
         self.expansion = expansion
     }
 
@@ -29,27 +32,28 @@ final class DecodingSink: BodySink {
     ///
     /// - Returns: nil when memory is short.
     static func decoding(_ codings: [ContentCoding], for inner: BodySink) -> BodySink? {
-        let expansion = codings.count > 1 ? Expansion() : nil
+        let isBounded = codings.count == 1 && (codings[0] == .gzip || codings[0] == .deflate)
+        let expansion = isBounded ? nil : Expansion()
         var sink = inner
         for coding in codings {
             guard let decoding = DecodingSink(sink, coding, expansion) else { return nil }
             sink = decoding
         }
+        (sink as? DecodingSink)?.isOuter = true
         return sink
     }
 
     override func receive(_ head: ResponseHead, expected: Int?) -> Reception { inner.receive(head, expected: expected) }
 
     /// One piece of input is decoded and passed on completely, also when the inner sink would pause: at most a thousand
-    /// times its length, which is the highest ratio of the coding.
+    /// times its length, which is the highest ratio of gzip and deflate, or `Expansion.limit`.
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
-        // Of two sinks the outer one gets pieces of the body itself.
-        if inner is DecodingSink { expansion?.byteCount = 0 }
+        if isOuter { expansion?.byteCount = 0 }
         var position = 0
         var pauses = false
         while true {
             piece.removeAll()
-            let step = inflater.next(bytes, &position, into: &piece)
+            let step = decoder.next(bytes, &position, into: &piece)
             if case .failed(let why) = step { return .failed(SessionError(.responseInvalid, why)) }
             if let expansion {
                 expansion.byteCount += piece.count
@@ -57,7 +61,7 @@ final class DecodingSink: BodySink {
                     return .failed(
                         SessionError(
                             .responseTooLarge,
-                            "The two content codings of the body make more of it than is decoded."
+                            "A piece of the body decodes to more than \(Expansion.limit) bytes."
                         )
                     )
                 }
@@ -78,7 +82,7 @@ final class DecodingSink: BodySink {
     override func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) {
         piece.release()
         var error = error
-        if error == nil, !inflater.mayEnd {
+        if error == nil, !decoder.mayEnd {
             error = SessionError(.responseTruncated, "The body ends before its content coding does.")
         }
         inner.finish(error, then: done)

@@ -5,14 +5,8 @@ import IOCore
 
 /// Decodes gzip (RFC 1952) or deflate (RFC 1950, and RFC 1951 without the wrapping, as some servers send it) from a
 /// body in pieces. It owns a `z_stream`, and is for one thread.
-final class Inflater {
-    enum Step: Equatable {
-        /// All of the input has been consumed.
-        case needsInput
-        /// One step's limit of output is reached; there may be more.
-        case hasMore
-        case failed(String)
-    }
+final class Inflater: BodyDecoding {
+    typealias Step = DecodingStep
 
     private let stream: UnsafeMutablePointer<z_stream>
     private let coding: ContentCoding
@@ -33,8 +27,7 @@ final class Inflater {
         case failed
     }
 
-    /// The most output of one step, in bytes.
-    static let pieceSize = 64 << 10
+    static let pieceSize = DecodingStep.pieceSize
     private static let wrapped = MAX_WBITS
     private static let raw = -MAX_WBITS
     private static let gzip = MAX_WBITS + 16
@@ -145,7 +138,6 @@ final class Inflater {
 
     private func fail() -> Step {
         state = .failed
-        let name = coding == .gzip ? "gzip" : "deflate"
-        return .failed("The body is not what its Content-Encoding says: its \(name) coding is broken.")
+        return .broken(coding == .gzip ? "gzip" : "deflate")
     }
 }

@@ -45,7 +45,8 @@ public struct DownloadOptions: OptionSet, Sendable {
     public static let removePreviousFile = DownloadOptions(rawValue: 2)
 }
 
-/// The result of a download.
+/// The result of a download; members of the head (`status`, `fields`) are members of this.
+@dynamicMemberLookup
 public struct DownloadResponse: Sendable {
     /// Status, version and fields.
     public let response: ResponseHead
@@ -56,6 +57,9 @@ public struct DownloadResponse: Sendable {
     public let path: String
     /// How long each phase took, and over which connection.
     public let metrics: TaskMetrics
+
+    /// A member of the head.
+    public subscript<Value>(dynamicMember member: KeyPath<ResponseHead, Value>) -> Value { response[keyPath: member] }
 
     /// As `DataResponse.suggestedFilename`.
     public var suggestedFilename: String? { SuggestedFilename.of(response.fields, url: url) }

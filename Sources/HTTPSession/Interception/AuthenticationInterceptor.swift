@@ -26,7 +26,7 @@ public protocol Authenticator<Credential>: Sendable {
     /// Other interceptors of the manager see them. A request that is made on a dispatch queue or in a detached task is not known
     /// to be one of them, and would wait for itself: `HTTPSessionManager.data(for:)` uses no interceptor at all.
     ///
-    /// - Throws: any error; all waiting requests fail with it.
+    /// - Throws: any error; all waiting requests fail with it, as the `underlying` of a `CredentialRefreshError`.
     func refresh(_ credential: Credential, for manager: HTTPSessionManager) async throws -> Credential
 
     /// Whether a request failed because of its credential, mostly with a status of 401.
@@ -140,7 +140,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     /// Adds the credential to a request to one of `hosts`. It waits for a running refresh, and starts one when the credential
     /// requires it.
     ///
-    /// - Throws: `AuthenticationError`, and the authenticator's errors.
+    /// - Throws: `AuthenticationError`, `CredentialRefreshError`, and what `Authenticator.apply` throws.
     public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         guard try isMeant(request, of: subject.manager) else { return request }
         var request = request
@@ -207,7 +207,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
                         }
                     )
                 } catch {
-                    result = .failure(error)
+                    result = .failure(error is CancellationError ? error : CredentialRefreshError(error))
                 }
                 return try endRefresh(version, result).get()
             }

@@ -66,19 +66,19 @@ extension RequestInterceptor where Self == RetryPolicy {
     ///   - retryLimit: the largest number of retries.
     ///   - exponentialBackoffBase: the factor between two delays, at least 1.
     ///   - exponentialBackoffScale: the delay before the first retry.
-    ///   - retryableMethods: the methods that are retried.
+    ///   - retryableHTTPMethods: the methods that are retried.
     public static func connectionLost(
         retryLimit: Int = 2,
         exponentialBackoffBase: Double = 2,
         exponentialBackoffScale: Duration = .milliseconds(500),
-        retryableMethods: Set<HTTPMethod> = RetryPolicy.defaultRetryableMethods
+        retryableHTTPMethods: Set<HTTPMethod> = RetryPolicy.defaultRetryableHTTPMethods
     ) -> RetryPolicy {
         RetryPolicy(
             retryLimit: retryLimit,
             exponentialBackoffBase: exponentialBackoffBase,
             exponentialBackoffScale: exponentialBackoffScale,
-            retryableMethods: retryableMethods,
-            retryableStatusCodes: [],
+            retryableHTTPMethods: retryableHTTPMethods,
+            retryableHTTPStatusCodes: [],
             retryableErrorCodes: [.responseTruncated]
         )
     }

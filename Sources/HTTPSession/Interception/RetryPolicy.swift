@@ -11,9 +11,9 @@ public import SessionCore
 /// `Retry-After` (section 10.2.3) is a minimum; a response that demands more than `maximumDelay` is not retried.
 public struct RetryPolicy: RequestInterceptor {
     /// Timeouts and temporary faults of the server.
-    public static let defaultRetryableStatusCodes: Set<Int> = [408, 500, 502, 503, 504]
+    public static let defaultRetryableHTTPStatusCodes: Set<Int> = [408, 500, 502, 503, 504]
     /// The idempotent methods (RFC 9110, section 9.2.2).
-    public static let defaultRetryableMethods: Set<HTTPMethod> = [.delete, .get, .head, .options, .put, .trace]
+    public static let defaultRetryableHTTPMethods: Set<HTTPMethod> = [.delete, .get, .head, .options, .put, .trace]
     /// Temporary failures: name lookup, connections, time limits, responses that were cut off.
     public static let defaultRetryableErrorCodes: Set<SessionError.Code> = [
         .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .proxyRefused, .responseTimeout, .stalled,
@@ -31,9 +31,9 @@ public struct RetryPolicy: RequestInterceptor {
     /// From 0 (the delay is exact) to 1 (the delay is random, from 0 to its full length).
     public var jitter: Double
     /// The methods that are retried.
-    public var retryableMethods: Set<HTTPMethod>
+    public var retryableHTTPMethods: Set<HTTPMethod>
     /// The statuses that are retried when the serializer rejects them.
-    public var retryableStatusCodes: Set<Int>
+    public var retryableHTTPStatusCodes: Set<Int>
     /// The error codes that are retried; those of rejected servers, addresses and redirects have no effect.
     public var retryableErrorCodes: Set<SessionError.Code>
 
@@ -44,8 +44,8 @@ public struct RetryPolicy: RequestInterceptor {
         exponentialBackoffScale: Duration = .milliseconds(500),
         maximumDelay: Duration = .seconds(60),
         jitter: Double = 0.5,
-        retryableMethods: Set<HTTPMethod> = defaultRetryableMethods,
-        retryableStatusCodes: Set<Int> = defaultRetryableStatusCodes,
+        retryableHTTPMethods: Set<HTTPMethod> = defaultRetryableHTTPMethods,
+        retryableHTTPStatusCodes: Set<Int> = defaultRetryableHTTPStatusCodes,
         retryableErrorCodes: Set<SessionError.Code> = defaultRetryableErrorCodes
     ) {
         self.retryLimit = retryLimit
@@ -53,8 +53,8 @@ public struct RetryPolicy: RequestInterceptor {
         self.exponentialBackoffScale = exponentialBackoffScale
         self.maximumDelay = maximumDelay
         self.jitter = jitter
-        self.retryableMethods = retryableMethods
-        self.retryableStatusCodes = retryableStatusCodes
+        self.retryableHTTPMethods = retryableHTTPMethods
+        self.retryableHTTPStatusCodes = retryableHTTPStatusCodes
         self.retryableErrorCodes = retryableErrorCodes
     }
 
@@ -84,7 +84,7 @@ public struct RetryPolicy: RequestInterceptor {
         now: Int,
         chance: Double
     ) -> Duration? {
-        guard count < retryLimit, retryableMethods.contains(method), isPassing(failure) else { return nil }
+        guard count < retryLimit, retryableHTTPMethods.contains(method), isPassing(failure) else { return nil }
         let longest = max(0, maximumDelay / .seconds(1))
         let scale = max(0, exponentialBackoffScale / .seconds(1))
         // A large count yields infinity, which the bound removes.
@@ -101,7 +101,7 @@ public struct RetryPolicy: RequestInterceptor {
     private func isPassing(_ failure: RequestFailure) -> Bool {
         switch failure {
         case .session(let error): retryableErrorCodes.contains(error.code) && error.code.mayBeRetried
-        case .serialization(let error): retryableStatusCodes.contains(error.response.response.status)
+        case .serialization(let error): retryableHTTPStatusCodes.contains(error.response.response.status)
         case .adaptation, .retry: false
         }
     }

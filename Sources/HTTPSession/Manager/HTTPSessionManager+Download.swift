@@ -10,13 +10,13 @@ extension HTTPSessionManager {
     ///   - request: with an absolute URL.
     ///   - options: those of this request.
     ///   - validation: which responses are written; by default those with a status from 200 to 299.
-    ///   - downloadProgress: progress of the response's body; an attempt that resumes an earlier one counts from there.
+    ///   - progress: progress of the response's body; an attempt that resumes an earlier one counts from there.
     ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
     public func download(
         _ request: HTTPSessionRequest,
         options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
-        downloadProgress: ProgressHandler? = nil,
+        progress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) -> DownloadRequest {
         DownloadRequest(
@@ -24,7 +24,7 @@ extension HTTPSessionManager {
             manager: self,
             options: options,
             validation: validation,
-            downloadProgress: downloadProgress,
+            progress: progress,
             destination: destination
         )
     }
@@ -38,24 +38,24 @@ extension HTTPSessionManager {
     ///   - headers: take precedence over the serializer's.
     ///   - options: those of this request.
     ///   - validation: which responses are written; by default those with a status from 200 to 299.
-    ///   - downloadProgress: progress of the response's body; an attempt that resumes an earlier one counts from there.
+    ///   - progress: progress of the response's body; an attempt that resumes an earlier one counts from there.
     ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
     /// - Throws: `requestInvalid` when no request can be made from these arguments.
     public func download(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
-        downloadProgress: ProgressHandler? = nil,
+        progress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadRequest {
         download(
             try made(method, url, parameters, headers, options),
             options: options,
             validation: validation,
-            downloadProgress: downloadProgress,
+            progress: progress,
             to: destination
         )
     }
@@ -63,12 +63,12 @@ extension HTTPSessionManager {
     /// The same with parameters of any `Encodable` type.
     public func download(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
-        downloadProgress: ProgressHandler? = nil,
+        progress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadRequest {
         try download(
@@ -78,7 +78,7 @@ extension HTTPSessionManager {
             headers: headers,
             options: options,
             validation: validation,
-            downloadProgress: downloadProgress,
+            progress: progress,
             to: destination
         )
     }
@@ -92,7 +92,7 @@ extension HTTPSessionManager {
     ///   - options: those of this request; its serializer is not used.
     ///   - validation: which responses are written when the download starts over; a response with the rest has status
     ///     206.
-    ///   - downloadProgress: counts from the resumed offset.
+    ///   - progress: counts from the resumed offset.
     ///   - destination: the path of the complete file; nil as for any download.
     /// - Throws: `requestInvalid` for what is no resume data.
     public func download(
@@ -100,7 +100,7 @@ extension HTTPSessionManager {
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
-        downloadProgress: ProgressHandler? = nil,
+        progress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadRequest {
         let resumption = try ResumeData(resumeData)
@@ -112,7 +112,7 @@ extension HTTPSessionManager {
             manager: self,
             options: options,
             validation: validation,
-            downloadProgress: downloadProgress,
+            progress: progress,
             destination: destination
         )
     }

@@ -5,8 +5,8 @@ public import SessionCore
 /// The HTTP methods with completion handlers. The request is under way when they return; the returned object cancels
 /// it, suspends it, and has its tasks.
 ///
-/// Handlers get the result of `responseSerializer`, on the session's callback queue. For another serializer or another queue use
-/// `request`, and its `response`; for parameters of a type, `Parameters(value)`.
+/// Handlers get the result of `serializer`, otherwise of `responseSerializer`, on `queue`, otherwise on the session's callback queue. For
+/// parameters of a type use `Parameters(value)`.
 extension HTTPSessionManager {
     /// Runs on the session's callback queue.
     public typealias CompletionHandler =
@@ -17,7 +17,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult
     public func head(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -32,7 +32,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult
     public func get(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -48,7 +48,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult
     public func post(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -64,7 +64,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult
     public func put(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -80,7 +80,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult
     public func patch(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -96,7 +96,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult
     public func delete(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -112,7 +112,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`, and what `constructingBody` throws; then the handler is not called.
     @discardableResult
     public func post(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -129,5 +129,141 @@ extension HTTPSessionManager {
             uploadProgress: progress,
             constructingBody: constructingBody
         ).response(serializer: .manager, completionHandler: completionHandler)
+    }
+
+    // MARK: With a serializer
+
+    /// GET, with another serializer.
+    ///
+    /// - Throws: `requestInvalid`; then the handler is not called.
+    @discardableResult
+    public func get<Serializer: ResponseSerializer>(
+        _ url: some URLConvertible,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer,
+        queue: CallbackQueue? = nil,
+        completionHandler:
+            @escaping @Sendable (
+                _ result: sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
+            ) -> Void
+    ) throws(SessionError) -> DataRequest {
+        try request(.get, url, parameters, headers, options, progress)
+            .response(serializer: serializer, queue: queue, completionHandler: completionHandler)
+    }
+
+    /// POST, with another serializer.
+    ///
+    /// - Throws: `requestInvalid`; then the handler is not called.
+    @discardableResult
+    public func post<Serializer: ResponseSerializer>(
+        _ url: some URLConvertible,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer,
+        queue: CallbackQueue? = nil,
+        completionHandler:
+            @escaping @Sendable (
+                _ result: sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
+            ) -> Void
+    ) throws(SessionError) -> DataRequest {
+        try request(.post, url, parameters, headers, options, progress)
+            .response(serializer: serializer, queue: queue, completionHandler: completionHandler)
+    }
+
+    /// PUT, with another serializer.
+    ///
+    /// - Throws: `requestInvalid`; then the handler is not called.
+    @discardableResult
+    public func put<Serializer: ResponseSerializer>(
+        _ url: some URLConvertible,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer,
+        queue: CallbackQueue? = nil,
+        completionHandler:
+            @escaping @Sendable (
+                _ result: sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
+            ) -> Void
+    ) throws(SessionError) -> DataRequest {
+        try request(.put, url, parameters, headers, options, progress)
+            .response(serializer: serializer, queue: queue, completionHandler: completionHandler)
+    }
+
+    /// PATCH, with another serializer.
+    ///
+    /// - Throws: `requestInvalid`; then the handler is not called.
+    @discardableResult
+    public func patch<Serializer: ResponseSerializer>(
+        _ url: some URLConvertible,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer,
+        queue: CallbackQueue? = nil,
+        completionHandler:
+            @escaping @Sendable (
+                _ result: sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
+            ) -> Void
+    ) throws(SessionError) -> DataRequest {
+        try request(.patch, url, parameters, headers, options, progress)
+            .response(serializer: serializer, queue: queue, completionHandler: completionHandler)
+    }
+
+    /// DELETE, with another serializer.
+    ///
+    /// - Throws: `requestInvalid`; then the handler is not called.
+    @discardableResult
+    public func delete<Serializer: ResponseSerializer>(
+        _ url: some URLConvertible,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer,
+        queue: CallbackQueue? = nil,
+        completionHandler:
+            @escaping @Sendable (
+                _ result: sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
+            ) -> Void
+    ) throws(SessionError) -> DataRequest {
+        try request(.delete, url, parameters, headers, options, progress)
+            .response(serializer: serializer, queue: queue, completionHandler: completionHandler)
+    }
+
+    /// POST of a `multipart/form-data` body, with another serializer.
+    ///
+    /// - Throws: `requestInvalid`, and what `constructingBody` throws; then the handler is not called.
+    @discardableResult
+    public func post<Serializer: ResponseSerializer>(
+        _ url: some URLConvertible,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        constructingBody: (inout MultipartFormData) throws -> Void,
+        serializer: Serializer,
+        queue: CallbackQueue? = nil,
+        completionHandler:
+            @escaping @Sendable (
+                _ result: sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
+            ) -> Void
+    ) throws(SessionError) -> DataRequest {
+        try multipartRequest(
+            .post,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            uploadProgress: progress,
+            constructingBody: constructingBody
+        ).response(serializer: serializer, queue: queue, completionHandler: completionHandler)
     }
 }

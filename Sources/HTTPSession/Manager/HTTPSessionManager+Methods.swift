@@ -13,8 +13,9 @@ extension HTTPSessionManager {
     // MARK: HEAD
 
     /// HEAD, with the parameters in the URL. The status is validated as by `responseSerializer`.
+    @discardableResult
     public func head(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions()
@@ -25,8 +26,9 @@ extension HTTPSessionManager {
     }
 
     /// HEAD with parameters of any `Encodable` type.
+    @discardableResult
     public func head(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions()
@@ -38,7 +40,7 @@ extension HTTPSessionManager {
 
     /// GET, with the parameters in the URL.
     public func get<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -50,7 +52,7 @@ extension HTTPSessionManager {
 
     /// GET with parameters of any `Encodable` type.
     public func get<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -63,7 +65,7 @@ extension HTTPSessionManager {
     /// GET with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
     @_disfavoredOverload
     public func get<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -76,8 +78,9 @@ extension HTTPSessionManager {
     // MARK: POST
 
     /// POST, with the parameters in the body.
+    @discardableResult
     public func post<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -88,8 +91,9 @@ extension HTTPSessionManager {
     }
 
     /// POST with parameters of any `Encodable` type.
+    @discardableResult
     public func post<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -101,8 +105,9 @@ extension HTTPSessionManager {
 
     /// POST with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
     @_disfavoredOverload
+    @discardableResult
     public func post<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -115,8 +120,9 @@ extension HTTPSessionManager {
     // MARK: PUT
 
     /// PUT, with the parameters in the body.
+    @discardableResult
     public func put<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -127,8 +133,9 @@ extension HTTPSessionManager {
     }
 
     /// PUT with parameters of any `Encodable` type.
+    @discardableResult
     public func put<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -140,8 +147,9 @@ extension HTTPSessionManager {
 
     /// PUT with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
     @_disfavoredOverload
+    @discardableResult
     public func put<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -154,8 +162,9 @@ extension HTTPSessionManager {
     // MARK: PATCH
 
     /// PATCH, with the parameters in the body.
+    @discardableResult
     public func patch<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -166,8 +175,9 @@ extension HTTPSessionManager {
     }
 
     /// PATCH with parameters of any `Encodable` type.
+    @discardableResult
     public func patch<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -179,8 +189,9 @@ extension HTTPSessionManager {
 
     /// PATCH with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
     @_disfavoredOverload
+    @discardableResult
     public func patch<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -193,8 +204,9 @@ extension HTTPSessionManager {
     // MARK: DELETE
 
     /// DELETE, with the parameters in the URL.
+    @discardableResult
     public func delete<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -205,8 +217,9 @@ extension HTTPSessionManager {
     }
 
     /// DELETE with parameters of any `Encodable` type.
+    @discardableResult
     public func delete<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -218,8 +231,9 @@ extension HTTPSessionManager {
 
     /// DELETE with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
     @_disfavoredOverload
+    @discardableResult
     public func delete<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -234,14 +248,15 @@ extension HTTPSessionManager {
     /// POST of a `multipart/form-data` body, which is read while it is sent.
     ///
     /// ```swift
-    /// _ = try await manager.post("reports", parameters: ["author": "Ada"]) { form in
+    /// try await manager.post("reports", parameters: ["author": "Ada"]) { form in
     ///     try form.appendFile("/srv/report.pdf", name: "report")
     /// }
     /// ```
     ///
     /// It runs on the caller's actor until the request is made, so that the closure may use what the actor owns.
+    @discardableResult
     nonisolated(nonsending) public func post<Serializer: ResponseSerializer>(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -267,7 +282,7 @@ extension HTTPSessionManager {
     /// Carries a request out: all of the functions above but those of HEAD and of forms.
     private func object<Serializer: ResponseSerializer>(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         _ parameters: Parameters?,
         _ headers: HTTPHeaders,
         _ options: RequestOptions,
@@ -282,7 +297,7 @@ extension HTTPSessionManager {
     /// A request whose progress is that of the interesting body: the request's of POST, PUT and PATCH, else the response's.
     func request(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         _ parameters: Parameters?,
         _ headers: HTTPHeaders,
         _ options: RequestOptions,

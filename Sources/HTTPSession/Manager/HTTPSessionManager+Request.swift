@@ -40,7 +40,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid` when no request can be made from these arguments.
     public func request(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -58,7 +58,7 @@ extension HTTPSessionManager {
     /// The same with parameters of any `Encodable` type.
     public func request(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -80,7 +80,7 @@ extension HTTPSessionManager {
     @_disfavoredOverload
     public func request(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -104,7 +104,7 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid`, and what the closure throws.
     public func multipartRequest(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -112,15 +112,17 @@ extension HTTPSessionManager {
         downloadProgress: ProgressHandler? = nil,
         constructingBody construct: (inout MultipartFormData) throws -> Void
     ) throws(SessionError) -> DataRequest {
-        let serializer = options.requestSerializer ?? requestSerializer
-        try headers.validate()
-        let made = try serializer.multipartFormRequest(
-            method,
-            try self.url(url),
-            parameters: try Self.encoded(parameters, serializer),
-            headers: headers,
-            constructingBody: construct
-        )
+        let made = try named(method, url) { () throws(SessionError) in
+            let serializer = options.requestSerializer ?? requestSerializer
+            try headers.validate()
+            return try serializer.multipartFormRequest(
+                method,
+                try self.url(url),
+                parameters: try Self.encoded(parameters, serializer),
+                headers: headers,
+                constructingBody: construct
+            )
+        }
         return request(
             made,
             options: options,
@@ -143,16 +145,31 @@ extension HTTPSessionManager {
     /// A request that the serializer of the options, or the manager's, makes from its parts.
     func made(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         _ parameters: Parameters?,
         _ headers: HTTPHeaders,
         _ options: RequestOptions
     ) throws(SessionError) -> HTTPSessionRequest {
-        let serializer = options.requestSerializer ?? requestSerializer
-        // The call that has written a header that cannot be sent fails, not the task.
-        try headers.validate()
-        let base = HTTPSessionRequest(url: try self.url(url), method: method, headers: headers)
-        return try serializer.serialize(base, parameters: try Self.encoded(parameters, serializer))
+        try named(method, url) { () throws(SessionError) in
+            let serializer = options.requestSerializer ?? requestSerializer
+            // The call that has written a header that cannot be sent fails, not the task.
+            try headers.validate()
+            let base = HTTPSessionRequest(url: try self.url(url), method: method, headers: headers)
+            return try serializer.serialize(base, parameters: try Self.encoded(parameters, serializer))
+        }
+    }
+
+    /// Names the request in an error of its making.
+    private func named<Made>(
+        _ method: HTTPMethod,
+        _ url: some URLConvertible,
+        _ make: () throws(SessionError) -> Made
+    ) throws(SessionError) -> Made {
+        do throws(SessionError) {
+            return try make()
+        } catch {
+            throw error.named(RequestName.text(method, url.urlText))
+        }
     }
 
     /// - Throws: `requestInvalid` when the type cannot be encoded.

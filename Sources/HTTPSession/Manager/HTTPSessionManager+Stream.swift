@@ -35,7 +35,7 @@ extension HTTPSessionManager {
     ///   - validation: which responses are read; by default those with a status from 200 to 299.
     public func stream(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -53,7 +53,7 @@ extension HTTPSessionManager {
     /// The same with parameters of any `Encodable` type.
     public func stream(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],
         options: RequestOptions = RequestOptions(),
@@ -84,14 +84,15 @@ extension HTTPSessionManager {
     ///   - reconnection: when a connection is made again.
     ///   - options: those of each connection.
     public func events(
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
         lastEventID: String? = nil,
         reconnection: ServerSentEvents.Reconnection = ServerSentEvents.Reconnection(),
         options: RequestOptions = RequestOptions()
     ) -> ServerSentEvents {
-        ServerSentEvents(lastEventID: lastEventID, reconnection: reconnection) {
+        let url = url.urlText
+        return ServerSentEvents(lastEventID: lastEventID, reconnection: reconnection) {
             [self] lastEventID async throws(RequestFailure) in
             var all = headers
             all["Accept"] = all["Accept"] ?? "text/event-stream"

@@ -87,10 +87,27 @@ public final class HTTPSessionManager: Sendable {
         _modify { yield &serializers.response }
     }
 
+    #if !NO_FOUNDATION
+    /// Decodes the bodies for serializers and streams that have no decoder of their own (`.decodable(Item.self)`); by default
+    /// Foundation's `JSONDecoder`, without strategies.
+    public var decoder: any DataDecoder {
+        get { serializers.decoder }
+        set { serializers.decoder = newValue }
+    }
+    #endif
+
+    /// Encodes the parameters of `Encodable` types, for calls that name no serializer of their own: the `parameterEncoder` of
+    /// `requestSerializer`.
+    public var encoder: ParameterValueEncoder {
+        get { requestSerializer.settings.parameterEncoder }
+        set { requestSerializer.settings.parameterEncoder = newValue }
+    }
+
     /// Resolves a URL against the base URL. What a URL cannot have in path, query and fragment is percent-encoded.
     ///
     /// - Throws: `requestInvalid` for what is no URL, and for what is not absolute when there is no base.
-    public func url(_ reference: String) throws(SessionError) -> String {
+    public func url(_ reference: some URLConvertible) throws(SessionError) -> String {
+        let reference = reference.urlText
         guard let base else {
             _ = try RequestURL(reference)
             return URLEscaping.escape(reference)
@@ -143,7 +160,7 @@ public final class HTTPSessionManager: Sendable {
     ///   - headers: in addition to `Host` and the framing fields, which are made from `url` and `body`.
     ///   - body: nil for none.
     public func data(
-        for url: String,
+        for url: some URLConvertible,
         method: HTTPMethod = .get,
         headers: HTTPHeaders = [:],
         body: [UInt8]? = nil

@@ -159,7 +159,11 @@ final class SessionThread: @unchecked Sendable {
 
     /// Checks a request as it would be sent now.
     func check(_ request: HTTPSessionRequest) throws(SessionError) -> CheckedRequest {
-        try CheckedRequest(request, additionalHeaders: configuration.additionalHeaders, endpoint: endpoint)
+        do throws(SessionError) {
+            return try CheckedRequest(request, additionalHeaders: configuration.additionalHeaders, endpoint: endpoint)
+        } catch {
+            throw error.named(RequestName.text(request.method, request.url))
+        }
     }
 
     func endpoint(for origin: Origin) throws(SessionError) -> Endpoint {

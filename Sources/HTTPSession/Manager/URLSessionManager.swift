@@ -39,6 +39,10 @@ public final class URLSessionManager: Sendable {
         /// `Accept-Encoding` or `Range` of their own get what the server sends; so do downloads, since they may have to
         /// be resumed. A decoded response has no expected length: `Content-Length` is that of the coded body.
         public var decodesContent = true
+        /// Codings beside gzip and deflate that these tasks ask for and decode: `[.brotli, .zstd]` of `HTTPSessionCodings`.
+        public var contentDecoders: [ContentDecoder] = []
+        /// Whether bodies are compared with the digests of their responses; `HTTPSessionRequest.digestCheck` takes precedence.
+        public var digestCheck = DigestCheck.off
         /// The longest body that a data task collects, in bytes; a longer one fails with `responseTooLarge`.
         public var maximumBodySize = 64 << 20
         /// The queue of completion handlers, progress handlers and notifications for which no other queue is named; nil

@@ -34,7 +34,7 @@ public struct JSONRequestSerializer: RequestSerializer {
     /// A request with any JSON as its body, whatever its method; numbers keep their spelling.
     public func request(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         json: JSONValue
     ) throws(SessionError) -> HTTPSessionRequest {
         var (request, _) = try settings.apply(to: HTTPSessionRequest(url: url, method: method), nil)

@@ -18,7 +18,7 @@ extension RequestSerializer {
     /// Makes a request from its parts.
     public func request(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue? = nil
     ) throws(SessionError) -> HTTPSessionRequest {
         try serialize(HTTPSessionRequest(url: url, method: method), parameters: parameters)

@@ -23,11 +23,13 @@ public struct HTTPSessionRequest: Sendable {
     public var handlesCookies: Bool
     /// The cache policy; nil for that of the session's configuration. Downloads do not use the cache.
     public var cachePolicy: CachePolicy?
+    /// Whether the body of the response is compared with its digests; nil for the session's `digestCheck`.
+    public var digestCheck: DigestCheck?
 
     /// By default a GET without a body. Nothing is checked here: the session rejects an invalid request with
     /// `requestInvalid`.
     public init(
-        url: String,
+        url: some URLConvertible,
         method: HTTPMethod = .get,
         headers: HTTPHeaders = [:],
         body: RequestBody = .none,
@@ -35,7 +37,7 @@ public struct HTTPSessionRequest: Sendable {
         handlesCookies: Bool = true,
         cachePolicy: CachePolicy? = nil
     ) {
-        self.url = URLEscaping.escape(url)
+        self.url = URLEscaping.escape(url.urlText)
         self.method = method
         self.headers = headers
         self.body = body

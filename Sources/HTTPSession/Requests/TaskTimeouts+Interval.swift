@@ -6,11 +6,11 @@ extension TaskTimeouts {
     /// These limits with another one for each wait: for the connection (unless the present limit is shorter), for the
     /// response, and for each of its bytes.
     package func waiting(atMost interval: Duration) -> TaskTimeouts {
-        let limits = TaskTimeouts(connect: interval, firstByte: interval, stall: interval)
+        let limits = TaskTimeouts(connect: interval, firstByte: interval, stall: interval).spans
         var result = self
-        result.connect = min(connect, limits.connect)
-        result.firstByte = limits.firstByte
-        result.stall = limits.stall
+        result.spans.connect = min(spans.connect, limits.connect)
+        result.spans.firstByte = limits.firstByte
+        result.spans.stall = limits.stall
         return result
     }
 }

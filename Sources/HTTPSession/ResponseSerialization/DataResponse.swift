@@ -2,7 +2,8 @@
 public import HTTPCore
 public import SessionCore
 
-/// A complete response.
+/// A complete response; members of the head (`status`, `fields`) are members of this.
+@dynamicMemberLookup
 public struct DataResponse: Sendable {
     /// Status, version and fields.
     public let response: ResponseHead
@@ -15,6 +16,11 @@ public struct DataResponse: Sendable {
     public let trailers: HeaderFields
     /// The metrics of the task, redirects included.
     public let metrics: TaskMetrics
+
+    #if !NO_FOUNDATION
+    /// The decoder of the manager that serializes it; nil for none.
+    var decoder: (any DataDecoder)?
+    #endif
 
     /// A response as a session makes it, for tests of serializers.
     ///
@@ -37,6 +43,9 @@ public struct DataResponse: Sendable {
         self.trailers = trailers
         self.metrics = metrics
     }
+
+    /// A member of the head.
+    public subscript<Value>(dynamicMember member: KeyPath<ResponseHead, Value>) -> Value { response[keyPath: member] }
 
     /// A name for a file with this body: that of `Content-Disposition`, otherwise the last part of the URL's path; nil
     /// without either. It has no folders and no leading dots.

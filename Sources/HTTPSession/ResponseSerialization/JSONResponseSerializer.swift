@@ -2,7 +2,7 @@
 public import HTTPCore
 
 #if !NO_FOUNDATION
-public import FoundationEssentials
+import FoundationEssentials
 #endif
 
 /// Reads JSON of any form. A response that may have no body, and has none, is `null`.
@@ -63,14 +63,14 @@ extension ResponseValidation {
 public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ValidatingResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
-    /// The decoder of the body.
-    public var decoder: any DataDecoder
+    /// The decoder of the body; nil for the manager's.
+    public var decoder: (any DataDecoder)?
 
     /// A serializer that by default accepts what `ResponseValidation.json` does.
     public init(
         _ type: Output.Type = Output.self,
         validation: ResponseValidation = .json,
-        decoder: any DataDecoder = JSONDecoder()
+        decoder: (any DataDecoder)? = nil
     ) {
         self.validation = validation
         self.decoder = decoder
@@ -90,7 +90,7 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Validat
                 }
                 return empty
             }
-            return try decoder.decode(Output.self, from: response.data)
+            return try (decoder ?? response.decoder ?? JSONDecoder()).decode(Output.self, from: response.data)
         } catch let error as ResponseSerializationError {
             throw error
         } catch let fault as JSONFault {

@@ -35,13 +35,16 @@ public struct PreprocessedResponseSerializer<Base: ValidatingResponseSerializer>
         }
         var validated = base
         validated.validation.check = nil
-        let changed = DataResponse(
+        var changed = DataResponse(
             response: response.response,
             url: response.url,
             data: bytes,
             trailers: response.trailers,
             metrics: response.metrics
         )
+        #if !NO_FOUNDATION
+        changed.decoder = response.decoder
+        #endif
         return try validated.serialize(changed, to: method)
     }
 }

@@ -27,10 +27,22 @@ public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
         switch self {
         case .session(let error): error
         case .retry(_, let original): original.sessionError
-        case .adaptation(let error): error as? SessionError
+        case .adaptation(let error): Self.sessionError(in: error)
         case .serialization: nil
         }
     }
+
+    private static func sessionError(in error: any Error) -> SessionError? {
+        switch error {
+        case let error as SessionError: error
+        case let failure as RequestFailure: failure.sessionError
+        case let refresh as CredentialRefreshError: sessionError(in: refresh.underlying)
+        default: nil
+        }
+    }
+
+    /// Whether the request failed because it was cancelled: by the program, a hook, the calling Swift task, or the session's end.
+    public var isCancelled: Bool { sessionError?.code == .cancelled }
 
     /// The serializer's error in the latest attempt; nil for other failures.
     public var serializationError: ResponseSerializationError? {
@@ -45,9 +57,9 @@ public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
         switch self {
         case .session(let error): error.description
         case .serialization(let error): error.description
-        case .adaptation(let error): "The request was not let out: \(error)"
+        case .adaptation(let error): "The request was not sent, since an adapter failed: \(error)"
         case .retry(let error, let original):
-            "The request was not made again: \(error) It had failed before: \(original)"
+            "The request was not sent again, since a retrier failed: \(error) The failure before: \(original)"
         }
     }
 }

@@ -52,6 +52,8 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
     public let reason: Reason
     /// The response.
     public let response: DataResponse
+    /// The request: method and URL without secrets, as in `SessionError.request`. Nil for a serializer that is called without a request.
+    public internal(set) var request: String?
 
     /// An error for serializers of the program.
     public init(_ reason: Reason, response: DataResponse) {
@@ -59,7 +61,14 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         self.response = response
     }
 
-    public var description: String { reason.description }
+    /// The reason, and in parentheses `request`.
+    public var description: String { reason.description + (request.map { " (\($0))" } ?? "") }
+
+    func named(_ request: String) -> ResponseSerializationError {
+        var error = self
+        error.request = request
+        return error
+    }
 }
 
 #if !NO_FOUNDATION

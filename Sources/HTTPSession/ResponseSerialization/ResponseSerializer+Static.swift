@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
 // Serializers by name where one is expected: `serializer: .decodable(Item.self)`.
 
 extension ResponseSerializer where Self == HTTPResponseSerializer {
@@ -32,11 +28,11 @@ extension ResponseSerializer {
     /// - Parameters:
     ///   - type: of the value.
     ///   - validation: `.strictJSON` for the registered types of JSON alone.
-    ///   - decoder: by default Foundation's `JSONDecoder`, without strategies.
+    ///   - decoder: nil for the manager's, by default Foundation's `JSONDecoder` without strategies.
     public static func decodable<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self,
         validation: ResponseValidation = .json,
-        decoder: any DataDecoder = JSONDecoder()
+        decoder: (any DataDecoder)? = nil
     ) -> Self where Self == DecodableResponseSerializer<Value> {
         DecodableResponseSerializer(type, validation: validation, decoder: decoder)
     }

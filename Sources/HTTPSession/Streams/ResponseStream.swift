@@ -3,7 +3,7 @@ public import HTTPCore
 public import SessionCore
 
 #if !NO_FOUNDATION
-public import FoundationEssentials
+import FoundationEssentials
 #endif
 
 /// A response whose body is read while it arrives, once and by one consumer.
@@ -22,11 +22,23 @@ public final class ResponseStream: Sendable {
     private let task: DataTask
     private let stream: ByteStream
 
+    #if NO_FOUNDATION
     init(_ response: ReceivedResponse, _ task: DataTask, _ stream: ByteStream) {
         self.response = response
         self.task = task
         self.stream = stream
     }
+    #else
+    private let decoder: any DataDecoder
+
+    /// - Parameter decoder: the manager's.
+    init(_ response: ReceivedResponse, _ task: DataTask, _ stream: ByteStream, _ decoder: any DataDecoder) {
+        self.response = response
+        self.task = task
+        self.stream = stream
+        self.decoder = decoder
+    }
+    #endif
 
     deinit { task.cancel() }
 
@@ -53,12 +65,12 @@ public final class ResponseStream: Sendable {
     ///
     /// - Parameters:
     ///   - type: of the values.
-    ///   - decoder: of one line.
+    ///   - decoder: of one line; nil for the manager's.
     public func decodables<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self,
-        decoder: any DataDecoder = JSONDecoder()
+        decoder: (any DataDecoder)? = nil
     ) -> Decodables<Value> {
-        Decodables(stream: self, decoder: decoder)
+        Decodables(stream: self, decoder: decoder ?? self.decoder)
     }
     #endif
 

@@ -47,7 +47,7 @@ extension SessionError {
 
 #if !NO_FOUNDATION
 extension SessionError: LocalizedError {
-    /// The same as `details`.
-    public var errorDescription: String? { details }
+    /// `details`, and in parentheses `request`.
+    public var errorDescription: String? { text }
 }
 #endif

@@ -31,6 +31,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var connectivity: ConnectivityWait?
     private var deferred: DeferredResponse?
     private var sink: BodySink?
+    /// Of the content of the response, when it is compared with digests.
+    private var digest: BodyDigest?
     /// Whether the request's `Accept-Encoding` is the session's own, so that the session decodes the body.
     private var asksForCoding = false
     private var codings: [ContentCoding] = []
@@ -162,7 +164,14 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             }
             asksForCoding =
                 session.configuration.decodesContent && task is DataTask && ContentCoding.mayBeAskedFor(fields)
-            if asksForCoding { fields.append(.acceptEncoding, ContentCoding.accepted) }
+            if asksForCoding {
+                let others = session.configuration.contentDecoders
+                if others.isEmpty {
+                    fields.append(.acceptEncoding, ContentCoding.accepted)
+                } else {
+                    try fields.setForRequest("Accept-Encoding", ContentCoding.accepted(with: others))
+                }
+            }
             let cachePolicy = try cachePolicy(request, of: task)
             cachePolicy?.addDirectives(to: &fields)
             try authenticator.authorize(request, &fields, place)
@@ -229,17 +238,17 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     /// The limits of the next hop; `total` is the time that the task has left.
     private func timeouts(_ request: HTTPSessionRequest) throws(SessionError) -> TaskTimeouts {
         var timeouts = request.timeouts ?? session.configuration.timeouts
-        guard let total = timeouts.total, let left = remainingTime else { return timeouts }
+        guard let total = timeouts.spans.total, let left = remainingTime else { return timeouts }
         guard left.nanoseconds > 1 else {
             throw SessionError(.stalled, "The task took longer than its limit of \(total.milliseconds) ms.")
         }
-        timeouts.total = left
+        timeouts.spans.total = left
         return timeouts
     }
 
     /// The time that the task has left, at least a nanosecond; nil without a limit.
     private var remainingTime: TimeSpan? {
-        guard let total = (request.timeouts ?? session.configuration.timeouts).total else { return nil }
+        guard let total = (request.timeouts ?? session.configuration.timeouts).spans.total else { return nil }
         // This clock can be set while the task is under way, which moves the limit.
         let spent = TimeSpan.microseconds(session.loop.freshWallClock - metrics.fetchStart)
         return TimeSpan(nanoseconds: total > spent ? total.nanoseconds - spent.nanoseconds : 1)
@@ -382,6 +391,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     @discardableResult
     private func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        digest?.update(data)
         switch sink?.append(data) {
         case .more, nil: return .proceed
         case .pause:
@@ -403,12 +413,14 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             deferred.trailers = copy trailers
             return
         }
+        digest?.add(trailers)
         sink?.didReceiveTrailers(copy trailers)
     }
 
     /// Delivers a final response to the task.
     private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
-        codings = asksForCoding ? ContentCoding.of(head) : []
+        codings = asksForCoding ? ContentCoding.of(head, session.configuration.contentDecoders) : []
+        digest = BodyDigest(head, request.digestCheck ?? session.configuration.digestCheck)
         let expected = expectedLength(head)
         if !codings.isEmpty, let plain = sink {
             guard let decoding = DecodingSink.decoding(codings, for: plain) else {
@@ -518,7 +530,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         if hop == nil, deferred.end == nil { return }
         if next == nil {
             passOn(deferred.body.bytes)
-            if !deferred.trailers.isEmpty { sink?.didReceiveTrailers(deferred.trailers) }
+            if !deferred.trailers.isEmpty {
+                digest?.add(deferred.trailers)
+                sink?.didReceiveTrailers(deferred.trailers)
+            }
         }
         if let end = deferred.end {
             hopEnded(end)
@@ -595,6 +610,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         connectivity?.cancel()
         connectivity = nil
         endDeferral()
+        let error = error ?? digest?.fault()
+        digest = nil
         guard let sink else { return conclude(error) }
         sink.finish(error) { [self] error in conclude(error) }
     }
@@ -610,6 +627,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart)
             error = error?.with(metrics)
         }
+        error = error?.named(RequestName.text(request.method, request.url))
         task.complete(error)
         task.delegate.finish(error, metrics)
         let own = task.delegate.taskDidComplete

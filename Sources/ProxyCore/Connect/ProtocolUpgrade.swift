@@ -50,7 +50,7 @@ final class ProtocolUpgrade: Relay {
         task.noteRequestHead(request.count)
         task.send(request.bytes)
         request.release()
-        arm(after: endpoint.timeouts.firstByte)
+        arm(after: endpoint.timeouts.spans.firstByte)
     }
 
     override func timeIsUp() {
@@ -59,7 +59,7 @@ final class ProtocolUpgrade: Relay {
             stream.declinedRenegotiation
                 ?? SessionError(
                     .responseTimeout,
-                    "No response from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.firstByte.milliseconds) ms)."
+                    "No response from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.spans.firstByte.milliseconds) ms)."
                 )
         )
     }
@@ -119,7 +119,7 @@ final class ProtocolUpgrade: Relay {
     private func didReceiveInformational() {
         let head = responseHead
         // It shows that the origin works on the request.
-        arm(after: endpoint.timeouts.firstByte)
+        arm(after: endpoint.timeouts.spans.firstByte)
         switch informational.receive(status: head.status, byteCount: head.byteCount, at: services.loop.now) {
         case .relay: owner.relayDidReceiveInformational(head)
         case .drop: break

@@ -57,7 +57,7 @@ package final class CredentialRunner: @unchecked Sendable {
 
     private static func router(_ snapshot: PolicySnapshot, _ settings: Settings) -> Router {
         var timeouts = TaskTimeouts(snapshot.configuration.defaults.timeouts)
-        timeouts.total = min(timeouts.total ?? settings.request, settings.request)
+        timeouts.spans.total = min(timeouts.spans.total ?? settings.request, settings.request)
         return Router(snapshot: snapshot, timeouts: timeouts)
     }
 

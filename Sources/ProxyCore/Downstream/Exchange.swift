@@ -297,13 +297,13 @@ final class Exchange: StageOwner {
         // A stream of HTTP/2 may transfer in both directions at once. An HTTP/1.1 client rarely reads before it has
         // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
-        if admission.restarts > 0, let total = endpoint.timeouts.total {
+        if admission.restarts > 0, let total = endpoint.timeouts.spans.total {
             let spent = services.loop.now &- startedAt
             guard spent < total.nanoseconds else {
                 return refuseUnsent(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
             }
             request.timeouts = endpoint.timeouts
-            request.timeouts?.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
+            request.timeouts?.spans.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
         }
         if let hooks { return hooks.send(consume request, on: route) }
         origin.send(consume request, on: route, to: writer)
@@ -742,7 +742,7 @@ final class Exchange: StageOwner {
 
     /// The time that a request may wait for credentials: as long as for a connection.
     private func queueTime(of endpoint: Endpoint) -> TimeSpan {
-        endpoint.timeouts.queue ?? endpoint.timeouts.connect
+        endpoint.timeouts.spans.queue ?? endpoint.timeouts.spans.connect
     }
 
     /// The fields that the request's credentials make of it; nil for most requests.
@@ -846,7 +846,7 @@ final class Exchange: StageOwner {
             rules,
             of: self,
             on: route,
-            deadline: endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds },
+            deadline: endpoint.timeouts.spans.total.map { startedAt &+ $0.nanoseconds },
             files: services.files,
             loop: services.loop,
             origin: origin,

@@ -196,8 +196,8 @@ final class ExchangeHooks {
         guard let deadline else { return timeouts }
         guard deadline > now else { return nil }
         let left = TimeSpan(nanoseconds: deadline - now)
-        if let own = timeouts.total, own.nanoseconds <= left.nanoseconds { return timeouts }
-        timeouts.total = left
+        if let own = timeouts.spans.total, own.nanoseconds <= left.nanoseconds { return timeouts }
+        timeouts.spans.total = left
         return timeouts
     }
 

@@ -210,7 +210,7 @@ final class ListFetchLoop: @unchecked Sendable {
     private static func router(_ snapshot: PolicySnapshot, _ limits: ListFetchLimits) -> Router {
         var timeouts = TaskTimeouts(snapshot.configuration.defaults.timeouts)
         let total = TimeSpan.milliseconds(limits.total.count)
-        if timeouts.total.map({ total.nanoseconds < $0.nanoseconds }) ?? true { timeouts.total = total }
+        if timeouts.spans.total.map({ total.nanoseconds < $0.nanoseconds }) ?? true { timeouts.spans.total = total }
         return Router(snapshot: snapshot, timeouts: timeouts)
     }
 

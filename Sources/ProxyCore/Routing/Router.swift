@@ -289,11 +289,11 @@ package struct Router: Sendable {
 extension TaskTimeouts {
     init(_ timeouts: Timeouts) {
         self.init()
-        connect = .milliseconds(timeouts.connect.count)
-        queue = .milliseconds(timeouts.queue.count)
-        firstByte = .milliseconds(timeouts.firstByte.count)
-        stall = .milliseconds(timeouts.stall.count)
-        total = timeouts.total.map { .milliseconds($0.count) }
+        spans.connect = .milliseconds(timeouts.connect.count)
+        spans.queue = .milliseconds(timeouts.queue.count)
+        spans.firstByte = .milliseconds(timeouts.firstByte.count)
+        spans.stall = .milliseconds(timeouts.stall.count)
+        spans.total = timeouts.total.map { .milliseconds($0.count) }
     }
 }
 

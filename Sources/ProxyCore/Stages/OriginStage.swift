@@ -305,7 +305,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func stagePieceSize(_ stage: CacheStage) -> Int { next?.pieceSize ?? .max }
 
     func stagePatience(_ stage: CacheStage) -> TimeSpan? {
-        let timeouts = stage.request.timeouts ?? stage.request.endpoint.timeouts
+        let timeouts = (stage.request.timeouts ?? stage.request.endpoint.timeouts).spans
         guard let total = timeouts.total else { return timeouts.stall }
         let spent = min(total.nanoseconds, services.loop.now - (exchange?.startedAt ?? services.loop.now))
         return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))

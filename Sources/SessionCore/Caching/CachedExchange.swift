@@ -144,9 +144,10 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     /// The limits of the origin task; `total` is the time that the task has left.
     private var timeouts: TaskTimeouts {
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
-        if let total = timeouts.total {
+        if let total = timeouts.spans.total {
             let spent = loop.now - min(task.startedAt, loop.now)
-            timeouts.total = TimeSpan(nanoseconds: max(1_000_000, total.nanoseconds - min(spent, total.nanoseconds)))
+            let left = max(1_000_000, total.nanoseconds - min(spent, total.nanoseconds))
+            timeouts.spans.total = TimeSpan(nanoseconds: left)
         }
         return timeouts
     }

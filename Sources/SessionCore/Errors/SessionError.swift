@@ -93,13 +93,20 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     var isHandshakeCut = false
     /// The metrics of the task up to its failure; nil when nothing was done, and in errors that belong to no task.
     public var metrics: TaskMetrics? { kept?.metrics }
-    private var kept: KeptMetrics?
+    /// The request that failed: method and URL, the latter without secrets, user information and fragment
+    /// (`GET https://example.com/items?token=***`). Nil in errors that belong to no request.
+    public var request: String? { kept?.request }
+    private var kept: Kept?
 
     /// In an object of its own, so that an error stays small.
-    private final class KeptMetrics: Sendable {
-        let metrics: TaskMetrics
+    private final class Kept: Sendable {
+        let metrics: TaskMetrics?
+        let request: String?
 
-        init(_ metrics: TaskMetrics) { self.metrics = metrics }
+        init(_ metrics: TaskMetrics?, _ request: String?) {
+            self.metrics = metrics
+            self.request = request
+        }
     }
 
     /// The error of a task that its session does not carry out.
@@ -118,7 +125,15 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
 
     package func with(_ metrics: TaskMetrics) -> SessionError {
         var error = self
-        error.kept = KeptMetrics(metrics)
+        error.kept = Kept(metrics, request)
+        return error
+    }
+
+    /// The error with the name of its request, unless it has one.
+    package func named(_ request: @autoclosure () -> String) -> SessionError {
+        guard self.request == nil else { return self }
+        var error = self
+        error.kept = Kept(metrics, request())
         return error
     }
 
@@ -136,7 +151,10 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         self.evaluation = evaluation
     }
 
-    public var description: String { "\(code.rawValue): \(details)" }
+    /// `code` and `details`, and in parentheses `request`.
+    public var description: String { "\(code.rawValue): \(text)" }
+    /// `details`, and in parentheses `request`.
+    package var text: String { details + (request.map { " (\($0))" } ?? "") }
 }
 
 extension SessionError.Code {

@@ -48,7 +48,7 @@ struct TransferClock {
 
     init(_ timeouts: TaskTimeouts = TaskTimeouts(), taskStart: UInt64 = 0, now: UInt64 = 0) {
         self.timeouts = timeouts
-        end = timeouts.total.map { taskStart &+ $0.nanoseconds } ?? UInt64.max
+        end = timeouts.spans.total.map { taskStart &+ $0.nanoseconds } ?? UInt64.max
         lastActivity = now
         nextLook = now &+ Self.lookInterval(timeouts)
     }
@@ -56,7 +56,7 @@ struct TransferClock {
     /// Nanoseconds between two looks: usually there is time for three of them, and for the system to send a lost segment again
     /// several times.
     private static func lookInterval(_ timeouts: TaskTimeouts) -> UInt64 {
-        min(max(timeouts.firstByte.nanoseconds / 4, 100_000_000), 5_000_000_000)
+        min(max(timeouts.spans.firstByte.nanoseconds / 4, 100_000_000), 5_000_000_000)
     }
 
     var lookInterval: UInt64 { Self.lookInterval(timeouts) }
@@ -92,10 +92,10 @@ struct TransferClock {
     private var limit: TimeSpan {
         switch phase {
         // A year: as good as none, and no sum with the clock overflows.
-        case .queued: timeouts.queue ?? .seconds(31_536_000)
-        case .connecting: timeouts.connect
-        case .waiting: timeouts.firstByte
-        case .sending, .receiving: timeouts.stall
+        case .queued: timeouts.spans.queue ?? .seconds(31_536_000)
+        case .connecting: timeouts.spans.connect
+        case .waiting: timeouts.spans.firstByte
+        case .sending, .receiving: timeouts.spans.stall
         }
     }
 
@@ -107,7 +107,7 @@ struct TransferClock {
 
     mutating func judge(at now: UInt64) -> Verdict {
         if now >= end {
-            return .expired(Expiry(phase: phase, isTotal: true, limit: timeouts.total ?? limit))
+            return .expired(Expiry(phase: phase, isTotal: true, limit: timeouts.spans.total ?? limit))
         }
         if !isSuspended, now >= lastActivity &+ limit.nanoseconds {
             return .expired(Expiry(phase: phase, isTotal: false, limit: limit))

@@ -34,7 +34,7 @@ final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
     /// Begins. The requests hear of the result later, never from within this call.
     func start() {
         attempt = connections.makeAttempt(to: endpoint, offering: [.http2, .http1], owner: self)
-        loop.arm(timer, after: endpoint.timeouts.connect)
+        loop.arm(timer, after: endpoint.timeouts.spans.connect)
         attempt.start()
     }
 
@@ -137,7 +137,7 @@ final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
 
     private func timerDidFire() {
         guard !isOver else { return }
-        let expiry = TransferClock.Expiry(phase: .connecting, isTotal: false, limit: endpoint.timeouts.connect)
+        let expiry = TransferClock.Expiry(phase: .connecting, isTotal: false, limit: endpoint.timeouts.spans.connect)
         var failure = ConnectionFailure(error: attempt.pendingError ?? expiry.error(endpoint, at: stage))
         failure.times = times
         attempt.cancel()

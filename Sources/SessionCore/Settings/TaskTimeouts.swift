@@ -2,17 +2,50 @@
 package import IOCore
 
 /// The time limits of a task's phases.
+///
+/// ```swift
+/// configuration.timeouts.total = .seconds(5)
+/// ```
+///
+/// A limit is at least a millisecond and at most about thirty years; others are set to the nearest of these.
 public struct TaskTimeouts: Sendable, Equatable {
-    /// The wait for a connection when the limit of connections is reached; nil for no limit but `total`.
-    package var queue: TimeSpan?
+    /// The limits as the engine counts them.
+    package struct Spans: Sendable, Equatable {
+        package var queue: TimeSpan?
+        package var connect = TimeSpan.seconds(10)
+        package var firstByte = TimeSpan.seconds(60)
+        package var stall = TimeSpan.seconds(300)
+        package var total: TimeSpan?
+    }
+
+    package var spans = Spans()
+
+    /// The wait for a connection when `connectionsPerHost` are in use; nil for no limit but `total`. A task that has waited that long
+    /// fails with `limitReached`.
+    public var queue: Duration? {
+        get { spans.queue.map { Duration($0) } }
+        set { spans.queue = newValue.map { TimeSpan($0) } }
+    }
     /// The limit for name lookup, TCP and TLS together.
-    package var connect = TimeSpan.seconds(10)
+    public var connect: Duration {
+        get { Duration(spans.connect) }
+        set { spans.connect = TimeSpan(newValue) }
+    }
     /// The limit from the end of the request to the final head.
-    package var firstByte = TimeSpan.seconds(60)
+    public var firstByte: Duration {
+        get { Duration(spans.firstByte) }
+        set { spans.firstByte = TimeSpan(newValue) }
+    }
     /// The longest pause without a byte of a body in either direction.
-    package var stall = TimeSpan.seconds(300)
+    public var stall: Duration {
+        get { Duration(spans.stall) }
+        set { spans.stall = TimeSpan(newValue) }
+    }
     /// The limit of the whole task; nil for none.
-    package var total: TimeSpan?
+    public var total: Duration? {
+        get { spans.total.map { Duration($0) } }
+        set { spans.total = newValue.map { TimeSpan($0) } }
+    }
 
     /// Ten seconds to connect, a minute to the head of the response, five minutes without a byte, no limit of the whole
     /// task.
@@ -32,11 +65,11 @@ public struct TaskTimeouts: Sendable, Equatable {
         total: Duration? = nil,
         queue: Duration? = nil
     ) {
-        self.connect = TimeSpan(connect)
-        self.firstByte = TimeSpan(firstByte)
-        self.stall = TimeSpan(stall)
-        self.total = total.map { TimeSpan($0) }
-        self.queue = queue.map { TimeSpan($0) }
+        self.connect = connect
+        self.firstByte = firstByte
+        self.stall = stall
+        self.total = total
+        self.queue = queue
     }
 }
 
@@ -46,4 +79,8 @@ extension TimeSpan {
         let nanoseconds = duration / .nanoseconds(1)
         self.init(nanoseconds: UInt64(min(max(nanoseconds, 1e6), 1e18)))
     }
+}
+
+extension Duration {
+    init(_ span: TimeSpan) { self = .nanoseconds(Int64(clamping: span.nanoseconds)) }
 }

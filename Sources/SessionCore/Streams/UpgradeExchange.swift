@@ -43,8 +43,8 @@ final class UpgradeExchange: ExchangeReceiver {
         }
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         // The connection may rest for any time, and the limit of the whole is this object's.
-        timeouts.stall = .seconds(31_536_000)
-        timeouts.total = nil
+        timeouts.spans.stall = .seconds(31_536_000)
+        timeouts.spans.total = nil
         let delegate = UpgradeDelegate()
         stream = LoopStreamTask(
             endpoint: task.request.endpoint,
@@ -65,7 +65,7 @@ final class UpgradeExchange: ExchangeReceiver {
         timings.fetchStart = 0
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         // The stream has the limits up to the connection.
-        timeouts.queue = nil
+        timeouts.spans.queue = nil
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: loop.now)
         enter(.queued)
         if let transport, let stub { transport.begin(stub) } else { stream?.resume() }

@@ -305,7 +305,7 @@ struct DownloadRequestTests {
         let request = try stage.manager.download(
             .get,
             "x",
-            downloadProgress: ProgressHandler { progress in received.with { $0 = progress.completedBytes } },
+            progress: ProgressHandler { progress in received.with { $0 = progress.completedBytes } },
             to: target
         )
         let data = Monitor<[UInt8]??>(nil)

@@ -178,7 +178,9 @@ struct AuthenticationInterceptorTests {
         )
         let stage = try Self.stage(interceptor, accepting: "t1")
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
-        guard case .retry(let error, .serialization) = failure, error is Refused else {
+        guard case .retry(let error, .serialization) = failure,
+            (error as? CredentialRefreshError)?.underlying is Refused
+        else {
             Issue.record("another failure: \(String(describing: failure))")
             return
         }
@@ -194,7 +196,9 @@ struct AuthenticationInterceptorTests {
         )
         let stage = try Self.stage(interceptor, accepting: "t1")
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
-        guard case .adaptation(let error) = failure, error is Refused else {
+        guard case .adaptation(let error) = failure,
+            (error as? CredentialRefreshError)?.underlying is Refused
+        else {
             Issue.record("another failure: \(String(describing: failure))")
             return
         }

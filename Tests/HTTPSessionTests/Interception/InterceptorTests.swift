@@ -95,19 +95,20 @@ struct InterceptorTests {
             #expect(await !none.retry(request, dueTo: Self.failure).retryRequired)
         }
         let policy = try #require(interceptor(.retryPolicy(retryLimit: 7)) as? RetryPolicy)
-        #expect(policy.retryLimit == 7 && policy.retryableStatusCodes == RetryPolicy.defaultRetryableStatusCodes)
+        #expect(policy.retryLimit == 7)
+        #expect(policy.retryableHTTPStatusCodes == RetryPolicy.defaultRetryableHTTPStatusCodes)
         let lost = interceptor(
             .connectionLost(
                 retryLimit: 3,
                 exponentialBackoffBase: 4,
                 exponentialBackoffScale: .milliseconds(250),
-                retryableMethods: [.delete, .get]
+                retryableHTTPMethods: [.delete, .get]
             )
         )
         let own = try #require(lost as? RetryPolicy)
         #expect(own.retryLimit == 3 && own.exponentialBackoffBase == 4)
-        #expect(own.exponentialBackoffScale == .milliseconds(250) && own.retryableMethods == [.delete, .get])
-        #expect(own.retryableStatusCodes.isEmpty && own.retryableErrorCodes == [.responseTruncated])
+        #expect(own.exponentialBackoffScale == .milliseconds(250) && own.retryableHTTPMethods == [.delete, .get])
+        #expect(own.retryableHTTPStatusCodes.isEmpty && own.retryableErrorCodes == [.responseTruncated])
         let offline = try #require(
             interceptor(.offlineRetrier(maximumWait: .seconds(5), retryLimit: 1)) as? OfflineRetrier
         )

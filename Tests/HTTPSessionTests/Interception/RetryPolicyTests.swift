@@ -67,7 +67,7 @@ struct RetryPolicyTests {
         for method in [HTTPMethod.post, .patch, try #require(HTTPMethod("PURGE"))] {
             #expect(delay(failed(503), method: method) == nil)
         }
-        #expect(delay(failed(503), by: RetryPolicy(retryableMethods: [.post]), method: .post) != nil)
+        #expect(delay(failed(503), by: RetryPolicy(retryableHTTPMethods: [.post]), method: .post) != nil)
     }
 
     @Test("statuses that pass by themselves are retried, others are not")

@@ -143,7 +143,7 @@ struct SeveralAddressesTests {
         let before = Clock.monotonic
         let first = try place.session.get(endpoint, target: "/1")
         #expect(first.text == "/1", "\(String(describing: first.error))")
-        #expect(Clock.monotonic - before < endpoint.timeouts.connect.nanoseconds)
+        #expect(Clock.monotonic - before < endpoint.timeouts.spans.connect.nanoseconds)
         #expect(place.takeDialled() == [1, 2])
         #expect(first.transaction.connection?.remoteAddressText == "127.0.0.2:\(place.port)")
         #expect(try place.session.get(endpoint, target: "/2").text == "/2")
@@ -393,7 +393,7 @@ struct SeveralAddressesTests {
             return delegate.isComplete
         }
         #expect(delegate.error?.code == .connectTimeout)
-        #expect(place.session.loop.now - start <= endpoint.timeouts.connect.nanoseconds + 100_000_000)
+        #expect(place.session.loop.now - start <= endpoint.timeouts.spans.connect.nanoseconds + 100_000_000)
         #expect(place.takeDialled() == [1, 2, 3])
         place.session.settle()
         #expect(place.session.loop.registeredCount == kept)

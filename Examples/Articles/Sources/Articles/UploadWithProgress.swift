@@ -18,7 +18,7 @@ func uploadFile(_ path: String, with manager: HTTPSessionManager) async throws {
 
 func uploadForm(_ path: String, with manager: HTTPSessionManager) async throws {
     let progress = ProgressHandler { print($0.completedBytes, "bytes sent") }
-    _ = try await manager.post("reports", parameters: ["author": "Ada"], progress: progress) { form in
+    try await manager.post("reports", parameters: ["author": "Ada"], progress: progress) { form in
         try form.appendFile(path, name: "report")
     }
 }

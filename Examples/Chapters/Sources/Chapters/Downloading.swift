@@ -18,7 +18,7 @@ func suggestedDestination(_ session: HTTPSessionManager, _ folder: String) async
 func downloadProgress(_ session: HTTPSessionManager, _ folder: String) async throws {
     let destination = DownloadRequest.suggestedDownloadDestination(in: folder, options: .removePreviousFile)
     let progress = ProgressHandler { print("Download Progress: \($0.fraction ?? 0)") }
-    print(try await session.download(.get, "image/png", downloadProgress: progress, to: destination).response().path)
+    print(try await session.download(.get, "image/png", progress: progress, to: destination).response().path)
 }
 
 func cancelAndResume(_ session: HTTPSessionManager, _ folder: String) async throws {

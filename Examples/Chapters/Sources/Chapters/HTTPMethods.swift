@@ -4,9 +4,9 @@ import HTTPSession
 
 func httpMethods(_ session: HTTPSessionManager) async throws {
     _ = try await session.get("get")
-    _ = try await session.post("post")
-    _ = try await session.put("put")
-    _ = try await session.delete("delete")
+    try await session.post("post")
+    try await session.put("put")
+    try await session.delete("delete")
 }
 
 func ownMethod(_ session: HTTPSessionManager) async throws {

@@ -45,9 +45,9 @@ func withTokens(_ session: HTTPSessionManager) async throws {
 }
 
 func compressed(_ session: HTTPSessionManager, _ user: [String: String]) async throws {
-    _ = try await session.post("post", parameters: user, options: RequestOptions(interceptor: .deflateCompressor))
+    try await session.post("post", parameters: user, options: RequestOptions(interceptor: .deflateCompressor))
     let replacing = RequestCompressor(duplicateHeaderBehavior: .replace)
-    _ = try await session.post("post", parameters: user, options: RequestOptions(interceptor: replacing))
+    try await session.post("post", parameters: user, options: RequestOptions(interceptor: replacing))
 }
 
 func compressingSession(_ configuration: HTTPSessionManager.Configuration) throws -> HTTPSessionManager {

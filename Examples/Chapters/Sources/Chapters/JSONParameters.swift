@@ -8,7 +8,7 @@ func jsonBody(_ session: HTTPSessionManager) async throws {
         "qux": ["x", "y", "z"],
     ]
     let options = RequestOptions(requestSerializer: JSONRequestSerializer(writingOptions: .sortedKeys))
-    _ = try await session.post("post", parameters: parameters, options: options)
+    try await session.post("post", parameters: parameters, options: options)
 }
 
 func ownEncoder() -> JSONRequestSerializer {

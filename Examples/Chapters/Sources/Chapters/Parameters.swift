@@ -22,7 +22,7 @@ func parametersInTheBody(_ session: HTTPSessionManager) async throws {
         "baz": ["a", "b"],
         "qux": ["x", "y", "z"],
     ]
-    _ = try await session.post("post", parameters: parameters)
+    try await session.post("post", parameters: parameters)
 }
 
 func choicesOfEncoding(_ session: HTTPSessionManager) async throws {

@@ -194,7 +194,7 @@ extension Surface {
     private func downloads(_ manager: HTTPSessionManager, _ folder: String) async throws {
         let path = "\(folder)/item"
         let options: DownloadOptions = [.removePreviousFile]
-        let request = try manager.download(.get, "item", downloadProgress: ProgressHandler { _ in }) { _, _ in
+        let request = try manager.download(.get, "item", progress: ProgressHandler { _ in }) { _, _ in
             (path, options)
         }
         let progress = request.downloadProgress()

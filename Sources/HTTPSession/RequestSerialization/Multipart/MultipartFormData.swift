@@ -169,7 +169,7 @@ public struct MultipartFormData: Sendable {
     /// A request with the form as its body.
     ///
     /// - Throws: `requestInvalid` for a method that has no body.
-    public func request(_ method: HTTPMethod, _ url: String) throws(SessionError) -> HTTPSessionRequest {
+    public func request(_ method: HTTPMethod, _ url: some URLConvertible) throws(SessionError) -> HTTPSessionRequest {
         var request = HTTPSessionRequest(url: url, method: method)
         try attach(to: &request)
         return request

@@ -16,7 +16,7 @@ extension RequestSerializer {
     ///   `SessionError` of the closure as it is.
     public func multipartFormRequest(
         _ method: HTTPMethod,
-        _ url: String,
+        _ url: some URLConvertible,
         parameters: ParameterValue? = nil,
         headers: HTTPHeaders = [:],
         constructingBody construct: (inout MultipartFormData) throws -> Void
