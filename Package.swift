@@ -186,7 +186,8 @@ let package = Package(
             name: "HTTPSessionTests",
             dependencies: [
                 "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionStubs", "SessionCore",
-                "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
+                "ServerTrust", "WebSocketCore", "HTTP2Core", "HTTPCore", "IOCore", "CZlib", "TestSupport",
+                "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),
