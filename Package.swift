@@ -221,7 +221,10 @@ let package = Package(
         // The built binary against real origins and real clients.
         .testTarget(
             name: "SystemTests",
-            dependencies: ["pinproxy", "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "TestSupport"],
+            dependencies: [
+                "pinproxy", "HTTPSession", "SessionCore", "WebSocketCore", "ServerTrust", "StrictJSON", "HTTP2Core",
+                "HTTPCore", "IOCore", "TestSupport",
+            ],
             swiftSettings: strict
         ),
     ]
