@@ -204,7 +204,8 @@ let package = Package(
             name: "HTTPSessionTests",
             dependencies: [
                 "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionCodings", "HTTPSessionStubs",
-                "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore", "CZlib", "TestSupport",
+                "SessionCore", "ServerTrust", "WebSocketCore", "HTTP2Core", "HTTPCore", "IOCore", "CZlib",
+                "TestSupport",
                 "ReachabilityProbe",
             ],
             swiftSettings: strict
@@ -241,7 +242,10 @@ let package = Package(
         // The built binary against real origins and real clients.
         .testTarget(
             name: "SystemTests",
-            dependencies: ["pinproxy", "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "TestSupport"],
+            dependencies: [
+                "pinproxy", "HTTPSession", "SessionCore", "WebSocketCore", "ServerTrust", "StrictJSON", "HTTP2Core",
+                "HTTPCore", "IOCore", "TestSupport",
+            ],
             swiftSettings: strict
         ),
     ]

@@ -99,6 +99,9 @@ public final class HTTP2Session {
             entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, settings.headerListBytes),
         ]
         if role == .client { entries.append(entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0)) }
+        if role == .server, settings.allowsExtendedConnect {
+            entries.append(entry(NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1))
+        }
         guard nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0 else {
             return false
         }
@@ -224,6 +227,11 @@ public final class HTTP2Session {
     /// The peer's limit of concurrent streams.
     package var peerStreamLimit: Int {
         Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+    }
+
+    /// Whether the peer, a server, has announced that it takes CONNECT with `:protocol` (RFC 8441, section 3).
+    package var peerAllowsExtendedConnect: Bool {
+        nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1
     }
 
     /// Sends a request, with the body in `stream.output` and the bytes that are appended to it before `endBody`.

@@ -4,7 +4,8 @@ package import HTTPCore
 import IOCore
 
 /// The opening handshake of a client (RFC 6455, section 4.1), as a value: the fields of the request, and what a response makes of
-/// them.
+/// them. Over HTTP/2 (RFC 8441, section 5) the key, `Upgrade` and `Connection` are not sent, and the response has nothing in their
+/// place.
 package struct WebSocketOffer: Sendable {
     /// The subprotocols, the best first.
     package let protocols: [String]
@@ -61,17 +62,11 @@ package struct WebSocketOffer: Sendable {
         if let deflate { fields.append(WebSocketField.extensions, Array(deflate.text.utf8)) }
     }
 
-    /// Checks the response.
+    /// Checks the response: 101 of HTTP/1.1, or 200 of HTTP/2.
     package func agreement(_ head: borrowing ResponseHead) -> Result<Agreement, Refusal> {
-        guard head.status == 101 else {
-            return refuse("it has the status \(head.status)")
-        }
-        guard head.fields.hasOnly("websocket", of: .upgrade) else { return refuse("Upgrade is not websocket") }
-        guard head.fields.hasMember("upgrade", of: .connection) else { return refuse("Connection is not Upgrade") }
-        let expected = WebSocketKey.accept(key)
-        guard let accept = head.fields.onlyValue(of: WebSocketField.accept), Array(accept.utf8) == expected else {
-            return refuse("Sec-WebSocket-Accept is not what belongs to the key")
-        }
+        let isStream = head.majorVersion == 2
+        guard head.status == (isStream ? 200 : 101) else { return refuse("it has the status \(head.status)") }
+        if !isStream, let reason = faultOfSwitch(head.fields) { return refuse(reason) }
         var agreement = Agreement()
         if head.fields.count(named: WebSocketField.subprotocol) > 0 {
             guard let chosen = head.fields.onlyValue(of: WebSocketField.subprotocol), protocols.contains(chosen) else {
@@ -88,6 +83,17 @@ package struct WebSocketOffer: Sendable {
         }
         agreement.deflate = agreed
         return .success(agreement)
+    }
+
+    /// What a response of HTTP/1.1 lacks besides its status.
+    private func faultOfSwitch(_ fields: borrowing HeaderFields) -> String? {
+        guard fields.hasOnly("websocket", of: .upgrade) else { return "Upgrade is not websocket" }
+        guard fields.hasMember("upgrade", of: .connection) else { return "Connection is not Upgrade" }
+        let expected = WebSocketKey.accept(key)
+        guard let accept = fields.onlyValue(of: WebSocketField.accept), Array(accept.utf8) == expected else {
+            return "Sec-WebSocket-Accept is not what belongs to the key"
+        }
+        return nil
     }
 
     private func refuse(_ reason: String) -> Result<Agreement, Refusal> { .failure(Refusal(reason: reason)) }

@@ -48,6 +48,55 @@ struct HTTP2SessionTests {
         #expect(pair.client.session.streams.isEmpty && pair.server.session.streams.isEmpty)
     }
 
+    @Test("bytes go both ways on an extended CONNECT that was announced (RFC 8441)")
+    func extendedConnect() throws {
+        func open(_ pair: Pair) -> Recorder? {
+            let stream = Recorder()
+            let isSent = pair.client.session.request(stream, endsStream: false) { block in
+                block.add(":method", "CONNECT")
+                block.add(":protocol", "websocket")
+                block.add(":scheme", "https")
+                block.add(":authority", "h.example")
+                block.add(":path", "/chat")
+                block.add("sec-websocket-version", "13")
+            }
+            pair.exchange()
+            return isSent ? stream : nil
+        }
+        let pair = Pair(server: HTTP2Settings(allowsExtendedConnect: true))
+        #expect(pair.client.session.peerAllowsExtendedConnect)
+        let request = try #require(open(pair))
+        let served = try #require(pair.server.opened.first)
+        #expect(
+            served.heads == [
+                [
+                    ":method: CONNECT", ":protocol: websocket", ":scheme: https", ":authority: h.example",
+                    ":path: /chat", "sec-websocket-version: 13",
+                ]
+            ]
+        )
+        // Content-Length means nothing there, and the body has no length.
+        pair.respond(to: served, 200, try trailers([("Content-Length", "1")]), ends: false)
+        served.output.append(Array("from the server".utf8))
+        pair.server.session.resume(served)
+        request.output.append(Array("from the client".utf8))
+        pair.client.session.resume(request)
+        pair.exchange()
+        #expect(String(decoding: served.body, as: UTF8.self) == "from the client")
+        #expect(String(decoding: request.body, as: UTF8.self) == "from the server")
+        #expect(!served.ended && !request.ended)
+        pair.client.session.endBody(request)
+        pair.exchange()
+        pair.server.session.endBody(served)
+        pair.exchange()
+        #expect(request.closed == .noError && served.closed == .noError)
+
+        let silent = Pair()
+        #expect(!silent.client.session.peerAllowsExtendedConnect)
+        let refused = try #require(open(silent))
+        #expect(refused.closed == .protocolError && refused.heads.isEmpty)
+    }
+
     @Test("an answer without a body ends with its head")
     func headOnly() throws {
         let pair = Pair()

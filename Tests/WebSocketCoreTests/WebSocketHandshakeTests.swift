@@ -105,6 +105,48 @@ struct WebSocketHandshakeTests {
         #expect(refusal.reason == "it has the status 403")
     }
 
+    /// A head of HTTP/2.
+    private static func streamHead(_ fields: [(String, String)], status: Int = 200) throws -> ResponseHead {
+        var section = ResponseSection()
+        var head = ResponseHead()
+        for (name, value) in [(":status", "\(status)")] + fields {
+            let (name, value) = (Array(name.utf8), Array(value.utf8))
+            try #require(section.append(name: name.span, value: value.span, into: &head))
+        }
+        #expect(section.conclude(answering: .connect, into: &head) == nil)
+        return head
+    }
+
+    @Test func `A 200 of HTTP/2 is an agreement without proof (RFC 8441, section 5)`() throws {
+        let plain = try Self.offer().agreement(Self.streamHead([])).get()
+        #expect(plain == WebSocketOffer.Agreement())
+        // A proof is no part of the handshake there, right or wrong.
+        let proving = try Self.offer().agreement(Self.streamHead([("sec-websocket-accept", "x")])).get()
+        #expect(proving == WebSocketOffer.Agreement())
+        let offer = Self.offer(protocols: ["chat"], deflate: PermessageDeflateOffer())
+        let full = try offer.agreement(
+            Self.streamHead([
+                ("sec-websocket-protocol", "chat"), ("sec-websocket-extensions", "permessage-deflate"),
+            ])
+        ).get()
+        #expect(full == WebSocketOffer.Agreement(subprotocol: "chat", deflate: PermessageDeflate()))
+        for head in [
+            try Self.streamHead([], status: 204), try Self.streamHead([], status: 403),
+            try Self.streamHead([("sec-websocket-protocol", "other")]),
+            try Self.streamHead([("sec-websocket-extensions", "x-other")]),
+        ] {
+            guard case .failure = offer.agreement(head) else {
+                Issue.record("a head with the status \(head.status) was taken")
+                continue
+            }
+        }
+        guard case .failure(let refusal) = offer.agreement(try Self.head(Self.usual, status: 200)) else {
+            Issue.record("200 of HTTP/1.1 was taken")
+            return
+        }
+        #expect(refusal.reason == "it has the status 200")
+    }
+
     @Test func `What a server makes of an offer fits it`() throws {
         for (own, response, expected) in [
             (PermessageDeflateOffer(), "permessage-deflate", PermessageDeflate()),

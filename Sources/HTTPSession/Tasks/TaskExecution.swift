@@ -478,7 +478,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     /// The length of the body; nil when it is not known before the end.
     private func expectedLength(_ head: ResponseHead) -> Int? {
-        guard codings.isEmpty, head.status != 101 else { return nil }
+        guard codings.isEmpty, hop?.request.isSwitched(by: head) != true else { return nil }
         return switch head.framing {
         case .none: 0
         case .length(let count): count

@@ -4,8 +4,8 @@ import IOCore
 import SessionCore
 import WebSocketCore
 
-/// Makes a WebSocket of the exchange of a task: its request is the opening handshake, and behind the 101 the bytes of its bodies are
-/// frames. Belongs to the loop.
+/// Makes a WebSocket of the exchange of a task: its request is the opening handshake, and behind the response that opens it (101, or
+/// 200 over HTTP/2) the bytes of its bodies are frames. Belongs to the loop.
 final class WebSocketSink: BodySink {
     /// What the sink tells its task.
     struct Events {

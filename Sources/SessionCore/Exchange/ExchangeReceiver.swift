@@ -68,6 +68,9 @@ class ExchangeReceiver: TaskCarrier {
         if clock.phase == .sending { enter(.waiting) }
     }
 
+    /// The last byte of this side of a tunnel over HTTP/2 has gone out, or no more can: the stream is over.
+    func tunnelDidEndSending() {}
+
     /// Whether the connection has carried a request before this one.
     final var isOnReusedConnection: Bool { repetition.isOnReusedConnection }
 

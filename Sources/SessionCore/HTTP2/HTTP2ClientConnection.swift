@@ -56,6 +56,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private var promised = 0
     /// Requests that have a stream. There may be further streams, which nghttp2 has not been able to reset yet.
     private var attached = 0
+    /// Requests that are tunnels, promised ones among them.
+    private var tunnels = 0
     private var requestCount = 0
     private var isFlushPlanned = false
     /// nghttp2 is on the stack.
@@ -126,6 +128,12 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             && requestCount + promised < host.requestLimit(at: loop.now)
     }
 
+    /// Whether a stream can carry another protocol than HTTP now (RFC 8441). The server must have announced that it takes such
+    /// streams. They stay for long, so that half of the streams is left to requests.
+    var hasRoomForTunnel: Bool {
+        hasRoom && session.peerAllowsExtendedConnect && tunnels < min(session.peerStreamLimit, Self.streamLimit) / 2
+    }
+
     var isIdle: Bool { attached == 0 && promised == 0 }
 
     /// Whether the verdict on the server holds for a further request, now.
@@ -138,6 +146,15 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         promised += 1
         owner.didEndIdleness(self)
     }
+
+    /// The same for a tunnel; `tunnelDidEnd` follows.
+    func promiseTunnel() {
+        tunnels += 1
+        promise()
+    }
+
+    /// A tunnel has ended, or does not begin.
+    func tunnelDidEnd() { tunnels -= 1 }
 
     /// The request takes its stream; `exchangeDidEnd` follows.
     func redeemPromise() {

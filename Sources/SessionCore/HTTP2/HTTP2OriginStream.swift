@@ -5,12 +5,17 @@ import IOCore
 
 /// One exchange on a stream of an `HTTP2ClientConnection`: over HTTP/2 what `HTTP1Connection` is over HTTP/1.1. Request and
 /// response may be under way at once.
+///
+/// A request that offers another protocol becomes a tunnel: an extended CONNECT (RFC 8441), behind whose 2xx the bodies of both
+/// sides are that protocol's bytes. Each side ends its own with END_STREAM; RST_STREAM(CANCEL) breaks both off.
 final class HTTP2OriginStream: HTTP2Stream {
     let connection: HTTP2ClientConnection
     /// The request under way. It ends the exchange with `detach`.
     private unowned(unsafe) var receiver: ExchangeReceiver?
     /// Request and response may have trailers: the exchange may be a stream in both directions.
     private var takesTrailers = false
+    /// The request is an extended CONNECT.
+    private var isTunnel = false
     private var section: ResponseSection
     private var head = ResponseHead()
     private var trailers: TrailerSection
@@ -48,6 +53,7 @@ final class HTTP2OriginStream: HTTP2Stream {
         _ receiver: ExchangeReceiver
     ) -> Bool {
         takesTrailers = request.isFullDuplex
+        isTunnel = request.isUpgrade
         hasGuardedFields = guarded != nil
         let endsStream = receiver.isBodyComplete && !receiver.hasBody && trailers(of: receiver) == nil
         var headBytes = 0
@@ -75,12 +81,15 @@ final class HTTP2OriginStream: HTTP2Stream {
     ) -> Int {
         let authority = connection.authority
         var method = ByteBuffer()
-        request.method.append(to: &method)
+        (isTunnel ? HTTPMethod.connect : request.method).append(to: &method)
         block.add(":method", method.bytes)
+        if isTunnel, let offered = request.fields.first(.upgrade) {
+            block.add(":protocol", request.fields.value(at: offered))
+        }
         block.add(":scheme", "https")
         block.add(":authority", authority.span)
         block.add(":path", request.target.span)
-        block.add(request.fields)
+        if isTunnel { addTunnelFields(request.fields, to: &block) } else { block.add(request.fields) }
         if let guarded { block.addSensitive(guarded.fields) }
         // gRPC's servers ask for it, and a program that uses the library cannot write it itself.
         if request.isRemoteCall, !request.fields.contains(.te) { block.add("te", "trailers") }
@@ -91,6 +100,14 @@ final class HTTP2OriginStream: HTTP2Stream {
             for index in 0..<fields.count { size += fields.line(at: index).count + 2 }
         }
         return size
+    }
+
+    /// `Sec-WebSocket-Key` shows that a server of HTTP/1.1 has understood the request; here SETTINGS have shown it (RFC 8441,
+    /// section 5).
+    private func addTunnelFields(_ fields: borrowing HeaderFields, to block: inout HTTP2FieldBlock) {
+        for index in 0..<fields.count where !fields.name(at: index).equalsIgnoringCase("sec-websocket-key") {
+            block.add(fields, at: index)
+        }
     }
 
     /// Trailers go only to servers whose client expects them in both directions: many others (nginx among them) end the
@@ -119,7 +136,8 @@ final class HTTP2OriginStream: HTTP2Stream {
         guard receiver.hasBody else { return }
         var piece = ByteBuffer()
         receiver.takeBody(into: &piece)
-        receiver.keepForRepetition(piece.bytes)
+        // Behind a head of the response the request is not repeated.
+        if !hasBegunResponse { receiver.keepForRepetition(piece.bytes) }
         receiver.didTakeBody(contentBytes: piece.count, wireBytes: piece.count)
         receiver.didMoveBytes()
         if output.isEmpty { swap(&output, &piece) } else { output.append(piece.bytes) }
@@ -131,7 +149,16 @@ final class HTTP2OriginStream: HTTP2Stream {
         if output.count < Self.lowWater, !receiver.isBodyComplete { receiver.needsBodyData() }
     }
 
-    override func didEnd() { receiver?.didSendRequest() }
+    override func didEnd() {
+        if isTunnel { receiver?.tunnelDidEndSending() } else { receiver?.didSendRequest() }
+    }
+
+    /// Ends this side of a tunnel, behind what the task has given.
+    func endTunnel() {
+        guard let receiver, !isClosed else { return }
+        moveBody(of: receiver)
+        session?.endBody(self)
+    }
 
     // MARK: Response
 
@@ -190,6 +217,8 @@ final class HTTP2OriginStream: HTTP2Stream {
             }
             head.isWholeMessage = endsStream
             switch head.framing {
+            // What follows has no length of its own.
+            case .none where isTunnel && head.status < 300: break
             case .none: bodyLeft = 0
             case .length(let count): bodyLeft = count
             default: break
@@ -243,7 +272,9 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
         defer { connection.streamDidClose() }
-        guard let receiver, !isWhole else { return }
+        guard let receiver else { return }
+        // A server that has ended its side may reset the stream (RFC 9113, section 8.1).
+        guard !isWhole else { return receiver.tunnelDidEndSending() }
         if isWholeWithoutEnd(code, byPeer) { return didReceiveEnd() }
         let place = connection.connection.endpoint.authorityText
         if let violation = connection.violation, code != .refusedStream {

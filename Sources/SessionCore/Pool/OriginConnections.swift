@@ -35,6 +35,8 @@ final class OriginConnections: PooledConnectionOwner {
     private var toFlush = TurnQueue<PooledConnection>()
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
+    /// The tasks with a tunnel on one of these: they are no requests of the pool.
+    private var tunnels: [ObjectIdentifier: LoopTask] = [:]
     /// No connection is kept behind the requests that it carries.
     private(set) var isRetired = false
     private var isClosed = false
@@ -219,6 +221,31 @@ final class OriginConnections: PooledConnectionOwner {
         }
     }
 
+    /// A kept connection on whose streams a request that offers another protocol can go now, under the same verdict as any request;
+    /// nil: it gets a connection of its own.
+    ///
+    /// No connection is made for it that offers HTTP/2: whether the server takes such streams is known only behind its SETTINGS, and
+    /// many speak WebSockets over HTTP/1.1 alone. Browsers do the same: a connection that is there and whose server has announced
+    /// it, and otherwise a new one that offers `http/1.1` alone. Those that wait for a stream come first.
+    func connectionForTunnel(_ request: borrowing SessionRequest) -> HTTP2ClientConnection? {
+        let endpoint = request.endpoint
+        guard endpoint.httpVersion == .http2, endpoint.scheme == .https, !isHandingBack,
+            // That would authenticate the connection, which others use.
+            !request.fields.authenticatesConnection
+        else { return nil }
+        let entry = entry(for: endpoint)
+        guard !entry.pool.isAwaited else { return nil }
+        return entry.pool.available.shared.first {
+            $0.hasRoomForTunnel && $0.connection.endpoint.isSamePlace(as: endpoint)
+                && $0.mayCarry(endpoint, lifetime: connectionLifetime)
+        }
+    }
+
+    /// The session's end ends the task, too.
+    func tunnelDidBegin(_ task: LoopTask) { tunnels[ObjectIdentifier(task)] = task }
+
+    func tunnelDidEnd(_ task: LoopTask) { tunnels[ObjectIdentifier(task)] = nil }
+
     /// - Parameters:
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
     ///   - isTunnelled: for other bytes than those of requests.
@@ -384,6 +411,7 @@ final class OriginConnections: PooledConnectionOwner {
     func cancelAll() {
         for request in entries.waiters { request.task?.cancel() }
         for request in active { request.task?.cancel() }
+        for task in Array(tunnels.values) { task.cancel() }
     }
 
     /// Ends all tasks and closes all connections.

@@ -5,7 +5,7 @@ import ServerTrust
 
 /// One task's request on its way to the origin: it waits for a connection, goes out over HTTP/1.1 or HTTP/2, brings the response,
 /// and is repeated once where that is safe (rule 57).
-final class OriginRequest: ExchangeReceiver, PoolRequest {
+final class OriginRequest: TaskExchange, PoolRequest {
     private enum Phase {
         /// No task.
         case idle
@@ -31,7 +31,6 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         case stubbed(StubExchange)
     }
 
-    private(set) var task: LoopTask?
     /// The place among the session's active requests.
     var slot = 0
     /// The host's pool in which the request has a place, or waits for one.
@@ -55,12 +54,10 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
     /// the loop's clock.
     private var notBefore: UInt64 = 0
-    private var informational: InformationalBudget
 
     init(_ connections: OriginConnections) {
         self.connections = connections
-        informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
-        super.init(loop: connections.loop)
+        super.init(loop: connections.loop, limits: connections.headLimits)
     }
 
     // MARK: Start
@@ -154,8 +151,6 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
     }
 
     var endpoint: Endpoint? { task?.request.endpoint }
-
-    override var method: HTTPMethod { task?.request.method ?? .get }
 
     /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
     private var isHTTP1Presumed: Bool {
@@ -477,63 +472,11 @@ final class OriginRequest: ExchangeReceiver, PoolRequest {
         }
     }
 
-    // MARK: Response
-
-    override func didReceiveInformational(_ head: borrowing ResponseHead) {
-        guard let task else { return }
-        noteHead(byteCount: head.byteCount)
-        clock.originIsAlive(at: loop.now)
-        switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
-        case .relay:
-            if let masked = task.guarded?.masked(head) {
-                task.delegate.task(task, didReceiveInformational: masked)
-            } else {
-                task.delegate.task(task, didReceiveInformational: head)
-            }
-        case .drop: break
-        case .excessive(let why): fail(SessionError(.responseInvalid, why))
-        }
-    }
-
-    override func didReceiveHead(_ head: borrowing ResponseHead) {
-        guard let task else { return }
-        noteHead(byteCount: head.byteCount)
-        timings.status = head.status
-        timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
-        enter(.receiving)
-        let disposition = task.guarded?.masked(head).map { task.received($0) } ?? task.received(head)
-        if disposition == .cancel, self.task === task { task.cancel() }
-    }
-
-    override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
-        guard let task else { return }
-        timings.responseBodyBytes += bytes.count
-        // The task may have ended within the call, and this carry another one by now.
-        if task.delegate.task(task, didReceive: bytes) == .pause, self.task === task { isPausedByDelegate = true }
-    }
-
-    override func didReceiveEnd(trailers: borrowing HeaderFields) {
-        guard let task else { return }
-        if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
-        if trailers.count > 0 {
-            var trailers = copy trailers
-            task.guarded?.mask(&trailers)
-            task.delegate.task(task, didReceiveTrailers: trailers)
-        }
-        if self.task === task { task.finish(nil) }
-    }
-
-    override func didReceiveEnd() {
-        guard let task else { return }
-        if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
-        task.finish(nil)
-    }
-
     // MARK: The end
 
     override func fail(_ error: SessionError) {
         if error.code == .responseInvalid, isHTTP1Presumed, case .exchanging = phase { entry?.didFailOverHTTP1() }
-        task?.finish(error)
+        super.fail(error)
     }
 
     override func exchangeDidEnd(_ ending: ExchangeEnding) {

@@ -32,8 +32,8 @@ public struct SessionRequest: Sendable {
     public var cachePolicy: CachePolicy? = .useProtocolCachePolicy
     /// The body may continue while the response comes: a stream in both directions, over HTTP/2.
     package var isBidirectional = false
-    /// It offers another protocol among its fields, and a 101 is its response: what the task sends and receives behind it are bytes of
-    /// that protocol, on a connection of its own.
+    /// It offers another protocol among its fields: what the task sends and receives behind a response that agrees are bytes of that
+    /// protocol, on a connection of its own, or on a stream of HTTP/2 (RFC 8441).
     package var isUpgrade = false
     /// It was sent before, to no effect: it is not repeated once more (rule 57).
     package var isRepetition = false
@@ -104,6 +104,13 @@ extension SessionRequest {
 }
 
 extension SessionRequest {
+    /// Whether the bytes behind a head are those of the protocol that the request offers: behind 101 of HTTP/1.1, and behind any 2xx
+    /// to an extended CONNECT of HTTP/2 (RFC 9113, section 8.5).
+    package func isSwitched(by head: borrowing ResponseHead) -> Bool {
+        guard isUpgrade else { return false }
+        return head.majorVersion == 2 ? (200..<300).contains(head.status) : head.status == 101
+    }
+
     /// Whether the request may be a stream in both directions: a response that continues while the request does, and trailers
     /// behind either (gRPC, for one).
     var isFullDuplex: Bool {

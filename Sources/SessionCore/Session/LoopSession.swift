@@ -84,7 +84,8 @@ public final class LoopSession {
             timeouts: timeouts,
             delegate: delegate,
             session: tasks,
-            connections: connections
+            connections: connections,
+            isLate: !tasks.isOpen
         )
     }
 

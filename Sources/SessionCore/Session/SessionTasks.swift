@@ -22,13 +22,7 @@ final class SessionTasks: TaskOwner {
 
     override func makeCarrier(for task: LoopTask) -> TaskCarrier? {
         if task.request.isUpgrade {
-            return UpgradeExchange(
-                task,
-                session: self,
-                connections: connections,
-                limits: connections.headLimits,
-                stub: connections.stub
-            )
+            return UpgradeExchange(task, session: self, connections: connections)
         }
         if let cached, let exchange = cached.makeExchange(for: task) { return exchange }
         return task.request.cachePolicy == .returnCacheDataDontLoad ? nil : connections.makeRequest(for: task)

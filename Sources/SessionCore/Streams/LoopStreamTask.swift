@@ -62,7 +62,8 @@ public final class LoopStreamTask {
         timeouts: TaskTimeouts?,
         delegate: LoopStreamTaskDelegate,
         session: TaskOwner,
-        connections: PooledConnectionOwner
+        connections: PooledConnectionOwner,
+        isLate: Bool
     ) {
         self.endpoint = endpoint
         self.applicationProtocols = applicationProtocols
@@ -77,7 +78,7 @@ public final class LoopStreamTask {
             fields: HeaderFields(),
             timeouts: timeouts
         )
-        task = session.makeTask(with: request, delegate: bridge, isLate: !session.isOpen)
+        task = session.makeTask(with: request, delegate: bridge, isLate: isLate)
         bridge.stream = self
     }
 

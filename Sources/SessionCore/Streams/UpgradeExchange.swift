@@ -3,19 +3,24 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// Carries a task whose request offers another protocol (RFC 9110, section 7.8), on a connection of its own.
+/// Carries a task whose request offers another protocol (RFC 9110, section 7.8): over HTTP/1.1 on a connection of its own, and as a
+/// stream of a kept HTTP/2 connection whose server has announced that it takes such streams (RFC 8441).
 ///
-/// A response of any other status than 101 is delivered as for every task. Behind a 101 the connection is the new protocol's: what
-/// comes on it is delivered like the bytes of a body, what the task sends goes out as it is, and the end of the connection is the
-/// end of the task. The time limits are those of a request up to the 101; behind it there is none.
-final class UpgradeExchange: ExchangeReceiver {
-    private var task: LoopTask?
+/// A response that does not switch is delivered as for every task. Behind one that does, what comes is delivered like the bytes of a
+/// body, what the task sends goes out as it is, and the end of the connection, or of the stream, is the end of the task. The time
+/// limits are those of a request up to that response; behind it there is none.
+final class UpgradeExchange: TaskExchange {
+    private let session: TaskOwner
+    private let connections: OriginConnections
     private var stream: LoopStreamTask?
-    /// In a session with an origin in memory, in place of the stream.
+    /// The connection that has promised a stream at the end of the turn.
+    private var promised: HTTP2ClientConnection?
+    /// In place of `stream`.
+    private var shared: HTTP2OriginStream?
+    /// In a session with an origin in memory, in place of either.
     private var stub: StubExchange?
     private let transport: StubTransport?
     private var reader: HTTP1ResponseReader
-    private var informational: InformationalBudget
     /// Bytes of the connection that the task has not taken yet.
     private var pending = ByteBuffer()
     private var hasSwitched = false
@@ -23,38 +28,20 @@ final class UpgradeExchange: ExchangeReceiver {
     private var isStubWorking = false
     /// The other end has said all.
     private var isReadClosed = false
+    /// This side of the HTTP/2 stream has ended.
+    private var isWriteClosed = false
+    /// When the request went out on a stream of HTTP/2, in nanoseconds of the loop's clock.
+    private var beganAt: UInt64 = 0
 
-    init(
-        _ task: LoopTask,
-        session: TaskOwner,
-        connections: PooledConnectionOwner,
-        limits: HeadLimits,
-        stub transport: StubTransport?
-    ) {
-        self.task = task
-        reader = HTTP1ResponseReader(limits: limits)
+    init(_ task: LoopTask, session: TaskOwner, connections: OriginConnections) {
+        self.session = session
+        self.connections = connections
+        transport = connections.stub
+        reader = HTTP1ResponseReader(limits: connections.headLimits)
         reader.reset(answering: task.request.method, mayUpgrade: true)
-        informational = InformationalBudget(headBytes: limits.headBytes)
-        self.transport = transport
-        super.init(loop: session.loop)
-        if transport != nil {
-            stub = StubExchange(task.request, self, limits: limits)
-            return
-        }
-        var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
-        // The connection may rest for any time, and the limit of the whole is this object's.
-        timeouts.spans.stall = .seconds(31_536_000)
-        timeouts.spans.total = nil
-        let delegate = UpgradeDelegate()
-        stream = LoopStreamTask(
-            endpoint: task.request.endpoint,
-            applicationProtocols: [.http1],
-            timeouts: timeouts,
-            delegate: delegate,
-            session: session,
-            connections: connections
-        )
-        delegate.exchange = self
+        super.init(loop: session.loop, limits: connections.headLimits)
+        self.task = task
+        if transport != nil { stub = StubExchange(task.request, self, limits: connections.headLimits) }
     }
 
     // MARK: Start
@@ -62,13 +49,41 @@ final class UpgradeExchange: ExchangeReceiver {
     override func start() {
         guard let task else { return }
         taskStart = task.startedAt
+        repetition.start(wasRepeated: task.wasRepeated)
         timings.fetchStart = 0
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         // The stream has the limits up to the connection.
         timeouts.spans.queue = nil
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: loop.now)
         enter(.queued)
-        if let transport, let stub { transport.begin(stub) } else { stream?.resume() }
+        if let transport, let stub { return transport.begin(stub) }
+        guard let connection = connections.connectionForTunnel(task.request) else { return openConnection(for: task) }
+        connection.promiseTunnel()
+        connections.tunnelDidBegin(task)
+        promised = connection
+        loop.atEndOfTurn { [weak self] in self?.openStream() }
+    }
+
+    /// HTTP/1.1, on a connection of its own.
+    private func openConnection(for task: LoopTask) {
+        var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
+        // The connection may rest for any time, and the limit of the whole is this object's.
+        timeouts.spans.stall = .seconds(31_536_000)
+        timeouts.spans.total = nil
+        let delegate = UpgradeDelegate()
+        delegate.exchange = self
+        let stream = LoopStreamTask(
+            endpoint: task.request.endpoint,
+            applicationProtocols: [.http1],
+            timeouts: timeouts,
+            delegate: delegate,
+            session: session,
+            connections: connections,
+            // The task is under way, whatever has become of the session since.
+            isLate: false
+        )
+        self.stream = stream
+        stream.resume()
     }
 
     fileprivate func didConnect(_ stream: LoopStreamTask) {
@@ -95,6 +110,101 @@ final class UpgradeExchange: ExchangeReceiver {
         request.fields.serialize(into: &head)
         head.append("\r\n")
     }
+
+    // MARK: A stream of HTTP/2
+
+    /// The end of the turn: the request takes the stream that was promised.
+    private func openStream() {
+        guard let task, let connection = promised.take() else { return }
+        guard !connections.isHandingBack else {
+            connection.withdrawPromise()
+            leaveTunnel(of: connection, task)
+            return task.finish(.sessionInvalidated)
+        }
+        connection.redeemPromise()
+        repetition.isOnReusedConnection = connection.connection.isUsed
+        timings.info = connection.connection.info
+        beganAt = loop.now
+        let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
+        shared = stream
+        enter(.waiting)
+        task.delegate.taskDidConnect(task)
+        guard shared === stream else { return connection.exchangeDidEnd() }
+        timings.requestStart = elapsed
+        guard stream.begin(task.request, nil, self) else {
+            // The server takes no more requests since the connection was chosen.
+            connection.exchangeDidEnd()
+            return openConnectionInstead(of: stream)
+        }
+        didSendRequest()
+    }
+
+    private func leaveTunnel(of connection: HTTP2ClientConnection, _ task: LoopTask) {
+        connection.tunnelDidEnd()
+        connections.tunnelDidEnd(task)
+    }
+
+    /// The request goes out over HTTP/1.1: the HTTP/2 connection does not carry it.
+    private func openConnectionInstead(of ended: HTTP2OriginStream) {
+        guard let task else { return }
+        shared = nil
+        leaveTunnel(of: ended.connection, task)
+        ended.detach()
+        repetition.beginExchange()
+        timings.beginExchange()
+        informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
+        timings.fetchStart = elapsed
+        enter(.queued)
+        // nghttp2 may be on the stack.
+        loop.atEndOfTurn { [weak self] in
+            guard let self, let task = self.task else { return }
+            openConnection(for: task)
+        }
+    }
+
+    override func exchangeDidEnd(_ ending: ExchangeEnding) {
+        guard let task, let shared else { return }
+        // The opening handshake is a GET over HTTP/1.1.
+        guard repetition.allows(ending, isIdempotent: true) else { return task.finish(ending.error) }
+        task.wasRepeated = true
+        repetition.repeatRequest(restoring: &task.upload)
+        guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
+        openConnectionInstead(of: shared)
+    }
+
+    override func returnToPool() {
+        var body = ByteBuffer()
+        guard let shared, shared.takeBack(&body) else { return }
+        openConnectionInstead(of: shared)
+    }
+
+    /// Nothing has come for a while. Where the kept connection is provably dead, the request waits no longer.
+    private func lookAtConnection() {
+        guard let task, let shared, !hasSwitched, isOnReusedConnection,
+            shared.connection.look(every: clock.lookInterval)
+        else { return }
+        shared.connection.retire()
+        let place = task.request.endpoint.host
+        let error = SessionError(.responseTimeout, "\(place) acknowledges nothing on the kept connection.")
+        let ending = ExchangeEnding(
+            cause: .connectionLost,
+            hasBegunResponse: shared.hasBegunResponse,
+            error: error
+        )
+        if repetition.allows(ending, isIdempotent: true) { exchangeDidEnd(ending) }
+    }
+
+    override func tunnelDidEndSending() {
+        isWriteClosed = true
+        endIfOver()
+    }
+
+    /// Both sides of the stream have ended.
+    private func endIfOver() {
+        if shared != nil, isReadClosed, isWriteClosed { super.didReceiveEnd() }
+    }
+
+    // MARK: Handshake
 
     fileprivate func needsClientIdentity() -> ClientIdentityDecision {
         task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
@@ -148,46 +258,26 @@ final class UpgradeExchange: ExchangeReceiver {
         return bytes.count
     }
 
-    override func didReceiveInformational(_ head: borrowing ResponseHead) {
-        guard let task else { return }
-        noteHead(byteCount: head.byteCount)
-        clock.originIsAlive(at: loop.now)
-        switch informational.receive(status: head.status, byteCount: head.byteCount, at: loop.now) {
-        case .relay: task.delegate.task(task, didReceiveInformational: head)
-        case .drop: break
-        case .excessive(let why): fail(SessionError(.responseInvalid, why))
-        }
-    }
+    override var method: HTTPMethod { shared == nil ? super.method : .connect }
 
     override func didReceiveHead(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteHead(byteCount: head.byteCount)
-        timings.status = head.status
-        timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
-        enter(.receiving)
-        if head.status == 101 {
-            hasSwitched = true
-            disarmTimer()
-        }
-        if task.received(head) == .cancel, self.task === task { task.cancel() }
+        hasSwitched = task.request.isSwitched(by: head)
+        super.didReceiveHead(head)
+        if self.task != nil, hasSwitched { disarmTimer() }
     }
 
     override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
-        guard let task else { return }
         didMoveBytes()
-        timings.responseBodyBytes += bytes.count
-        if task.delegate.task(task, didReceive: bytes) == .pause, self.task === task { isPausedByDelegate = true }
-    }
-
-    override func didReceiveEnd(trailers: borrowing HeaderFields) {
-        guard let task else { return }
-        if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: trailers) }
-        didReceiveEnd()
+        super.didReceiveBody(bytes)
     }
 
     override func didReceiveEnd() {
-        if timings.responseEnd == TransactionMetrics.absent { timings.responseEnd = elapsed }
-        task?.finish(nil)
+        guard shared != nil, hasSwitched else { return super.didReceiveEnd() }
+        // Asked again whenever the task goes on.
+        guard !isReadClosed else { return }
+        isReadClosed = true
+        endReading()
     }
 
     fileprivate func readDidClose(_ stream: LoopStreamTask) {
@@ -203,9 +293,14 @@ final class UpgradeExchange: ExchangeReceiver {
     /// Nothing follows what the task has not taken yet.
     private func endReading() {
         guard isReadClosed, hasSwitched, pending.isEmpty else { return }
-        // What the task has sent before still goes out, if the other end takes it in time.
-        stream?.closeWrite()
         enter(.sending)
+        // What the task has sent before still goes out, if the other end takes it in time.
+        if let shared {
+            shared.endTunnel()
+            endIfOver()
+        } else {
+            stream?.closeWrite()
+        }
     }
 
     fileprivate func streamDidComplete(_ error: SessionError?) {
@@ -215,8 +310,6 @@ final class UpgradeExchange: ExchangeReceiver {
     }
 
     // MARK: What the task sends
-
-    override var method: HTTPMethod { task?.request.method ?? .get }
 
     override var hasBody: Bool { hasSwitched && task.map { !$0.upload.isEmpty } ?? false }
 
@@ -230,7 +323,7 @@ final class UpgradeExchange: ExchangeReceiver {
         if let task, hasSwitched { task.delegate.taskNeedsBodyData(task) }
     }
 
-    override var pendingBytes: Int { hasSwitched ? stream?.pendingBytes ?? 0 : 0 }
+    override var pendingBytes: Int { hasSwitched ? shared?.pendingBytes ?? stream?.pendingBytes ?? 0 : 0 }
 
     override func continueLater() {
         guard !isContinuePlanned else { return }
@@ -241,6 +334,7 @@ final class UpgradeExchange: ExchangeReceiver {
     private func continueNow() {
         isContinuePlanned = false
         if let stub { return stub.proceed() }
+        if let shared { return isReadClosed ? () : shared.proceed() }
         guard task != nil, let stream else { return }
         sendBody(stream)
         guard task != nil, takesResponse else { return }
@@ -291,9 +385,8 @@ final class UpgradeExchange: ExchangeReceiver {
 
     // MARK: The end
 
-    override func fail(_ error: SessionError) { task?.finish(error) }
-
     override func end() {
+        let ended = task
         task = nil
         invalidate()
         pending.release()
@@ -301,6 +394,14 @@ final class UpgradeExchange: ExchangeReceiver {
         self.stub = nil
         stub?.detach()
         if let stream, stream.isRunning { stream.cancel() }
+        if let connection = promised.take(), let ended {
+            connection.withdrawPromise()
+            leaveTunnel(of: connection, ended)
+        }
+        if let shared = shared.take(), let ended {
+            leaveTunnel(of: shared.connection, ended)
+            shared.detach()
+        }
         timings.endExchange()
     }
 
@@ -315,8 +416,13 @@ final class UpgradeExchange: ExchangeReceiver {
     override func timerDidFire() {
         guard let task, !hasSwitched || isReadClosed else { return }
         switch clock.judge(at: loop.now) {
-        case .wait, .look: armTimer()
+        case .wait: armTimer()
+        case .look:
+            lookAtConnection()
+            if self.task != nil { armTimer() }
         case .expired(let expiry):
+            // A connection on which nothing comes for any request may be dead.
+            if let shared, shared.connection.lastProgress < beganAt { shared.connection.retire() }
             if let error = stream?.declinedRenegotiation { return task.finish(error) }
             task.finish(expiry.error(task.request.endpoint, at: .connection))
         }
@@ -324,7 +430,7 @@ final class UpgradeExchange: ExchangeReceiver {
 
     // MARK: Metrics
 
-    override var evaluation: TrustEvaluation? { stream?.evaluation }
+    override var evaluation: TrustEvaluation? { stream?.evaluation ?? timings.info?.evaluation }
 
     override func collectMetrics(into metrics: inout TaskMetrics) {
         metrics.transaction = TransactionMetrics()
@@ -335,7 +441,7 @@ final class UpgradeExchange: ExchangeReceiver {
         }
         timings.write(
             into: &metrics.transaction,
-            isOnReusedConnection: false,
+            isOnReusedConnection: isOnReusedConnection,
             pendingBytes: pendingBytes,
             now: elapsed
         )

@@ -10,8 +10,8 @@ import WebSocketCore
 
 @testable import HTTPSession
 
-/// Runs the cases of Autobahn's suite over pinned TLS: a scripted server sends what each case sends, and the client is a program
-/// that returns each message.
+/// Runs the cases of Autobahn's suite over pinned TLS, on connections of HTTP/1.1 and on streams of HTTP/2: a scripted server sends
+/// what each case sends, and the client is a program that returns each message.
 @Suite("Autobahn's cases", .onOwnThreads)
 struct AutobahnTests {
     /// What a server has seen of a case; nil: as expected.
@@ -61,12 +61,12 @@ struct AutobahnTests {
         return codes.contains(close.closeCode) ? nil : "the Close frame has the code \(close.closeCode ?? 0)"
     }
 
-    private func run(_ cases: [WebSocketCase]) async throws {
+    private func run(_ cases: [WebSocketCase], over transport: WebSocketTransport) async throws {
         let faults = Monitor<[String]>([])
         let counts = Monitor<[Int: Int]>([:])
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            let test = cases[connection.number]
-            var peer = try WebSocketPeer(connection)
+        let stage = try WebSocketStage(transport) { opening in
+            let test = cases[opening.number]
+            var peer = try opening.open()
             let fault = try Self.play(test, &peer)
             if let fault { faults.with { $0.append("\(test.name): \(fault)") } }
             counts.with { $0[test.category, default: 0] += fault == nil ? 1 : 0 }
@@ -74,33 +74,34 @@ struct AutobahnTests {
         var options = WebSocketOptions()
         options.maximumMessageSize = 16 << 20
         for _ in cases {
-            let socket = try stage.manager.webSocketTask(with: "wss://\(ManagerStage.host)/", options: options)
+            let socket = try await stage.makeSocket(options: options)
             do {
                 try await socket.open()
                 for try await message in socket.messages { try await socket.send(message) }
             } catch {
                 // The server violates the protocol in this case; its side says whether the reaction is right.
             }
-            await withCheckedContinuation { done in socket.delegate.whenComplete { done.resume() } }
+            await socket.ended()
         }
         await stage.end()
-        try stage.origin.waitForClosed(cases.count)
+        try stage.origin.waitForClosed(transport == .http1 ? cases.count : 1)
         #expect(faults.with { $0 } == [])
         let passed = counts.with { $0 }
         for category in Set(cases.map(\.category)).sorted() {
             let all = cases.count { $0.category == category }
             #expect(passed[category] == all)
-            print("Autobahn \(category): \(passed[category] ?? 0) of \(all) cases")
+            print("Autobahn \(category) over \(transport): \(passed[category] ?? 0) of \(all) cases")
         }
     }
 
-    @Test("1 to 7 and 10: frames, pings, reserved bits, opcodes, fragments, UTF-8, closing") func small() async throws {
-        try await run(WebSocketCase.all)
-    }
+    @Test(
+        "1 to 7 and 10: frames, pings, reserved bits, opcodes, fragments, UTF-8, closing",
+        arguments: WebSocketTransport.allCases
+    )
+    func small(transport: WebSocketTransport) async throws { try await run(WebSocketCase.all, over: transport) }
 
-    @Test("9: large messages, many fragments and many messages") func large() async throws {
-        try await run(WebSocketCase.large)
-    }
+    @Test("9: large messages, many fragments and many messages", arguments: WebSocketTransport.allCases)
+    func large(transport: WebSocketTransport) async throws { try await run(WebSocketCase.large, over: transport) }
 
     /// What the client offers, and what the server makes of it: groups 12 and 13.
     private struct Compression: Sendable {
@@ -151,7 +152,8 @@ struct AutobahnTests {
         return (name != "12.2" && name != "12.3" && name != "12.5", bytes)
     }
 
-    @Test("12 and 13: compressed messages of each size under each agreement") func compressed() async throws {
+    @Test("12 and 13: compressed messages of each size under each agreement", arguments: WebSocketTransport.allCases)
+    func compressed(transport: WebSocketTransport) async throws {
         // Each case of the suite has a thousand messages; `PINPROXY_AUTOBAHN=1000` sends them.
         let count = ProcessInfo.processInfo.environment["PINPROXY_AUTOBAHN"].flatMap { Int($0) } ?? 4
         let sizes = [16, 64, 256, 1024, 4096, 8192, 16384, 32768, 65536, 131072]
@@ -168,13 +170,16 @@ struct AutobahnTests {
                     WebSocketMessage(isText: isText, bytes: bytes),
                     times: count,
                     fragment: fragment,
-                    compression
+                    compression,
+                    over: transport
                 )
                 #expect(returned == count, "\(compression.name), \(size) bytes in \(fragment)")
                 if returned == count { passed[String(compression.name.prefix(2)), default: 0] += 1 }
             }
         }
-        for (group, count) in passed.sorted(by: { $0.key < $1.key }) { print("Autobahn \(group): \(count) cases") }
+        for (group, count) in passed.sorted(by: { $0.key < $1.key }) {
+            print("Autobahn \(group) over \(transport): \(count) cases")
+        }
         #expect(passed == ["12": 90, "13": 126])
     }
 
@@ -183,26 +188,22 @@ struct AutobahnTests {
         _ message: WebSocketMessage,
         times: Int,
         fragment: Int,
-        _ compression: Compression
+        _ compression: Compression,
+        over transport: WebSocketTransport
     ) async throws -> Int {
         let right = Monitor(0)
         let wanted = compression.server
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            guard let request = try connection.readRequestHead() else { throw NoRequest() }
+        let stage = try WebSocketStage(transport) { opening in
             var fields = HeaderFields()
             try fields.append(
                 name: "Sec-WebSocket-Extensions",
-                value: request["Sec-WebSocket-Extensions"] ?? ""
+                value: opening.request["Sec-WebSocket-Extensions"] ?? ""
             )
             guard let first = WebSocketExtension.list(fields)?.first, let offer = PermessageDeflateOffer(first) else {
                 throw NoRequest()
             }
             let agreed = offer.accepted(wanting: wanted)
-            let peer = try WebSocketPeer(
-                connection,
-                request,
-                fields: ["Sec-WebSocket-Extensions: \(offer.response(agreed))"]
-            )
+            let peer = try opening.open([("Sec-WebSocket-Extensions", offer.response(agreed))])
             var settings = WebSocketMachine.Settings()
             settings.role = .server
             settings.deflate = agreed
@@ -222,7 +223,7 @@ struct AutobahnTests {
         }
         var options = WebSocketOptions()
         options.compression = compression.client
-        let socket = try stage.manager.webSocketTask(with: "wss://\(ManagerStage.host)/", options: options)
+        let socket = try await stage.makeSocket(options: options)
         try await socket.open()
         for try await message in socket.messages { try await socket.send(message) }
         await stage.end()
@@ -234,7 +235,7 @@ struct AutobahnTests {
         _ peer: borrowing WebSocketPeer
     ) throws -> WebSocketMachine.Event {
         while true {
-            let bytes = peer.connection.read()
+            let bytes = try peer.connection.read()
             guard !bytes.isEmpty else { throw NoRequest() }
             var position = 0
             let event = machine.next(bytes.span, &position)

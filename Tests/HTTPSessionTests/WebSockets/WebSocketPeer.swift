@@ -5,10 +5,28 @@ import WebSocketCore
 /// The client has ended before its request.
 struct NoRequest: Error {}
 
-/// The server's side of a WebSocket on a connection of a `ScriptedOrigin`, frame by frame.
+/// What carries the frames of a WebSocket at the server.
+protocol PeerWire {
+    /// Bytes of the client; empty at its end.
+    func read() throws -> [UInt8]
+    func write(_ bytes: [UInt8]) throws
+}
+
+extension OriginConnection: PeerWire {}
+
+/// A stream of HTTP/2.
+struct StreamWire: PeerWire {
+    let side: HTTP2ServerSide
+    let stream: HTTP2ServerSide.Stream
+
+    func read() throws -> [UInt8] { try side.read(from: stream) }
+
+    func write(_ bytes: [UInt8]) throws { try side.write(bytes, to: stream) }
+}
+
+/// The server's side of a WebSocket of a `ScriptedOrigin`, frame by frame: on a connection, or on a stream of HTTP/2.
 struct WebSocketPeer: ~Copyable {
-    let connection: OriginConnection
-    let request: HTTPMessage
+    let connection: any PeerWire
     private var reader = WebSocketTestReader(expectsMask: true)
     private var isEnded = false
 
@@ -22,7 +40,6 @@ struct WebSocketPeer: ~Copyable {
 
     init(_ connection: OriginConnection, _ request: HTTPMessage, fields: [String] = []) throws {
         self.connection = connection
-        self.request = request
         let accept = WebSocketKey.accept(Array((request["Sec-WebSocket-Key"] ?? "").utf8))
         let lines =
             [
@@ -31,6 +48,9 @@ struct WebSocketPeer: ~Copyable {
             ] + fields
         try connection.write(lines.map { "\($0)\r\n" }.joined() + "\r\n")
     }
+
+    /// - Parameter wire: of a WebSocket that is open.
+    init(over wire: any PeerWire) { connection = wire }
 
     func send(_ frames: [WebSocketTestFrame], chop: Int? = nil) throws {
         let bytes = frames.flatMap { $0.bytes(isMasked: false) }
@@ -49,7 +69,7 @@ struct WebSocketPeer: ~Copyable {
     mutating func next() throws -> WebSocketTestFrame? {
         while true {
             if let frame = try reader.next() { return frame }
-            let bytes = connection.read()
+            let bytes = try connection.read()
             if bytes.isEmpty { return nil }
             reader.append(bytes)
         }

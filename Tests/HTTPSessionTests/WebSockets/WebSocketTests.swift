@@ -11,7 +11,8 @@ import WebSocketCore
 
 @Suite("A WebSocket", .onOwnThreads)
 struct WebSocketTests {
-    private static let url = "wss://\(ManagerStage.host)/feed"
+    private static let url = WebSocketStage.url
+    private let requests = Monitor<[HTTPMessage]>([])
 
     private static func echoStage(
         pinned: [String] = [ManagerStage.host],
@@ -23,15 +24,27 @@ struct WebSocketTests {
         }
     }
 
+    private static func echoStage(over transport: WebSocketTransport) throws -> WebSocketStage {
+        try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
+            try peer.echo()
+        }
+    }
+
     private static func ended(_ socket: WebSocketTask) async {
         await withCheckedContinuation { done in socket.delegate.whenComplete { done.resume() } }
     }
 
     // MARK: Messages
 
-    @Test("sends and receives text and bytes over pinned TLS, and closes") func messages() async throws {
-        let stage = try Self.echoStage()
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+    @Test("sends and receives text and bytes over pinned TLS, and closes", arguments: WebSocketTransport.allCases)
+    func messages(transport: WebSocketTransport) async throws {
+        let stage = try WebSocketStage(transport) { [requests] opening in
+            requests.with { $0.append(opening.request) }
+            var peer = try opening.open()
+            try peer.echo()
+        }
+        let socket = try await stage.makeSocket()
         #expect(try await socket.open() == nil)
         try await socket.send(.string("Grüße"))
         try await socket.send(.data([0, 255]))
@@ -43,22 +56,34 @@ struct WebSocketTests {
         #expect(socket.error == nil)
         #expect(socket.closeCode == .normalClosure && socket.closeReason == "done")
         let metrics = try #require(socket.delegate.metrics)
-        #expect(metrics.transaction.status == 101)
+        #expect(metrics.transaction.status == (transport == .http1 ? 101 : 200))
+        #expect(metrics.transaction.protocolVersion == (transport == .http1 ? 11 : 20))
         #expect(metrics.transaction.connection?.evaluation?.verdict == .pass)
-        let request = try #require(stage.origin.requests.first)
-        #expect(request.target == "/feed" && request["Upgrade"] == "websocket" && request["Connection"] == "Upgrade")
+        let request = try #require(requests.with { $0.first })
         #expect(request["Sec-WebSocket-Version"] == "13" && request["Sec-WebSocket-Extensions"] == nil)
+        switch transport {
+        case .http1:
+            #expect(request.target == "/feed" && request["Upgrade"] == "websocket")
+            #expect(request["Connection"] == "Upgrade" && request["Sec-WebSocket-Key"] != nil)
+        case .http2:
+            #expect(request[":method"] == "CONNECT" && request[":protocol"] == "websocket")
+            #expect(request[":scheme"] == "https" && request[":authority"] == ManagerStage.host)
+            #expect(request[":path"] == "/feed" && request["Upgrade"] == nil && request["Connection"] == nil)
+            #expect(request["Sec-WebSocket-Key"] == nil && request["Host"] == nil)
+            #expect(stage.origin.connections.count == 1)
+        }
         await stage.end()
     }
 
-    @Test("messages are a sequence, which ends with the closing handshake") func sequence() async throws {
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            var peer = try WebSocketPeer(connection)
+    @Test("messages are a sequence, which ends with the closing handshake", arguments: WebSocketTransport.allCases)
+    func sequence(transport: WebSocketTransport) async throws {
+        let stage = try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
             for number in 1...3 { try peer.send(WebSocketTestFrame(1, Array("\(number)".utf8))) }
             try peer.send(.close(4001, Array("enough".utf8)))
             _ = try peer.next()
         }
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         var seen: [WebSocketTask.Message] = []
         for try await message in socket.messages { seen.append(message) }
@@ -71,10 +96,11 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("a message of a megabyte goes both ways, in frames of 128 KB") func megabyte() async throws {
+    @Test("a message of a megabyte goes both ways, in frames of 128 KB", arguments: WebSocketTransport.allCases)
+    func megabyte(transport: WebSocketTransport) async throws {
         let frames = Monitor(0)
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            var peer = try WebSocketPeer(connection)
+        let stage = try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
             var whole: [UInt8] = []
             while let frame = try peer.next(), frame.opcode < 8 {
                 frames.with { $0 += 1 }
@@ -84,7 +110,7 @@ struct WebSocketTests {
             try peer.send(WebSocketTestFrame(2, whole))
             try peer.echo()
         }
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         let bytes = (0..<(1 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
         try await socket.send(.data(bytes))
@@ -109,15 +135,18 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("The client responds to the pings of the server, and waits for the Pong to its own") func pings() async throws
-    {
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            var peer = try WebSocketPeer(connection)
+    @Test(
+        "The client responds to the pings of the server, and waits for the Pong to its own",
+        arguments: WebSocketTransport.allCases
+    )
+    func pings(transport: WebSocketTransport) async throws {
+        let stage = try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
             try peer.send(WebSocketTestFrame(9, Array("are you there".utf8)))
             guard try peer.next() == WebSocketTestFrame(10, Array("are you there".utf8)) else { return }
             try peer.echo()
         }
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         try await socket.sendPing()
         try await socket.sendPing()
@@ -129,10 +158,11 @@ struct WebSocketTests {
 
     // MARK: Back-pressure
 
-    @Test("a program that receives nothing holds the server up") func slowReader() async throws {
+    @Test("a program that receives nothing holds the server up", arguments: WebSocketTransport.allCases)
+    func slowReader(transport: WebSocketTransport) async throws {
         let written = Monitor(0)
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            var peer = try WebSocketPeer(connection)
+        let stage = try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
             let frame = WebSocketTestFrame(2, [UInt8](repeating: 7, count: 64 << 10))
             for _ in 0..<400 {
                 try peer.send(frame)
@@ -141,7 +171,7 @@ struct WebSocketTests {
             try peer.send(.close(1000))
             _ = try peer.next()
         }
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         // It stops when the buffers of both systems are full.
         var last = -1
@@ -159,16 +189,17 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("a server that reads nothing holds the program up") func slowServer() async throws {
+    @Test("a server that reads nothing holds the program up", arguments: WebSocketTransport.allCases)
+    func slowServer(transport: WebSocketTransport) async throws {
         let mayRead = Gate()
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            var peer = try WebSocketPeer(connection)
+        let stage = try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
             try mayRead.pass()
             var count = 0
             while let frame = try peer.nextWhole(), frame.opcode == 2 { count += frame.payload.count }
             try peer.send(WebSocketTestFrame(8, [3, 232] + Array("\(count)".utf8)))
         }
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         let sent = Monitor(0)
         let sending = beside {
@@ -353,15 +384,16 @@ struct WebSocketTests {
 
     // MARK: The end
 
-    @Test("a server that violates the protocol is told so, and the task fails") func violations() async throws {
+    @Test("a server that violates the protocol is told so, and the task fails", arguments: WebSocketTransport.allCases)
+    func violations(transport: WebSocketTransport) async throws {
         for (frame, told, code) in [
             (WebSocketTestFrame(1, reserved: 4, [65]), 1002, SessionError.Code.responseInvalid),
             (WebSocketTestFrame(1, [0xFF]), 1007, .responseInvalid),
             (WebSocketTestFrame(2, [UInt8](repeating: 0, count: 2001)), 1009, .responseTooLarge),
         ] as [(WebSocketTestFrame, UInt16, SessionError.Code)] {
             let seen = Monitor<UInt16?>(nil)
-            let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-                var peer = try WebSocketPeer(connection)
+            let stage = try WebSocketStage(transport) { opening in
+                var peer = try opening.open()
                 try peer.send([WebSocketTestFrame(1, Array("before".utf8)), frame])
                 let close = try peer.next()
                 seen.with { $0 = close?.closeCode }
@@ -369,7 +401,7 @@ struct WebSocketTests {
             }
             var options = WebSocketOptions()
             options.maximumMessageSize = 2000
-            let socket = try stage.manager.webSocketTask(with: Self.url, options: options)
+            let socket = try await stage.makeSocket(options: options)
             try await socket.open()
             var messages: [WebSocketTask.Message] = []
             do {
@@ -387,12 +419,13 @@ struct WebSocketTests {
         }
     }
 
-    @Test("a connection that ends without a Close frame fails the task") func abnormal() async throws {
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            let peer = try WebSocketPeer(connection)
+    @Test("a connection that ends without a Close frame fails the task", arguments: WebSocketTransport.allCases)
+    func abnormal(transport: WebSocketTransport) async throws {
+        let stage = try WebSocketStage(transport) { opening in
+            let peer = try opening.open()
             try peer.send(WebSocketTestFrame(1, [65]))
         }
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         #expect(try await socket.receive() == .string("A"))
         await #expect { try await socket.receive() } throws: { $0.sessionCode == .responseTruncated }
@@ -401,15 +434,18 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("a server that does not reply to the Close frame is waited for no longer than closeTimeout")
-    func lateClose() async throws {
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
-            var peer = try WebSocketPeer(connection)
+    @Test(
+        "a server that does not reply to the Close frame is waited for no longer than closeTimeout",
+        arguments: WebSocketTransport.allCases
+    )
+    func lateClose(transport: WebSocketTransport) async throws {
+        let stage = try WebSocketStage(transport) { opening in
+            var peer = try opening.open()
             while try peer.next() != nil {}
         }
         var options = WebSocketOptions()
         options.closeTimeout = .milliseconds(100)
-        let socket = try stage.manager.webSocketTask(with: Self.url, options: options)
+        let socket = try await stage.makeSocket(options: options)
         try await socket.open()
         socket.cancel(with: .normalClosure)
         await Self.ended(socket)
@@ -417,9 +453,10 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("a cancelled task, session or receive ends what waits") func cancellation() async throws {
-        let stage = try Self.echoStage()
-        let socket = try stage.manager.webSocketTask(with: Self.url)
+    @Test("a cancelled task, session or receive ends what waits", arguments: WebSocketTransport.allCases)
+    func cancellation(transport: WebSocketTransport) async throws {
+        let stage = try Self.echoStage(over: transport)
+        let socket = try await stage.makeSocket()
         try await socket.open()
         // The WebSocket is open behind a receive that was cancelled.
         let waiting = beside { try await socket.receive() }
@@ -432,10 +469,10 @@ struct WebSocketTests {
         await #expect { try await other.value } throws: { $0.sessionCode == .cancelled }
         await Self.ended(socket)
         #expect(socket.error?.code == .cancelled)
-        let never = try stage.manager.webSocketTask(with: Self.url)
+        let never = try await stage.makeSocket()
         never.cancel(with: .normalClosure)
         await #expect { try await never.receive() } throws: { $0.sessionCode == .cancelled }
-        let last = try stage.manager.webSocketTask(with: Self.url)
+        let last = try await stage.makeSocket()
         try await last.open()
         await stage.end()
         await #expect { try await last.receive() } throws: { $0.sessionCode == .cancelled }

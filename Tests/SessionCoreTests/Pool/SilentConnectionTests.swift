@@ -54,7 +54,7 @@ struct SilentConnectionTests {
     }
 
     /// Turns the loop until the system has sent something twice again without an acknowledgement.
-    private static func waitForRetransmissions(_ session: TestSession, to port: UInt16) throws {
+    static func waitForRetransmissions(_ session: TestSession, to port: UInt16) throws {
         try session.run(until: "retransmissions") {
             try lines(to: port).contains { Int($0[6], radix: 16) ?? 0 >= 2 }
         }

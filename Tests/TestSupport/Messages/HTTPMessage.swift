@@ -4,6 +4,11 @@ package struct HTTPMessage: Sendable {
     package struct Field: Sendable, Equatable {
         package var name: String
         package var value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
     }
 
     package var startLine = ""

@@ -6,7 +6,9 @@ import Glibc
 /// One connection of a scripted origin, for the thread that runs the script on it.
 package final class OriginConnection {
     /// The client has disconnected, or did not do what the script expects.
-    package struct Gone: Error {}
+    package struct Gone: Error {
+        package init() {}
+    }
 
     package enum Ending {
         /// A proper end, with close_notify.
