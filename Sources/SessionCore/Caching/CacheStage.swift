@@ -57,9 +57,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     package private(set) var originTask: LoopTask?
     /// The failure of the request to the origin.
     package private(set) var originError: SessionError?
-    /// The status and the bytes of the body of the origin's latest response.
-    package private(set) var originStatus = 0
-    package private(set) var originBytes = 0
     /// The value of Cache-Status for the response.
     package private(set) var status: CacheStatus?
     /// The value of Age for a stored response.
@@ -72,8 +69,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private let isBackground: Bool
     private var phase = Phase.lookingUp
     private var isInHead = false
-    /// The fields of the latest request to the origin.
-    private var asked = HeaderFields()
     private var held: Held?
     private var unwanted = UnwantedBody()
     private var timer: LoopTimer?
@@ -141,9 +136,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// Begins with a request to the origin: a background refresh.
-    package func refresh(asking fields: HeaderFields) { ask(fields) }
-
     private var isOver: Bool {
         if case .over = phase { true } else { false }
     }
@@ -153,16 +145,12 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         return delegate.stageMayContinue(self)
     }
 
-    /// Sends the request once more, after it was handed back.
-    package func askAgain() { ask(asked) }
-
-    private func ask(_ fields: HeaderFields) {
+    /// Sends the request to the origin with these fields: also for a background refresh, and once more after it was handed back.
+    package func ask(_ fields: HeaderFields) {
         phase = .asking
-        asked = fields
         held = nil
         unwanted = UnwantedBody()
         received = 0
-        originBytes = 0
         var request = request
         request.fields = fields
         guard let task = delegate?.stage(self, ask: request, delegate: self) else {
@@ -330,7 +318,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     override package func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard case .asking = phase else { return .cancel }
         originTask = task
-        originStatus = response.status
         phase = .deciding
         isInHead = true
         defer { isInHead = false }
@@ -433,7 +420,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override package func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        originBytes += data.count
         switch phase {
         case .deciding:
             held?.body.append(data)
@@ -817,6 +803,11 @@ package protocol CacheStageDelegate: AnyObject {
 }
 
 extension CacheStageDelegate {
+    package func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision { .none }
+    package func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? { nil }
+    package func taskDidConnect(_ task: LoopTask) {}
+    package func taskNeedsBodyData(_ task: LoopTask) {}
+    package func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {}
     package func stageMayContinue(_ stage: CacheStage) -> Bool { true }
     package func stageNeedsRefresh(_ stage: CacheStage) {}
     package func stage(_ stage: CacheStage, didReceiveUnused head: borrowing ResponseHead) {}
