@@ -158,7 +158,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
         guard !isOver else { return .cancel }
         var disposition: ResponseDisposition
-        if stage.isStored, let age = stage.storedAge {
+        if let age = stage.storedAge {
             task.isAnsweredByCache = true
             var metrics = TransactionMetrics()
             metrics.resourceFetchType = .localCache
