@@ -183,7 +183,7 @@ let package = Package(
         // The cache beside a model of RFC 9111; the tests run a short course, `make cache-simulation` a long one.
         .target(
             name: "CacheSimulation",
-            dependencies: ["HTTPCaching", "HTTPCore", "IOCore", "TestSupport"],
+            dependencies: ["HTTPCaching", "SessionCore", "HTTPCore", "IOCore", "TestSupport"],
             path: "Tests/CacheSimulation",
             exclude: ["Runner", "simulation.mk"],
             swiftSettings: strict
@@ -197,7 +197,9 @@ let package = Package(
         ),
         .testTarget(
             name: "SessionCoreTests",
-            dependencies: ["SessionCore", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims", "TestSupport"],
+            dependencies: [
+                "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims", "TestSupport",
+            ],
             swiftSettings: strict
         ),
         .testTarget(

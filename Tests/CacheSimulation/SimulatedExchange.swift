@@ -3,6 +3,7 @@ import Glibc
 import HTTPCaching
 import HTTPCore
 import IOCore
+import SessionCore
 
 /// One request in progress: the real transaction, and its state in the model.
 final class SimulatedExchange {
@@ -24,7 +25,13 @@ final class SimulatedExchange {
     let digest: Int
     let request: ModelRequest
     let transaction: CacheTransaction
-    var isBackground = false
+    let isBackground: Bool
+    /// The phases of its stage.
+    var delivery: CacheDelivery
+    /// Its client has gone, and the response is received to its end.
+    var isLeft = false
+    /// The length of the origin's body, if the origin has given it.
+    var length: Int?
 
     var phase = Phase.asked
     var hasWaited = false
@@ -61,7 +68,8 @@ final class SimulatedExchange {
         _ key: ModelStore.Key,
         _ digest: Int,
         _ request: ModelRequest,
-        _ transaction: CacheTransaction
+        _ transaction: CacheTransaction,
+        isBackground: Bool = false
     ) {
         self.number = number
         self.uri = uri
@@ -69,6 +77,8 @@ final class SimulatedExchange {
         self.digest = digest
         self.request = request
         self.transaction = transaction
+        self.isBackground = isBackground
+        delivery = CacheDelivery(isBackground: isBackground)
         asked = request
     }
 
@@ -143,18 +153,11 @@ extension ModelFields {
 extension Simulation {
     static func outcome(_ step: CacheTransaction.Step) -> SimulatedExchange.Outcome {
         switch step {
-        case .respond(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .respond(let given), .respondWhileReceiving(let given): .answer(answer(given), refreshes: given.refreshes)
         case .forward(let fields): .forward(ModelFields(fields).comparable)
         case .gatewayTimeout: .timeout
-        }
-    }
-
-    static func outcome(_ step: CacheTransaction.HeadStep) -> SimulatedExchange.Outcome {
-        switch step {
-        case .respond(let given), .respondWhileReceiving(let given): .answer(answer(given), refreshes: given.refreshes)
-        case .again(let fields): .forward(ModelFields(fields).comparable)
-        case .gatewayTimeout: .timeout
         case .relay(let status): .relay(isStored: status.isStored)
+        case .pass: .nothing
         }
     }
 

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import SessionCore
 
 /// From the origin's head, or its failure, to the end.
 extension Simulation {
@@ -20,6 +21,7 @@ extension Simulation {
         let exchange = traffic.pick(exchanges)
         note("\(exchange.text) is given up")
         count("given up")
+        if try goesOn(without: exchange) { return }
         exchange.transaction.cancel()
         try readOn(exchange, isWhole: false)
         exchanges.removeAll { $0 === exchange }
@@ -41,16 +43,19 @@ extension Simulation {
         )
         exchange.body = reply.body
         exchange.expected = .nothing
-        var given: CacheTransaction.HeadStep?
-        exchange.transaction.didReceiveHead(
+        exchange.length = exchange.request.method == "HEAD" || !reply.hasLength ? nil : reply.body.utf8.count
+        try require(exchange, exchange.delivery.receiveHead(length: exchange.length), true)
+        var given = exchange.transaction.didReceiveHead(
             status: reply.status,
             reply.fields.real,
-            length: exchange.request.method == "HEAD" || !reply.hasLength ? nil : reply.body.utf8.count,
+            length: exchange.delivery.length,
             mayStore: mayStore
-        ) { given = $0 }
+        )
+        if given == nil { exchange.transaction.whenDecided { given = $0 } }
         drain()
         take(reply, exchange, mayStore: mayStore)
         try require(exchange, given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
+        if let given { try stage(exchange, does: given) }
         if case .respondWhileReceiving(let answer)? = given, case .growing(let reader) = answer.body {
             let expected = exchange.promised
             exchange.readings.append(SimulatedReading(exchange.number, reader, answer.head.body, expected: expected))
@@ -358,7 +363,7 @@ extension Simulation {
         let bytes = Array(exchange.body.utf8)
         let pieces = [Array(bytes.prefix(bytes.count / 2)), Array(bytes.dropFirst(bytes.count / 2))]
         for piece in isWhole ? pieces : [pieces[0]] {
-            exchange.transaction.didReceiveBody(piece.span)
+            try receive(piece, exchange)
             if traffic.chance(50) { try readOn(exchange, isWhole: nil) }
         }
         note("\(exchange.text) has ended, \(isWhole ? "whole" : "cut short")")
@@ -406,10 +411,13 @@ extension Simulation {
         case .timeout?: exchange.expected = .timeout
         case .validate?, nil: break
         }
-        var given: CacheTransaction.HeadStep??
-        exchange.transaction.originDidFail(failure) { given = .some($0) }
+        guard case .failure = exchange.delivery.originDidEnd(nil) else {
+            throw Difference(description: "\(exchange.text): its stage expects no failure")
+        }
+        var given = exchange.transaction.originDidFail(failure)
+        if given == nil { exchange.transaction.whenDecided { given = $0 } }
         drain()
-        try require(exchange, given.flatMap { $0 }.map { Self.outcome($0) } ?? .nothing, exchange.expected)
+        try require(exchange, given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         end(exchange)
         drain()
         try compareWaiting()

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import SessionCore
 
 /// The steps from the lookup to the request to the origin.
 extension Simulation {
@@ -27,7 +28,8 @@ extension Simulation {
         } else {
             decide(exchange, mayWait: false)
         }
-        transaction.begin { exchange.given = $0 }
+        exchange.given = transaction.begin()
+        if exchange.given == nil { transaction.whenDecided { exchange.given = $0 } }
         drain()
         note("\(exchange.text) -> \(exchange.expected)")
         try compare(exchange)
@@ -205,8 +207,16 @@ extension Simulation {
         owner.onErrors = exchange.request.owner.onErrors
         owner.retryAfter = exchange.request.owner.retryAfter
         let request = ModelRequest(method: "GET", fields: plain, owner: owner)
-        let background = SimulatedExchange(number, exchange.uri, exchange.key, exchange.digest, request, transaction)
-        background.isBackground = true
+        let background = SimulatedExchange(
+            number,
+            exchange.uri,
+            exchange.key,
+            exchange.digest,
+            request,
+            transaction,
+            isBackground: true
+        )
+        background.delivery.ask()
         background.found = ModelStore.Found(entries: [entry], selected: 0)
         background.validates = entry.hasValidator
         background.removals = stored.removals(of: exchange.uri)

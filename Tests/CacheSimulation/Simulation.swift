@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import SessionCore
 import TestSupport
 
 /// The real cache and a model of RFC 9111, side by side under a virtual clock: random requests, responses, purges,
@@ -237,6 +238,7 @@ package final class Simulation {
     func compare(_ exchange: SimulatedExchange) throws {
         try require(exchange, exchange.given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         exchange.hasWaited = exchange.phase == .waiting
+        if case .forward? = exchange.given, exchange.phase == .asked { exchange.delivery.ask() }
         guard case .respond(let answer)? = exchange.given else {
             if exchange.phase == .over { end(exchange) }
             return
@@ -253,6 +255,7 @@ package final class Simulation {
             leader.readings.append(reading)
         }
         if answer.refreshes { try refresh(exchange) }
+        try deliver(exchange, answer)
         end(exchange)
     }
 

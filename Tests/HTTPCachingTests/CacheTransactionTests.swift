@@ -64,14 +64,14 @@ struct CacheTransactionTests {
         _ status: Int = 200,
         _ fields: Stage.Pairs = [("Cache-Control", "max-age=60")],
         mayStore: Bool = true
-    ) throws -> CacheTransaction.HeadStep {
+    ) throws -> CacheTransaction.Step {
         let fields = try Stage.fields(fields)
         return try result {
             transaction.didReceiveHead(status: status, fields, length: nil, mayStore: mayStore, $0)
         }
     }
 
-    private func relayed(_ step: CacheTransaction.HeadStep) throws -> CacheStatus {
+    private func relayed(_ step: CacheTransaction.Step) throws -> CacheStatus {
         guard case .relay(let status) = step else { throw TimedOut("a relayed answer") }
         return status
     }
@@ -195,7 +195,7 @@ struct CacheTransactionTests {
         try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let transaction = try transaction("http://a.example/", [("X", "1")])
         _ = try forwarded(transaction)
-        guard case .again(let fields) = try origin(transaction, 304, [("ETag", "\"z\"")]) else {
+        guard case .forward(let fields) = try origin(transaction, 304, [("ETag", "\"z\"")]) else {
             throw TimedOut("another request")
         }
         #expect(fields.list.map(\.name) == ["X"])

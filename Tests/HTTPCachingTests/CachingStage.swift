@@ -87,3 +87,29 @@ extension HeaderFields {
         try append(name: name, value: value)
     }
 }
+
+/// The steps as completions, which are called once, perhaps before the call returns.
+extension CacheTransaction {
+    func begin(_ completion: @escaping (Step) -> Void) { pass(begin(), to: completion) }
+
+    func didReceiveHead(
+        status: Int,
+        _ fields: HeaderFields,
+        length: Int?,
+        mayStore: Bool,
+        _ completion: @escaping (Step) -> Void
+    ) {
+        pass(didReceiveHead(status: status, fields, length: length, mayStore: mayStore), to: completion)
+    }
+
+    /// - Parameter completion: gets nil when the failure itself is passed on.
+    func originDidFail(_ failure: OriginFailure, _ completion: @escaping (Step?) -> Void) {
+        pass(originDidFail(failure)) { step in
+            if case .pass = step { completion(nil) } else { completion(step) }
+        }
+    }
+
+    private func pass(_ step: Step?, to completion: @escaping (Step) -> Void) {
+        if let step { completion(step) } else { whenDecided(completion) }
+    }
+}

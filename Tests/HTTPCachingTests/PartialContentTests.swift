@@ -73,8 +73,8 @@ struct PartialContentTests {
         _ fields: Stage.Pairs,
         length: Int?,
         mayStore: Bool = true
-    ) throws -> CacheTransaction.HeadStep {
-        var step: CacheTransaction.HeadStep?
+    ) throws -> CacheTransaction.Step {
+        var step: CacheTransaction.Step?
         let fields = try Stage.fields(fields)
         transaction.didReceiveHead(status: status, fields, length: length, mayStore: mayStore) { step = $0 }
         loop.run(until: { step != nil }, atMost: .seconds(100))
@@ -523,7 +523,7 @@ struct PartialContentTests {
         let (transaction, asked) = try complete()
         #expect(asked == "bytes=4-19")
         let head = [("Cache-Control", "max-age=60")] + fields
-        guard case .again(let again) = try receive(transaction, 206, head, length: 16) else {
+        guard case .forward(let again) = try receive(transaction, 206, head, length: 16) else {
             throw TimedOut("another request")
         }
         #expect(again.isEmpty && listing == [])
@@ -545,7 +545,7 @@ struct PartialContentTests {
             let (transaction, asked) = try complete()
             #expect(asked == "bytes=4-19")
             let fields = Self.head + (status == 206 ? [Self.contentRange(4..<20)] : [])
-            guard case .again = try receive(transaction, status, fields, length: length, mayStore: mayStore) else {
+            guard case .forward = try receive(transaction, status, fields, length: length, mayStore: mayStore) else {
                 throw TimedOut("another request after \(status)")
             }
             transaction.cancel()

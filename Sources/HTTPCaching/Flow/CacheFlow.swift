@@ -10,7 +10,7 @@ package struct CacheFlow: ~Copyable {
     /// The request, and the conditions of its response. Both are constant.
     struct Question: Sendable {
         let url: AbsoluteURL
-        let request: CacheRequest
+        fileprivate(set) var request: CacheRequest
         /// The rules of the host, then those for all hosts.
         let rules: [CacheRule]
         /// The host's rules for keys.
@@ -289,7 +289,7 @@ package struct CacheFlow: ~Copyable {
             release(.failed)
             return go(.over, .abort)
         default:
-            assertionFailure("\(state) has no \(event.name)")
+            assertionFailure("\(state) has no \(event)")
             return .none
         }
     }
@@ -388,9 +388,11 @@ package struct CacheFlow: ~Copyable {
         _ outcome: CacheStatus.Outcome,
         _ entry: CachedEntry,
         _ body: CacheAnswerBody,
-        from start: Int = 0
+        from start: Int = 0,
+        forwardStatus: Int? = nil
     ) -> CacheAnswer {
         var status = CacheStatus(outcome, timeToLive: reuse.timeToLive)
+        status.forwardStatus = forwardStatus
         status.isCollapsed = isCollapsed
         var head = CacheResponse(
             entry.response,
@@ -459,12 +461,9 @@ package struct CacheFlow: ~Copyable {
         case .insteadOfError(let reuse, let head)?:
             outcome = .stale
             effects.counts = outcome
-            let response = makeResponse(reuse, .forward(reason), entry, body)
-            var status = response.status
-            status.forwardStatus = head.status
             return go(
                 .over,
-                .respond(.init(head: response.head, body: response.body, status: status, refreshes: false))
+                .respond(makeResponse(reuse, .forward(reason), entry, body, forwardStatus: head.status))
             )
         case .insteadOfFailure(let reuse)?:
             outcome = .stale
@@ -966,11 +965,9 @@ package struct CacheFlow: ~Copyable {
         effects.counts = outcome
         release(mayStay && isReusableForOthers(entry.response, moment) ? .stored : .notForOthers)
         let reuse = Reuse(freshness: entry.response.freshness(now: moment.now), revalidates: false)
-        let response = makeResponse(reuse, .forward(reason), entry, body)
-        var status = response.status
-        status.forwardStatus = 304
+        let response = makeResponse(reuse, .forward(reason), entry, body, forwardStatus: 304)
         let kept = Self.addingCookies(of: head.fields, response.head)
-        return go(.over, .respond(.init(head: kept, body: body, status: status, refreshes: false)))
+        return go(.over, .respond(.init(head: kept, body: body, status: response.status, refreshes: false)))
     }
 
     /// - Returns: whether all of the entries stay stored.
@@ -1082,10 +1079,15 @@ package struct CacheFlow: ~Copyable {
         var plain = fields
         plain.remove(.ifNoneMatch)
         plain.remove(.ifModifiedSince)
-        var request = CacheRequest(method: .get, fields: plain, hasInjectedCredentials: question.request.hasCredentials)
+        var refreshing = question
+        refreshing.request = CacheRequest(
+            method: .get,
+            fields: plain,
+            hasInjectedCredentials: question.request.hasCredentials
+        )
         // A response within its grace is not replaced by an error.
-        request.grace = question.request.grace
-        return CacheFlow(refreshing: entry, question.with(request), now: now)
+        refreshing.request.grace = question.request.grace
+        return CacheFlow(refreshing: entry, refreshing, now: now)
     }
 
     private init(refreshing entry: CachedEntry, _ question: Question, now: Int) {
@@ -1098,21 +1100,6 @@ package struct CacheFlow: ~Copyable {
         outcome = .miss
         validates = entry.response.hasValidator
         requestTime = now
-    }
-}
-
-extension CacheFlow.Question {
-    /// The same for another request to the same URL.
-    fileprivate func with(_ request: CacheRequest) -> CacheFlow.Question {
-        CacheFlow.Question(
-            url: url,
-            request: request,
-            rules: rules,
-            keyRules: keyRules,
-            digest: digest,
-            options: options,
-            key: key
-        )
     }
 }
 
@@ -1130,27 +1117,6 @@ extension InsertionRefusal {
         switch self {
         case .tooLarge: .notForOthers
         case .noRoom: .failed
-        }
-    }
-}
-
-extension CacheFlow.Event {
-    /// Its name, for messages.
-    fileprivate var name: String {
-        switch self {
-        case .request: "request"
-        case .found: "found"
-        case .joined: "joined"
-        case .woken: "woken"
-        case .offered: "offered"
-        case .opened: "opened"
-        case .head: "head"
-        case .began: "began"
-        case .removed: "removed"
-        case .failed: "failed"
-        case .ended: "ended"
-        case .settled: "settled"
-        case .cancelled: "cancelled"
         }
     }
 }

@@ -180,7 +180,7 @@ final class BodyFileWriter {
 
 /// A complete body, open for reading; all its readers share it. Its descriptor can also be used with `sendfile` at an
 /// offset: the file never changes, and stays readable while it is open, even after its removal.
-public final class StoredBody: Sendable {
+public final class StoredBody: BodyFile, Sendable {
     private let file: SharedFile
     /// Closed with the object. Its position is not used: the readers share it.
     public let descriptor: Int32
@@ -233,18 +233,12 @@ public final class StoredBody: Sendable {
         return hash.value == checksum
     }
 
-    /// Appends what the kernel has in memory of at most `count` bytes; never waits for the disk.
-    ///
-    /// - Returns: the number of bytes; 0 where they have to be read from the disk (`DiskStore.read`).
     package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {
         let wanted = min(count, length - offset)
         return wanted > 0 ? DescriptorInput.readCached(descriptor, at: offset, count: wanted, into: &buffer) : 0
     }
 
-    /// Blocks on the disk: never on a loop.
-    ///
-    /// - Returns: `count` bytes, or fewer at the end of the file; nil when the disk failed.
-    func read(at offset: Int, count: Int) -> [UInt8]? {
+    package func read(at offset: Int, count: Int) -> [UInt8]? {
         let wanted = max(0, min(count, length - offset))
         guard wanted > 0 else { return [] }
         return DescriptorInput.read(descriptor, at: offset, count: wanted)

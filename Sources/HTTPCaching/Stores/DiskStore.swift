@@ -291,9 +291,9 @@ public final class DiskStore: @unchecked Sendable {
         }
     }
 
-    /// The same of a body that is being written.
+    /// The same of a body that may still be written.
     package func read(
-        _ file: PartialFile,
+        _ file: some BodyFile,
         at offset: Int,
         count: Int,
         deliver: @escaping Delivery,

@@ -377,8 +377,21 @@ package final class GrowingReader: Sendable {
     }
 }
 
+/// A file that a body is read from.
+package protocol BodyFile: Sendable {
+    /// Appends what the kernel has in memory of at most `count` bytes; never waits for the disk.
+    ///
+    /// - Returns: the number of bytes; 0 where they have to be read from the disk (`DiskStore.read`).
+    func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int
+
+    /// Blocks on the disk: never on a loop.
+    ///
+    /// - Returns: `count` bytes, or fewer at the end of the file; nil when the disk failed.
+    func read(at offset: Int, count: Int) -> [UInt8]?
+}
+
 /// The file of a body that is being written. It stays readable while this exists, even after it was renamed or removed.
-package final class PartialFile: Sendable {
+package final class PartialFile: BodyFile {
     private let file: SharedFile
     private var descriptor: Int32 { file.descriptor }
 
@@ -387,15 +400,14 @@ package final class PartialFile: Sendable {
         do { file = try SharedFile(path, O_RDONLY) } catch { return nil }
     }
 
-    /// As in `StoredBody`; `count` bytes have been written.
+    /// `count` bytes have been written.
     package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {
         DescriptorInput.readCached(descriptor, at: offset, count: count, into: &buffer)
     }
 
-    /// Blocks on the disk: never on a loop.
-    ///
-    /// - Returns: `count` bytes; nil when they could not be read.
-    func read(at offset: Int, count: Int) -> [UInt8]? { DescriptorInput.read(descriptor, at: offset, count: count) }
+    package func read(at offset: Int, count: Int) -> [UInt8]? {
+        DescriptorInput.read(descriptor, at: offset, count: count)
+    }
 }
 
 /// A response that is being received, for other requests.

@@ -5,34 +5,29 @@ package import IOCore
 /// Carries one request through a cache: it does what its `CacheFlow` decides, with a store, a clock and timers.
 ///
 /// The caller calls `begin`; after `forward`, `didReceiveHead` (or `originDidFail`); after `relay`, `didReceiveBody`
-/// and `didEnd`. It calls `cancel` at any time when the client has disconnected.
+/// and `didEnd`. It calls `cancel` at any time when the client has disconnected. The first three return the next step; nil when the
+/// cache cannot tell yet: `whenDecided` follows.
 ///
 /// `@unchecked Sendable`: only the thread of `loop` uses it, apart from the constants `identifier`, `key` and `loop`;
 /// other threads only pass references and submit work to the loop.
 package final class CacheTransaction: @unchecked Sendable {
     package typealias Response = CacheAnswer
 
+    /// What follows. The origin's response, if there is one, is dropped before the first three.
     package enum Step {
         case respond(Response)
         /// Send the request to the origin with these fields.
         case forward(HeaderFields)
-        /// Respond with 504, without the origin.
+        /// Respond with 504, without the origin or instead of its failure.
         case gatewayTimeout(CacheStatus)
-    }
-
-    package enum HeadStep {
-        /// Drop the origin's response, and use this one.
-        case respond(Response)
         /// Relay the origin's response to the client, and pass its body to `didReceiveBody`. A background revalidation
         /// has no client, and needs the body only if `isStoring`.
         case relay(CacheStatus)
         /// Respond with this, and pass the origin's body to `didReceiveBody`: it has the bytes that the stored response
         /// lacks.
         case respondWhileReceiving(Response)
-        /// Drop the origin's response, and send the request again with these fields.
-        case again(HeaderFields)
-        /// Respond with 504 instead of the failure.
-        case gatewayTimeout(CacheStatus)
+        /// Pass the origin's failure on.
+        case pass
     }
 
     let identifier: UInt64
@@ -45,15 +40,12 @@ package final class CacheTransaction: @unchecked Sendable {
     private var flow: CacheFlow
 
     private var completion: ((Step) -> Void)?
-    /// `begin` has not returned yet, and the step that it returns.
-    private var isBeginning = false
-    private var firstStep: Step?
+    /// A call that returns a step has not returned yet, and the step that it returns.
+    private var isDeciding = false
+    private var decided: Step?
     /// The flow handles an event, and was cancelled meanwhile.
     private var isHandling = false
     private var isCancelled = false
-    /// Nothing has been asked of the origin yet.
-    private var isBeforeOrigin = true
-    private var headCompletion: ((HeadStep?) -> Void)?
     private var epoch: UInt64 = 0
     /// The key's epoch before the lookup: stored bytes that were removed since are not stored again.
     private var epochBeforeLookup: UInt64 = 0
@@ -143,20 +135,13 @@ package final class CacheTransaction: @unchecked Sendable {
     // MARK: - The request
 
     /// Starts with the lookup.
-    ///
-    /// - Parameter completion: is called once, perhaps before `begin` returns, and not after `cancel`.
-    package func begin(_ completion: @escaping (Step) -> Void) {
-        if let step = begin() { completion(step) } else { self.completion = completion }
-    }
+    package func begin() -> Step? { decide(by: .request) }
 
-    /// The same without a closure, for a step that is known at once: most hits.
-    ///
-    /// - Returns: nil when it is not known yet; `whenDecided` follows.
-    package func begin() -> Step? {
-        isBeginning = true
-        handle(.request)
-        isBeginning = false
-        return firstStep.take()
+    private func decide(by event: consuming CacheFlow.Event) -> Step? {
+        isDeciding = true
+        handle(event)
+        isDeciding = false
+        return decided.take()
     }
 
     /// - Parameter completion: is called once, later, and not after `cancel`.
@@ -169,18 +154,15 @@ package final class CacheTransaction: @unchecked Sendable {
     ///   - mayStore: false if the evaluation of the server did not pass completely (a failed pin that was only
     ///     reported).
     ///   - endIsSure: false if a truncated body could not be recognised (RFC 9112 8): it is not stored.
-    ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
     package func didReceiveHead(
         status: Int,
         _ fields: HeaderFields,
         length: Int?,
         mayStore: Bool,
-        endIsSure: Bool = true,
-        _ completion: @escaping (HeadStep) -> Void
-    ) {
-        headCompletion = { step in if let step { completion(step) } }
-        handle(
-            .head(
+        endIsSure: Bool = true
+    ) -> Step? {
+        decide(
+            by: .head(
                 CacheFlow.OriginHead(
                     status: status,
                     fields: fields,
@@ -193,12 +175,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     /// Handles a request to the origin that failed without a response.
-    ///
-    /// - Parameter completion: gets nil when the failure itself is passed on.
-    package func originDidFail(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
-        headCompletion = completion
-        handle(.failed(failure))
-    }
+    package func originDidFail(_ failure: OriginFailure) -> Step? { decide(by: .failed(failure)) }
 
     /// Handles a piece of the origin's body.
     package func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
@@ -277,9 +254,8 @@ package final class CacheTransaction: @unchecked Sendable {
             return
         }
         // After most hits nothing is left to do.
-        if flow.state == .over, completion == nil, headCompletion == nil, unstored == nil { return }
+        if flow.state == .over, completion == nil, unstored == nil { return }
         completion = nil
-        headCompletion = nil
         stopTimer()
         stopWaitingForDisk()
         unstored?.fail()
@@ -318,25 +294,16 @@ package final class CacheTransaction: @unchecked Sendable {
         case .lookUp: lookUp()
         case .join(let waits): join(waits: waits)
         case .open(let entry): open(entry)
-        case .ask(let fields):
+        case .ask(let fields), .askAgain(let fields):
             noteAsking()
             finish(.forward(fields))
-        case .askAgain(let fields):
-            noteAsking()
-            finish(.again(fields))
-        case .respond(let response):
-            if isBeforeOrigin { finish(Step.respond(response)) } else { finish(HeadStep.respond(response)) }
-        case .gatewayTimeout(let status):
-            if isBeforeOrigin {
-                finish(Step.gatewayTimeout(status))
-            } else {
-                finish(HeadStep.gatewayTimeout(status))
-            }
+        case .respond(let response): finish(.respond(response))
+        case .gatewayTimeout(let status): finish(.gatewayTimeout(status))
         case .store(let plan): beginStoring(plan)
         case .remove(let keys): remove(keys)
         case .relay(let status): finish(.relay(status))
         case .respondWhileReceiving(let response): finish(.respondWhileReceiving(response))
-        case .pass: finish(nil)
+        case .pass: finish(.pass)
         case .finish: finishStoring()
         case .abort:
             insertion?.abort()
@@ -345,20 +312,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     private func finish(_ step: consuming Step) {
-        isBeforeOrigin = false
-        guard !isBeginning else {
-            firstStep = step
-            return
-        }
-        let completion = completion
-        self.completion = nil
-        completion?(step)
-    }
-
-    private func finish(_ step: HeadStep?) {
-        let completion = headCompletion
-        headCompletion = nil
-        completion?(step)
+        if isDeciding { decided = step } else { completion.take()?(step) }
     }
 
     private func applyEffects() {
@@ -561,7 +515,6 @@ package final class CacheTransaction: @unchecked Sendable {
             refreshing.cancel()
             return nil
         }
-        refreshing.isBeforeOrigin = false
         refreshing.noteAsking()
         completion(fields)
         return refreshing

@@ -9,7 +9,7 @@ import SessionCore
 ///
 /// Each of its requests is sent under the current policy, if the stored response is bound to that policy; otherwise the
 /// refresh is given up. It has a line in the task log.
-final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
+final class CacheRefresh: CacheStageDelegate {
     let transaction: CacheTransaction
     let logPrefix: [UInt8]
     private let services: WorkerServices
@@ -26,8 +26,6 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     /// The generation that the request's endpoint was found in.
     private var generation: Generation
     private let startedWall: Int64
-    private(set) var status = 0
-    private(set) var bytesReceived = 0
     private(set) var error: SessionError?
     /// The number of reloads that ended the request before it was sent.
     private var restarts = 0
@@ -68,7 +66,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
             delegate: refresh,
             loop: setting.services.loop
         )
-        stage.refresh(asking: request.fields)
+        stage.ask(request.fields)
     }
 
     private init(
@@ -89,7 +87,6 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         logPrefix = setting.route.logPrefix
         headers = setting.route.requestHeaders
         startedWall = services.loop.wallClock
-        super.init()
     }
 
     /// The target and the start time of the request.
@@ -136,7 +133,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         request.endpoint = endpoint
         request.isRepetition = isRepetition
         generation = services.generation
-        self.request.endpoint = endpoint
+        self.request = request
         var guarded: GuardedFields?
         if let credentials {
             // A refresh has no client who waits: it is given up where the credential is not at hand.
@@ -155,7 +152,7 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         restarts += 1
         isRepetition = task.wasRepeated
         // It has sent nothing: the next request has the line.
-        if restarts <= Self.restartLimit, endpoint() != nil { return stage.askAgain() }
+        if restarts <= Self.restartLimit, endpoint() != nil { return stage.ask(request.fields) }
         error = endpoint() == nil ? Self.givenUp : task.error
         log(task)
         stage.leave()
@@ -167,10 +164,10 @@ final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
         _ error: SessionError?,
         asksAgain: Bool
     ) {
-        status = stage.originStatus
-        bytesReceived = stage.originBytes
         self.error = error
-        if status == 401, let credentials, let sent { generation.credentials?.renew(credentials, sent) }
+        if task.metrics.transaction.status == 401, let credentials, let sent {
+            generation.credentials?.renew(credentials, sent)
+        }
         isRepetition = task.wasRepeated
         if asksAgain, endpoint() == nil { self.error = Self.givenUp }
         log(task)

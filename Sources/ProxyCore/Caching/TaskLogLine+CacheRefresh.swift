@@ -18,12 +18,12 @@ extension TaskLogLine {
         writeTarget(target.span, to: &line)
         let url = start..<line.count
         line.append("\"")
-        if refresh.status > 0 {
+        if task.metrics.transaction.status > 0 {
             line.append(",\"status\":")
-            line.append(decimal: refresh.status)
+            line.append(decimal: task.metrics.transaction.status)
         }
         line.append(",\"bytesSent\":0,\"bytesReceived\":")
-        line.append(decimal: refresh.bytesReceived)
+        line.append(decimal: Int(task.metrics.transaction.responseBodyBytesReceived))
         line.append(",\"duration\":")
         line.append(milliseconds: task.metrics.duration)
         if let error = refresh.error {

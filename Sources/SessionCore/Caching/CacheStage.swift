@@ -5,7 +5,7 @@ package import IOCore
 package import ServerTrust
 
 /// The cache's stage on the way of one request: it asks the cache, and the origin if it has to, and passes on one
-/// response, the stored or the origin's. Session, proxy and background refresh use the same.
+/// response, the stored or the origin's. Session, proxy and background refresh use the same. `CacheDelivery` has its phases.
 ///
 /// While the origin's response is being stored, a receiver without room does not hold it up: the rest is read from what
 /// the store has. When the receiver is gone and other requests read the body, or little is missing, the response is
@@ -14,40 +14,18 @@ package import ServerTrust
 /// `@unchecked Sendable`: it belongs to its loop; threads of the disk and other loops only submit work to the loop with
 /// it.
 package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
-    private enum Next {
-        case respond(CacheAnswer)
-        case ask(HeaderFields)
-        case refuse(CacheStatus)
-        /// The body has no receiver.
-        case nothing
-    }
-
-    private enum Phase {
-        case lookingUp
-        /// The origin has not responded yet.
-        case asking
-        /// The origin's head is here, and the cache has not decided yet.
-        case deciding
-        /// The origin's response goes on.
-        case relaying
-        /// The origin's response is dropped, and this follows.
-        case dropping(Next)
-        /// A stored response goes on, or one that is being received.
-        case serving
-        /// The receiver is gone, and the origin's response is received for the store and for others.
-        case finishing
-        case over
-    }
-
     /// The origin's head and the beginning of its response, until the cache has decided.
     private final class Held {
+        let task: LoopTask
         let head: ResponseHead
         var body = ByteBuffer()
-        var trailers: HeaderFields?
         /// The result of the response, if it has ended.
         var end: SessionError??
 
-        init(_ head: consuming ResponseHead) { self.head = head }
+        init(_ task: LoopTask, _ head: consuming ResponseHead) {
+            self.task = task
+            self.head = head
+        }
     }
 
     package let transaction: CacheTransaction
@@ -57,48 +35,21 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     package private(set) var originTask: LoopTask?
     /// The failure of the request to the origin.
     package private(set) var originError: SessionError?
-    /// The status and the bytes of the body of the origin's latest response.
-    package private(set) var originStatus = 0
-    package private(set) var originBytes = 0
     /// The value of Cache-Status for the response.
     package private(set) var status: CacheStatus?
-    /// The value of Age for a stored response.
+    /// The value of Age for a stored response, or one that another request is receiving; nil for the origin's.
     package private(set) var storedAge: Int?
-    /// Whether the response is a stored one, or one that another request is receiving.
-    package private(set) var isStored = false
 
     private var delegate: (any CacheStageDelegate)?
     private let loop: EventLoop
-    private let isBackground: Bool
-    private var phase = Phase.lookingUp
-    private var isInHead = false
-    /// The fields of the latest request to the origin.
-    private var asked = HeaderFields()
+    private var delivery: CacheDelivery
     private var held: Held?
-    private var unwanted = UnwantedBody()
     private var timer: LoopTimer?
-
-    // The origin's response while it is relayed or received for the store.
-    private var received = 0
-    private var expected: Int?
-    /// The origin waits for the other requests that read the body.
-    private var isHeldByReaders = false
+    /// The trailers of a body that has not gone on yet.
     private var trailers: HeaderFields?
-
-    // The response that goes on from the store.
+    /// The body of the response that goes on from the store.
     private var body = CacheAnswerBody.memory([])
-    private var unsent = 0..<0
-    private var isSending = false
-    /// A piece is read from the disk, or awaited.
-    private var isAwaitingPiece = false
-    private var isPaused = false
-    private var isHeld = false
 
-    private static let pieceSize = 128 << 10
-    /// A rest up to this size is one piece for every receiver.
-    private static let smallPiece = 1 << 10
-    /// The number of bytes after which others have their turn.
-    private static let turnSize = 1 << 20
     /// Limits the time for reading the rest of a dropped response.
     private static let dropTime = TimeSpan.seconds(1)
 
@@ -114,9 +65,9 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     ) {
         self.transaction = transaction
         self.request = request
-        self.isBackground = isBackground
         self.delegate = delegate
         self.loop = loop
+        delivery = CacheDelivery(isBackground: isBackground)
         super.init()
     }
 
@@ -126,66 +77,52 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     // MARK: - The request
 
     /// Begins with the lookup.
-    package func begin() {
-        if let step = transaction.begin() { return take(step) }
-        transaction.whenDecided { [self] step in take(step) }
-    }
+    package func begin() { take(transaction.begin()) }
 
-    private func take(_ step: consuming CacheTransaction.Step) {
-        guard mayContinue() else { return }
+    /// Goes on, with or without a request to the origin.
+    ///
+    /// - Parameter step: nil when the cache cannot tell yet.
+    private func take(_ step: consuming CacheTransaction.Step?) {
+        guard let step else { return transaction.whenDecided { [self] step in take(step) } }
+        if case .pass = step { return complete(originError) }
+        guard !delivery.isOver, let delegate, delegate.stageMayContinue(self) else { return }
         loop.noteWork(.cache)
         switch step {
         case .forward(let fields): ask(fields)
-        case .respond(let response): serve(response)
-        case .gatewayTimeout(let status): refuse(status)
+        case .respond where delivery.isBackground: complete(nil)
+        case .respond(let response):
+            serve(response)
+            send()
+        case .gatewayTimeout(let status):
+            self.status = status
+            delivery.leave(finishes: false)
+            self.delegate = nil
+            delegate.stageMustNotAsk(self)
+        // They come with a response of the origin.
+        case .relay, .respondWhileReceiving, .pass: break
         }
     }
 
-    /// Begins with a request to the origin: a background refresh.
-    package func refresh(asking fields: HeaderFields) { ask(fields) }
-
-    private var isOver: Bool {
-        if case .over = phase { true } else { false }
-    }
-
-    private func mayContinue() -> Bool {
-        guard !isOver, let delegate else { return false }
-        return delegate.stageMayContinue(self)
-    }
-
-    /// Sends the request once more, after it was handed back.
-    package func askAgain() { ask(asked) }
-
-    private func ask(_ fields: HeaderFields) {
-        phase = .asking
-        asked = fields
+    /// Sends the request to the origin with these fields: as a step of the cache, for a background refresh, and once more after it was
+    /// handed back.
+    package func ask(_ fields: HeaderFields) {
+        delivery.ask()
         held = nil
-        unwanted = UnwantedBody()
-        received = 0
-        originBytes = 0
         var request = request
         request.fields = fields
         guard let task = delegate?.stage(self, ask: request, delegate: self) else {
-            if !isOver, originTask == nil { leave() }
+            if !delivery.isOver, originTask == nil { leave() }
             return
         }
         // It may have ended already.
-        if task.state != .completed, !isOver { originTask = task }
-    }
-
-    private func refuse(_ status: CacheStatus) {
-        self.status = status
-        phase = .over
-        let delegate = delegate
-        self.delegate = nil
-        delegate?.stageMustNotAsk(self)
+        if task.state != .completed, !delivery.isOver { originTask = task }
     }
 
     /// The end for the receiver.
     private func complete(_ error: SessionError?) {
-        guard !isOver else { return }
+        guard !delivery.isOver else { return }
         let delegate = delegate
-        _ = leave()
+        leave()
         delegate?.stageDidComplete(self, error: error)
     }
 
@@ -195,116 +132,91 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     ///   be cancelled.
     @discardableResult
     package func leave() -> Bool {
-        if isOver { return false }
+        if delivery.isOver { return false }
         delegate = nil
-        stopWaiting()
-        dropStored()
-        if originTask != nil, isReceiving, isWorthFinishing {
-            phase = .finishing
-            isPaused = false
-            isHeld = false
-            resumeOrigin()
+        arm(nil)
+        // Not with the last reference, which a piece that is being delivered may hold.
+        if case .growing(let reader) = body { reader.close() }
+        body = .memory([])
+        let finishes = originTask != nil && delivery.isReceiving && isWorthFinishing
+        delivery.leave(finishes: finishes)
+        if finishes {
+            if delivery.letsOriginSend { originTask?.resumeReceiving() }
             return true
         }
-        phase = .over
         transaction.cancel()
-        let task = originTask
-        originTask = nil
-        task?.cancel()
+        originTask.take()?.cancel()
         held = nil
         return false
     }
 
-    /// The origin's response is being received for the client or the store.
-    private var isReceiving: Bool {
-        switch phase {
-        case .relaying, .finishing: true
-        case .serving: originTask != nil
-        default: false
-        }
-    }
-
     /// Whether the rest of the response is received without a receiver of this request.
     private var isWorthFinishing: Bool {
-        if transaction.isReadAlong { return true }
-        guard transaction.isStoring, let expected else { return false }
-        return expected - received <= transaction.cache.completesBelow
+        transaction.isReadAlong
+            || (transaction.isStoring && delivery.isNearlyWhole(within: transaction.cache.completesBelow))
     }
 
     // MARK: - Back-pressure
 
     /// The receiver has room again.
     package func resumeReceiving() {
-        if isPaused {
-            isPaused = false
-            stopWaiting()
-        }
-        resumeOrigin()
+        if delivery.resume() { arm(nil) }
+        if delivery.letsOriginSend { originTask?.resumeReceiving() }
         send()
     }
 
     /// Delivers nothing until it is called with false. What is being stored is received nevertheless.
     package func hold(_ isHeld: Bool) {
-        self.isHeld = isHeld
-        guard isHeld else {
-            // What follows comes with `resumeReceiving`, unless the receiver has no room.
-            originTask?.resume()
-            return
-        }
-        if case .serving = phase { return }
-        if case .relaying = phase {
-            if transaction.isReadAlong, let reader = transaction.makeReader(at: received) { return read(from: reader) }
-            transaction.whenReadAlong { [self] in othersRead() }
-        }
+        delivery.isHeld = isHeld
+        // What follows comes with `resumeReceiving`, unless the receiver has no room.
+        guard isHeld else { originTask?.resume(); return }
+        if delivery.phase == .serving || (delivery.phase == .relaying && readFromStore()) { return }
         originTask?.suspend()
     }
 
-    /// The receiver reads the rest from the store, at its own pace.
-    private func read(from reader: GrowingReader) {
-        phase = .serving
-        body = .growing(reader)
-        unsent = received..<Int.max
-    }
-
-    /// Other requests have begun to read the body, while the receiver has no room.
-    private func othersRead() {
-        guard case .relaying = phase, isPaused || isHeld, let reader = transaction.makeReader(at: received) else {
-            return
+    /// A receiver without room does not hold up other requests that read the body: it reads the rest from the store, as they do.
+    ///
+    /// - Returns: false as long as no other request reads the body.
+    private func readFromStore(isRead: Bool? = nil) -> Bool {
+        if isRead ?? transaction.isReadAlong, let reader = transaction.makeReader(at: delivery.received) {
+            delivery.serveRest()
+            body = .growing(reader)
+            return true
         }
-        read(from: reader)
-        if isHeld { originTask?.resume() }
-        resumeOrigin()
-    }
-
-    private func resumeOrigin() {
-        guard !isHeldByReaders else { return }
-        if case .relaying = phase, isPaused { return }
-        originTask?.resumeReceiving()
+        guard isRead == nil else { return false }
+        transaction.whenReadAlong { [self] in
+            guard delivery.isHeldUp, readFromStore(isRead: true) else { return }
+            if delivery.isHeld { originTask?.resume() }
+            if delivery.letsOriginSend { originTask?.resumeReceiving() }
+        }
+        return false
     }
 
     /// Whether the other requests that read the body let the origin send on.
     private func flowForReaders() -> BodyFlow {
         guard transaction.mayHoldOrigin else { return .proceed }
         let mayHold = transaction.holdsOrigin { [self] in
-            isHeldByReaders = false
+            delivery.isHeldByReaders = false
             originTask?.resume()
-            resumeOrigin()
+            if delivery.letsOriginSend { originTask?.resumeReceiving() }
         }
         guard mayHold else { return .proceed }
-        isHeldByReaders = true
+        delivery.isHeldByReaders = true
         // No limit of the origin's time runs while it waits here.
         originTask?.suspend()
         return .pause
     }
 
-    private func stopWaiting() {
+    /// Limits the time of the dropped response, or of the receiver without room.
+    ///
+    /// - Parameter patience: nil: for any time.
+    private func arm(_ patience: TimeSpan?) {
         if let timer { loop.remove(timer) }
         timer = nil
-    }
-
-    private func wait(_ patience: TimeSpan, _ isOver: @escaping () -> Void) {
-        stopWaiting()
-        let timer = LoopTimer(isOver)
+        guard let patience else { return }
+        let timer = LoopTimer { [unowned self] in
+            if delivery.phase == .dropping { originTask?.cancel() } else { complete(Self.stalledReceiver) }
+        }
         loop.arm(timer, after: patience)
         self.timer = timer
     }
@@ -328,246 +240,154 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override package func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
-        guard case .asking = phase else { return .cancel }
+        guard delivery.receiveHead(length: response.framing.knownLength(of: request.method)) else { return .cancel }
         originTask = task
-        originStatus = response.status
-        phase = .deciding
-        isInHead = true
-        defer { isInHead = false }
-        expected = response.framing.knownLength(of: request.method)
-        var decided: CacheTransaction.HeadStep?
-        var isLate = false
-        transaction.didReceiveHead(
+        let step = transaction.didReceiveHead(
             status: response.status,
             response.fields,
-            length: expected,
+            length: delivery.length,
             mayStore: task.mayStoreResponse,
             endIsSure: request.endIsSure(response)
-        ) { [self] step in
-            if isLate { decide(step) } else { decided = step }
-        }
-        isLate = true
-        guard !isOver else { return .cancel }
-        switch decided {
-        case nil:
-            held = Held(copy response)
-            return .allow
-        case .relay(let status)?: return relay(response, status)
-        case .respondWhileReceiving(let stored)?: return serveWhileReceiving(stored)
-        case .respond(let stored)?: return drop(response, for: .respond(stored))
-        case .again(let fields)?: return drop(response, for: .ask(fields))
-        case .gatewayTimeout(let status)?: return drop(response, for: .refuse(status))
-        }
-    }
-
-    private func relay(_ head: borrowing ResponseHead, _ status: CacheStatus) -> ResponseDisposition {
-        self.status = status
-        guard !isBackground else {
-            phase = transaction.isStoring ? .finishing : .dropping(.nothing)
-            return .allow
-        }
-        phase = .relaying
-        let disposition = delegate?.stage(self, didReceive: head) ?? .cancel
-        switch phase {
-        // The receiver is gone, and the response is received on.
-        case .finishing: return .allow
-        case .relaying where disposition == .cancel && transaction.isReadAlong:
-            // It is not for this receiver, and others have begun to read it.
-            phase = .finishing
-            loop.atEndOfTurn { [self] in
-                complete(SessionError(.cancelled, "The response was received for others, and not for this request."))
-            }
-            return .allow
-        default: return disposition
-        }
-    }
-
-    private func drop(_ head: borrowing ResponseHead, for next: Next) -> ResponseDisposition {
-        phase = .dropping(next)
-        delegate?.stage(self, didReceiveUnused: head)
-        guard !isOver, UnwantedBody.isWorthReading(head.framing) else { return .cancel }
-        if case .none = head.framing { return .allow }
-        waitForEndOfDropped()
+        )
+        guard !delivery.isOver else { return .cancel }
+        if let step { return useOrigin(step, response) }
+        held = Held(task, copy response)
+        transaction.whenDecided { [self] step in didDecide(step) }
         return .allow
     }
 
-    private func drop(_ held: Held, for next: Next) {
-        let disposition = drop(held.head, for: next)
-        if held.end != nil {
-            stopWaiting()
-            return proceed(next)
+    /// Does with the origin's response what the cache has decided.
+    private func useOrigin(_ step: CacheTransaction.Step, _ head: borrowing ResponseHead) -> ResponseDisposition {
+        switch step {
+        case .relay(let status):
+            self.status = status
+            guard delivery.relay(isStoring: transaction.isStoring) else { return .allow }
+            let disposition = delegate?.stage(self, didReceive: head) ?? .cancel
+            // The receiver is gone, and the response is received on.
+            if delivery.phase == .finishing { return .allow }
+            guard delivery.phase == .relaying, disposition == .cancel, transaction.isReadAlong else {
+                return disposition
+            }
+            // It is not for this receiver, and others have begun to read it.
+            delivery.leave(finishes: true)
+            loop.atEndOfTurn { [self] in complete(Self.receivedForOthers) }
+            return .allow
+        case .respondWhileReceiving(let response):
+            serve(response)
+            // The origin's task is in the midst of its head.
+            loop.atEndOfTurn { [self] in send() }
+            return delivery.isOver ? .cancel : .allow
+        case .respond, .forward, .gatewayTimeout, .pass:
+            delivery.drop(followedBy: step)
+            trailers = nil
+            delegate?.stage(self, didReceiveUnused: head)
+            guard !delivery.isOver, UnwantedBody.isWorthReading(head.framing) else { return .cancel }
+            if case .none = head.framing { return .allow }
+            arm(Self.dropTime)
+            return .allow
         }
-        if disposition == .cancel { originTask?.cancel() } else { originTask?.resumeReceiving() }
     }
 
-    private func waitForEndOfDropped() { wait(Self.dropTime) { [unowned self] in originTask?.cancel() } }
-
-    /// The cache has decided after the head arrived.
-    private func decide(_ step: CacheTransaction.HeadStep) {
-        guard case .deciding = phase else { return }
-        guard let held else { return }
+    /// The same when the cache has decided after the head arrived.
+    private func didDecide(_ step: CacheTransaction.Step) {
+        guard delivery.phase == .deciding, let held else { return }
         self.held = nil
-        let disposition: ResponseDisposition
-        switch step {
-        case .relay(let status): disposition = relay(held.head, status)
-        case .respondWhileReceiving(let stored): disposition = serveWhileReceiving(stored)
-        case .respond(let stored): return drop(held, for: .respond(stored))
-        case .again(let fields): return drop(held, for: .ask(fields))
-        case .gatewayTimeout(let status): return drop(held, for: .refuse(status))
-        }
-        guard !isOver else { return }
+        let disposition = useOrigin(step, held.head)
+        guard !delivery.isOver else { return }
         if disposition == .cancel {
-            guard let end = held.end else {
-                originTask?.cancel()
-                return
-            }
-            transaction.cancel()
-            return complete(end)
+            guard let end = held.end else { originTask?.cancel(); return }
+            return delivery.phase == .dropping ? originDidEnd(end) : complete(end)
         }
-        var flow = BodyFlow.proceed
-        if held.body.count > 0 { flow = receive(held.body.bytes) }
-        guard !isOver else { return }
-        if let trailers = held.trailers { receive(trailers) }
+        let flow = held.body.count > 0 ? task(held.task, didReceive: held.body.bytes) : .proceed
+        guard !delivery.isOver else { return }
+        if delivery.phase == .relaying, let trailers = trailers.take() {
+            delegate?.stage(self, didReceiveTrailers: trailers)
+        }
         if let end = held.end { return originDidEnd(end) }
         if case .proceed = flow { originTask?.resumeReceiving() }
     }
 
     override package func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        originBytes += data.count
-        switch phase {
-        case .deciding:
+        switch delivery.receive(data.count) {
+        case .hold:
             held?.body.append(data)
             return .pause
-        case .relaying, .serving, .finishing: return receive(data)
-        case .dropping:
-            if !unwanted.didReceive(data.count) { task.cancel() }
-            return .proceed
-        case .lookingUp, .asking, .over: return .pause
-        }
-    }
-
-    /// A piece of the origin's body that is relayed, or stored.
-    private func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        received += data.count
-        transaction.didReceiveBody(data)
-        guard case .relaying = phase else {
-            if case .finishing = phase, !(isBackground ? transaction.isStoring : isWorthFinishing) {
-                originTask?.cancel()
-                return .pause
-            }
+        case .relay:
+            transaction.didReceiveBody(data)
+            let flow = delegate?.stage(self, didReceive: data) ?? .pause
+            // The receiver may have gone while it took the piece.
+            guard delivery.phase == .relaying else { return delivery.isOver ? .pause : flowForReaders() }
+            guard case .pause = flow else { return flowForReaders() }
+            delivery.pause()
+            guard readFromStore() else { return .pause }
+            wait(flow)
             return flowForReaders()
-        }
-        let flow = delegate?.stage(self, didReceive: data) ?? .pause
-        // The receiver may have gone while it took the piece.
-        guard case .relaying = phase else { return isOver ? .pause : flowForReaders() }
-        guard case .pause = flow else { return flowForReaders() }
-        isPaused = true
-        // Its receiver does not hold up other requests that read the body: it reads the rest from the store, as they do.
-        guard transaction.isReadAlong, let reader = transaction.makeReader(at: received) else {
-            transaction.whenReadAlong { [self] in othersRead() }
+        case .store:
+            transaction.didReceiveBody(data)
+            guard delivery.phase == .finishing,
+                !(delivery.isBackground ? transaction.isStoring : isWorthFinishing)
+            else { return flowForReaders() }
+            task.cancel()
             return .pause
+        case .drop: return .proceed
+        case .cancel:
+            task.cancel()
+            return .proceed
+        case .refuse: return .pause
         }
-        read(from: reader)
-        if let patience = delegate?.stagePatience(self) { awaitReceiver(patience) }
-        return flowForReaders()
     }
 
     override package func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
-        if case .deciding = phase { held?.trailers = copy trailers } else { receive(trailers) }
-    }
-
-    private func receive(_ trailers: borrowing HeaderFields) {
-        switch phase {
+        switch delivery.phase {
         case .relaying: delegate?.stage(self, didReceiveTrailers: trailers)
         // They follow the body.
-        case .serving: self.trailers = copy trailers
+        case .deciding, .serving: self.trailers = copy trailers
         default: break
         }
     }
 
     override package func taskDidComplete(_ task: LoopTask, error: SessionError?) {
-        if case .asking = phase, let error, error.code == .sessionInvalidated {
+        if delivery.phase == .asking, let error, error.code == .sessionInvalidated {
             originTask = nil
             delegate?.stage(self, wasHandedBack: task)
             return
         }
-        var asksAgain = false
-        if case .dropping(.ask) = phase, error == nil || !isBackground { asksAgain = true }
+        let asksAgain = delivery.asksAgain(afterFailure: error != nil)
         delegate?.stage(self, didComplete: task, error, asksAgain: asksAgain)
-        guard !isOver else { return }
-        if case .deciding = phase {
-            held?.end = .some(error)
-            originTask = nil
-            return
-        }
+        guard !delivery.isOver else { return }
         originTask = nil
         originDidEnd(error)
     }
 
     /// The origin's response is over, or there was none.
     private func originDidEnd(_ error: SessionError?) {
-        switch phase {
-        case .asking:
+        switch delivery.originDidEnd(error) {
+        case .failure:
             let error = error ?? SessionError(.internal, "The origin gave neither a response nor an error.")
-            // A refresh that was given up shows nothing about the server.
-            if isBackground, error.code == .cancelled { return complete(error) }
             originError = error
-            transaction.originDidFail(error.originFailure) { [self] step in
-                guard !isOver else { return }
-                switch step {
-                case .respond(let stored)?: if mayContinue() { serve(stored) }
-                case .gatewayTimeout(let status)?: if mayContinue() { refuse(status) }
-                case .again, .relay, .respondWhileReceiving, nil: complete(error)
-                }
-            }
-        case .relaying, .finishing:
+            take(transaction.originDidFail(error.originFailure))
+        case .relayed:
             transaction.didEnd(isWhole: error == nil)
             complete(error)
-        case .serving:
+        case .stored:
             originError = error
             transaction.didEnd(isWhole: error == nil)
-        case .dropping(let next):
-            stopWaiting()
-            if isBackground, error != nil { return complete(error) }
-            proceed(next)
-        case .lookingUp, .deciding, .over: break
-        }
-    }
-
-    /// The dropped response is over.
-    private func proceed(_ next: Next) {
-        guard mayContinue() else { return }
-        switch next {
-        case .respond(let stored): serve(stored)
-        case .ask(let fields): ask(fields)
-        case .refuse(let status): refuse(status)
-        case .nothing: complete(nil)
+        case .followedBy(let step):
+            arm(nil)
+            take(step)
+        case .givenUp: complete(error)
+        case .early: held?.end = .some(error)
         }
     }
 
     // MARK: - A response from the store
 
+    /// Begins with a response's head.
     private func serve(_ response: CacheAnswer) {
-        guard !isBackground else { return complete(nil) }
-        beginServing(response)
-        send()
-    }
-
-    /// A stored response goes on, while the origin's completes it.
-    private func serveWhileReceiving(_ response: CacheAnswer) -> ResponseDisposition {
-        beginServing(response)
-        // The origin's task is in the midst of its head.
-        loop.atEndOfTurn { [self] in send() }
-        return isOver ? .cancel : .allow
-    }
-
-    private func beginServing(_ response: CacheAnswer) {
-        isStored = true
         status = response.status
         storedAge = response.head.age
         body = response.body
-        unsent = response.head.body
-        phase = .serving
+        delivery.serve(response.head.body)
         if response.refreshes { delegate?.stageNeedsRefresh(self) }
         let head = ResponseHead(
             status: response.head.status,
@@ -575,156 +395,109 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             contentLength: response.head.contentLength,
             hasBody: !response.head.body.isEmpty
         )
+        guard delegate?.stage(self, didReceive: head) == .cancel else { return }
         // A response that is not delivered needs no body: it is a redirect, or refused.
-        if delegate?.stage(self, didReceive: head) == .cancel { dropStored() }
-    }
-
-    private func dropStored() {
-        unsent = 0..<0
-        // Not with the last reference, which a piece that is being delivered may hold.
         if case .growing(let reader) = body { reader.close() }
         body = .memory([])
+        delivery.dropUnsent()
     }
 
     /// Sends as much as there is room for, and ends the response after the last byte.
     private func send() {
-        guard case .serving = phase, !isSending, !isAwaitingPiece else { return }
+        guard delivery.beginSending() else { return }
         loop.noteWork(.cache)
-        isSending = true
-        let rest = max(0, unsent.count - Self.turnSize)
-        while case .serving = phase, !isPaused, !isHeld, !isAwaitingPiece, !unsent.isEmpty {
-            guard unsent.count > rest else {
-                sendLater()
-                break
+        while true {
+            let range: Range<Int>
+            switch delivery.next(wanted: { delegate?.stagePieceSize(self) ?? .max }) {
+            case .piece(let next): range = next
+            // A receiver that takes everything at once would keep the loop.
+            case .later: return sendLater()
+            case .nothing: return
+            case .end:
+                if let trailers { delegate?.stage(self, didReceiveTrailers: trailers) }
+                return complete(nil)
             }
-            sendPiece()
+            switch body {
+            case .memory(let bytes):
+                let piece = bytes.contiguous(range)
+                delivery.didSend(piece.count)
+                guard piece.upperBound < range.upperBound else {
+                    deliver(bytes.span(piece))
+                    continue
+                }
+                let rest = bytes.contiguous(piece.upperBound..<range.upperBound)
+                let result = delegate?.stage(self, didReceive: bytes.span(piece), followedBy: bytes.span(rest))
+                // The receiver may have given the response up, and with it all that is unsent.
+                guard let (taken, flow) = result, delivery.phase == .serving else { continue }
+                delivery.didSend(taken - piece.count)
+                wait(flow)
+            case .file(let file): send(range, of: file)
+            case .growing(let reader):
+                switch reader.read(at: range.lowerBound, atMost: range.count, wake: { [self] in sendLater() }) {
+                case .bytes(let bytes):
+                    delivery.didSend(bytes.count)
+                    deliver(bytes.span)
+                case .file(let file, let count): send(range.lowerBound..<range.lowerBound + count, of: file)
+                case .wait: delivery.awaitPiece()
+                case .end: delivery.dropUnsent()
+                case .broken: complete(originError ?? Self.brokenBody)
+                }
+            }
         }
-        isSending = false
-        guard case .serving = phase, !isPaused, !isHeld, unsent.isEmpty else { return }
-        if let trailers { delegate?.stage(self, didReceiveTrailers: trailers) }
-        complete(nil)
     }
 
-    /// Continues after the events of others: a receiver that takes everything at once would keep the loop.
+    /// Continues after the events of others.
     private func sendLater() {
-        isAwaitingPiece = true
         loop.submit { [self] in
-            isAwaitingPiece = false
+            delivery.endWait()
             send()
         }
     }
 
-    private func sendPiece() {
-        var count = unsent.count
-        if count > Self.smallPiece {
-            count = max(1, min(Self.pieceSize, delegate?.stagePieceSize(self) ?? Self.pieceSize, count))
-        }
-        switch body {
-        case .memory(let bytes):
-            let end = unsent.lowerBound + count
-            let piece = bytes.contiguous(unsent.lowerBound..<end)
-            unsent = piece.upperBound..<unsent.upperBound
-            if piece.upperBound == end { return deliver(bytes.span(piece)) }
-            deliver(bytes.span(piece), followedBy: bytes.span(bytes.contiguous(piece.upperBound..<end)))
-        case .file(let file):
-            if sendCached({ file.readCached(at: $0, count: count, into: &$1) }) { return }
-            guard let disk = transaction.disk else { return complete(Self.lostBody) }
-            isAwaitingPiece = true
-            let loop = loop
-            disk.read(file, at: unsent.lowerBound, count: count, deliver: { loop.submit($0) }) { [self] in didRead($0) }
-        case .growing(let reader): read(reader, atMost: count)
-        }
-    }
-
-    private func read(_ reader: GrowingReader, atMost count: Int) {
-        let loop = loop
-        isAwaitingPiece = true
-        let piece = reader.read(at: unsent.lowerBound, atMost: count) { [self] in
-            loop.submit { [self] in
-                isAwaitingPiece = false
-                send()
-            }
-        }
-        switch piece {
-        case .bytes(let bytes):
-            isAwaitingPiece = false
-            unsent = unsent.lowerBound + bytes.count..<unsent.upperBound
-            deliver(bytes.span)
-        case .file(let file, let count):
-            isAwaitingPiece = false
-            if sendCached({ file.readCached(at: $0, count: count, into: &$1) }) { return }
-            isAwaitingPiece = true
-            guard let disk = transaction.disk else { return complete(Self.lostBody) }
-            disk.read(file, at: unsent.lowerBound, count: count, deliver: { loop.submit($0) }) { [self] in didRead($0) }
-        case .wait: break
-        case .end:
-            isAwaitingPiece = false
-            unsent = 0..<0
-        case .broken:
-            isAwaitingPiece = false
-            complete(originError ?? Self.brokenBody)
-        }
-    }
-
-    /// Sends the next piece of a file without a thread, if the kernel has it in memory.
-    ///
-    /// - Returns: false where the disk has to be waited for, which only a thread does.
-    private func sendCached(_ read: (Int, inout ByteBuffer) -> Int) -> Bool {
+    /// Sends a piece of a file: without a thread what the kernel has in memory; only a thread waits for the disk.
+    private func send(_ range: Range<Int>, of file: some BodyFile) {
         // A receiver may begin with another body before it returns: that one finds an empty buffer.
         var buffer = ByteBuffer()
         swap(&buffer, &loop.scratch)
         buffer.removeAll()
-        let count = read(unsent.lowerBound, &buffer)
+        let count = file.readCached(at: range.lowerBound, count: range.count, into: &buffer)
         if count > 0 {
-            unsent = unsent.lowerBound + count..<unsent.upperBound
+            delivery.didSend(count)
             deliver(buffer.bytes)
             buffer.removeAll()
         }
         swap(&buffer, &loop.scratch)
-        return count > 0
-    }
-
-    private func didRead(_ bytes: [UInt8]?) {
-        isAwaitingPiece = false
-        guard case .serving = phase else { return }
-        guard let bytes, !bytes.isEmpty else { return complete(Self.lostBody) }
-        unsent = unsent.lowerBound + bytes.count..<unsent.upperBound
-        isSending = true
-        deliver(bytes.span)
-        isSending = false
-        send()
+        guard count == 0 else { return }
+        guard let disk = transaction.disk else { return complete(Self.lostBody) }
+        delivery.awaitPiece()
+        let toLoop: Delivery = { [loop] in loop.submit($0) }
+        disk.read(file, at: range.lowerBound, count: range.count, deliver: toLoop) { [self] bytes in
+            delivery.endWait()
+            guard delivery.beginSending() else { return }
+            guard let bytes, !bytes.isEmpty else { return complete(Self.lostBody) }
+            delivery.didSend(bytes.count)
+            deliver(bytes.span)
+            delivery.endSending()
+            send()
+        }
     }
 
     private func deliver(_ bytes: borrowing Span<UInt8>) {
         if let flow = delegate?.stage(self, didReceive: bytes) { wait(flow) }
     }
 
-    /// The next piece is still among the unsent bytes: the receiver may take it at once.
-    private func deliver(_ bytes: borrowing Span<UInt8>, followedBy more: borrowing Span<UInt8>) {
-        guard let (taken, flow) = delegate?.stage(self, didReceive: bytes, followedBy: more) else { return }
-        // The receiver may have given the response up, and with it all that is unsent.
-        guard case .serving = phase else { return }
-        unsent = unsent.lowerBound + (taken - bytes.count)..<unsent.upperBound
-        wait(flow)
-    }
-
     private func wait(_ flow: BodyFlow) {
-        guard case .pause = flow, case .serving = phase else { return }
-        isPaused = true
-        if let patience = delegate?.stagePatience(self) { awaitReceiver(patience) }
+        if case .pause = flow, delivery.pause(), let patience = delegate?.stagePatience(self) { arm(patience) }
     }
 
-    private func awaitReceiver(_ patience: TimeSpan) {
-        wait(patience) { [unowned self] in
-            complete(
-                SessionError(
-                    .stalled,
-                    "The client has taken nothing of a stored response within timeouts.stall, or not all of it within timeouts.total."
-                )
-            )
-        }
-    }
-
+    private static let stalledReceiver = SessionError(
+        .stalled,
+        "The client has taken nothing of a stored response within timeouts.stall, or not all of it within timeouts.total."
+    )
+    private static let receivedForOthers = SessionError(
+        .cancelled,
+        "The response was received for others, and not for this request."
+    )
     private static let lostBody = SessionError(
         .fileFailed,
         "The stored response could not be read from the disk to its end. Ask again: the origin is asked then."
@@ -817,6 +590,11 @@ package protocol CacheStageDelegate: AnyObject {
 }
 
 extension CacheStageDelegate {
+    package func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision { .none }
+    package func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? { nil }
+    package func taskDidConnect(_ task: LoopTask) {}
+    package func taskNeedsBodyData(_ task: LoopTask) {}
+    package func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {}
     package func stageMayContinue(_ stage: CacheStage) -> Bool { true }
     package func stageNeedsRefresh(_ stage: CacheStage) {}
     package func stage(_ stage: CacheStage, didReceiveUnused head: borrowing ResponseHead) {}

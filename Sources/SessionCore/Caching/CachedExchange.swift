@@ -11,9 +11,6 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     let task: LoopTask
     private let tasks: CachedTasks
     private let transaction: CacheTransaction
-    /// Fields of a background refresh, which has no client and only updates the stored response; nil for other
-    /// requests.
-    private let refreshFields: HeaderFields?
     private var stage: CacheStage?
     private var isOver = false
 
@@ -32,7 +29,6 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
         else { return nil }
         self.task = task
         self.tasks = tasks
-        refreshFields = nil
         var cached = CacheRequest(method: request.method, fields: request.fields, policy: policy.requestPolicy)
         cached.bypasses = tasks.bypasses(request)
         transaction = CacheTransaction(
@@ -43,43 +39,10 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
             loop: tasks.session.loop
         )
         super.init()
-        prepare()
-    }
-
-    /// A background refresh, which another transaction has prepared.
-    init(
-        _ task: LoopTask,
-        refreshing transaction: CacheTransaction,
-        asking fields: HeaderFields,
-        in tasks: CachedTasks
-    ) {
-        self.task = task
-        self.tasks = tasks
-        self.transaction = transaction
-        refreshFields = fields
-        super.init()
-        prepare()
-    }
-
-    private func prepare() {
-        stage = CacheStage(
-            transaction,
-            task.request,
-            isBackground: refreshFields != nil,
-            delegate: self,
-            loop: loop
-        )
+        stage = CacheStage(transaction, request, delegate: self, loop: loop)
         // Only called while the stage has a receiver, which holds the task.
         transaction.willStore = { [unowned task] status, fields in
-            // A 401 leads to a second request, and is not stored.
-            guard status != 401 else { return .skip }
-            let proposed = CachedResponse(status: status, fields: fields)
-            guard let response = task.delegate.task(task, willCache: proposed) else { return .skip }
-            return switch response.storagePolicy {
-            case .allowed: .store(response.fields, inMemoryOnly: false)
-            case .allowedInMemoryOnly: .store(response.fields, inMemoryOnly: true)
-            case .notAllowed: .skip
-            }
+            StoreChange(by: task.delegate, of: task, status: status, fields)
         }
     }
 
@@ -90,8 +53,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     override func start() {
         // The delegate is not called while the task is being resumed.
         loop.atEndOfTurn { [self] in
-            guard !isOver else { return }
-            if let refreshFields { stage?.refresh(asking: refreshFields) } else { stage?.begin() }
+            if !isOver { stage?.begin() }
         }
     }
 
@@ -162,9 +124,6 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
 
     func taskDidConnect(_ originTask: LoopTask) { task.delegate.taskDidConnect(task) }
 
-    /// None has a body.
-    func taskNeedsBodyData(_ originTask: LoopTask) {}
-
     func task(_ originTask: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
         task.delegate.task(task, didReceiveInformational: head)
     }
@@ -194,15 +153,13 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     }
 
     func stageNeedsRefresh(_ stage: CacheStage) {
-        var fields = HeaderFields()
-        guard let refreshing = transaction.refresh({ fields = $0 }) else { return }
-        tasks.refresh(task, by: refreshing, asking: fields)
+        SessionRefresh.start(transaction, like: task, in: tasks.session)
     }
 
     func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
         guard !isOver else { return .cancel }
         var disposition: ResponseDisposition
-        if stage.isStored {
+        if let age = stage.storedAge {
             task.isAnsweredByCache = true
             var metrics = TransactionMetrics()
             metrics.resourceFetchType = .localCache
@@ -210,7 +167,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
             metrics.status = head.status
             metrics.responseStart = task.elapsed
             delivery = metrics
-            disposition = task.delegate.task(task, didReceive: withAge(head, stage.storedAge))
+            disposition = task.delegate.task(task, didReceive: withAge(head, age))
         } else {
             disposition = task.delegate.task(task, didReceive: head)
         }
@@ -219,9 +176,9 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
         return disposition
     }
 
-    private func withAge(_ head: borrowing ResponseHead, _ age: Int?) -> ResponseHead {
+    private func withAge(_ head: borrowing ResponseHead, _ age: Int) -> ResponseHead {
         var head = copy head
-        if let age { head.changeFields { $0.append(.age, decimal: age) } }
+        head.changeFields { $0.append(.age, decimal: age) }
         return head
     }
 

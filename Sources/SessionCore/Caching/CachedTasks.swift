@@ -49,19 +49,6 @@ final class CachedTasks {
         return session.isStubbed ? PolicyDigest(SecretDigest.sha256(Array("stub".utf8) + digest.bytes)) : digest
     }
 
-    /// Refreshes a stale response in the background, after a task has got it.
-    func refresh(_ task: LoopTask, by transaction: CacheTransaction, asking fields: HeaderFields) {
-        var request = task.request
-        request.method = .get
-        request.fields = fields
-        request.cachePolicy = nil
-        let delegate = task.delegate.delegateForRefresh(of: task) ?? RefreshDelegate(task.delegate)
-        let refresher = session.makeTask(with: request, delegate: delegate)
-        let exchange = CachedExchange(refresher, refreshing: transaction, asking: fields, in: self)
-        exchanges[refresher.taskIdentifier] = exchange
-        refresher.resume(as: exchange)
-    }
-
     /// Invalidates stored responses after the response to an unsafe method (RFC 9111, section 4.4).
     func invalidate(by head: borrowing ResponseHead, to request: borrowing SessionRequest) {
         guard !request.method.isSafe else { return }

@@ -53,7 +53,7 @@ public final class LoopSession {
     /// How many tasks are not yet complete.
     public var taskCount: Int { tasks.count }
 
-    /// How many tasks the cache has a part in, refreshes in the background among them.
+    /// How many tasks the cache has a part in.
     package var cachedTaskCount: Int { tasks.cached?.count ?? 0 }
 
     /// Makes a task; it starts with `LoopTask.resume`.

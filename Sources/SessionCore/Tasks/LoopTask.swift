@@ -75,17 +75,14 @@ public final class LoopTask {
     public var state: TaskState { machine.state }
 
     /// Starts the task, or lets a suspended one go on.
-    public func resume() { resume(as: nil) }
-
-    /// - Parameter given: what carries it; nil: what the request asks for.
-    func resume(as given: TaskCarrier?) {
+    public func resume() {
         switch machine.resume() {
         case .start:
             session.leaveUnstarted(self)
             metrics.fetchStart = session.loop.wallClock
             startedAt = session.loop.now
             guard !isLate, !session.isRetired else { return finishLater(.sessionInvalidated) }
-            guard let carrier = given ?? session.makeCarrier(for: self) else { return finishLater(.notStored) }
+            guard let carrier = session.makeCarrier(for: self) else { return finishLater(.notStored) }
             self.carrier = carrier
             carrier.start()
         case .unpause:

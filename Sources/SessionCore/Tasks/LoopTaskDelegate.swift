@@ -64,7 +64,7 @@ open class LoopTaskDelegate {
     open func task(_ task: LoopTask, didReceiveUnused head: borrowing ResponseHead) {}
 
     /// The delegate of a background request that revalidates the stored response which this task has received. The task may
-    /// be complete before that request is.
+    /// be complete before that request is. It is asked about the connection and about what is stored; nothing is delivered to it.
     open func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate? { nil }
 
     /// The end. `LoopTask.metrics` is complete; the error is nil when the complete response has been delivered.

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCaching
+import HTTPCore
+import ServerTrust
+
+/// A background refresh of a stored response that a task has received stale (`stale-while-revalidate`, RFC 5861). Its own response is
+/// not delivered. Belongs to the loop.
+final class SessionRefresh: CacheStageDelegate {
+    private let session: TaskOwner
+    /// Judges the connections, and what is stored.
+    private let delegate: LoopTaskDelegate
+
+    private init(_ session: TaskOwner, _ delegate: LoopTaskDelegate) {
+        self.session = session
+        self.delegate = delegate
+    }
+
+    /// Sends a request to the origin, unless another refresh is under way.
+    static func start(_ served: CacheTransaction, like task: LoopTask, in session: TaskOwner) {
+        var request = task.request
+        request.method = .get
+        request.cachePolicy = nil
+        guard let transaction = served.refresh({ request.fields = $0 }) else { return }
+        let delegate = task.delegate.delegateForRefresh(of: task) ?? task.delegate
+        let stage = CacheStage(
+            transaction,
+            request,
+            isBackground: true,
+            delegate: SessionRefresh(session, delegate),
+            loop: session.loop
+        )
+        transaction.willStore = { [unowned stage] status, fields in
+            guard let task = stage.originTask else { return .skip }
+            return StoreChange(by: delegate, of: task, status: status, fields)
+        }
+        stage.ask(request.fields)
+    }
+
+    func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision {
+        delegate.taskNeedsClientIdentity(task)
+    }
+
+    func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
+        delegate.task(task, mayTrust: trust)
+    }
+
+    func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
+        let task = session.makeTask(with: request, delegate: delegate)
+        task.resume()
+        return task
+    }
+
+    func stage(_ stage: CacheStage, wasHandedBack task: LoopTask) { stage.leave() }
+}
+
+extension StoreChange {
+    /// What a task's delegate makes of a response that is about to be stored.
+    init(by delegate: LoopTaskDelegate, of task: LoopTask, status: Int, _ fields: HeaderFields) {
+        self = .skip
+        // A 401 leads to a second request, and is not stored.
+        guard status != 401,
+            let response = delegate.task(task, willCache: CachedResponse(status: status, fields: fields))
+        else { return }
+        switch response.storagePolicy {
+        case .allowed: self = .store(response.fields, inMemoryOnly: false)
+        case .allowedInMemoryOnly: self = .store(response.fields, inMemoryOnly: true)
+        case .notAllowed: break
+        }
+    }
+}
