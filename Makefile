@@ -8,8 +8,9 @@ CONFIG ?= config.example.json
 RUN_ARGS ?= --demo-origin
 # What `make test` hands to `swift test`: FILTER="HTTPCoreTests" runs a part.
 FILTER ?=
-# Test targets to build, where not all of them are wanted: TARGETS="HTTPCoreTests IOCoreTests".
-TARGETS ?=
+# Test targets to build, where not all of them are wanted: TARGETS="HTTPCoreTests IOCoreTests". With FILTER those that have such
+# tests.
+TARGETS ?= $(if $(FILTER),$(shell .ci/test-targets '$(FILTER)'))
 # What `make debian` builds and tests on: bookworm or trixie.
 RELEASE ?=
 
