@@ -18,7 +18,7 @@ package struct LogLine {
 
     /// The complete lines of a log with a text in them. What follows the last line feed may be a part of a line.
     ///
-    /// By memchr(3) and memmem(3): it is asked again whenever a proxy writes, and tests are built without optimisation.
+    /// By memchr(3): it is asked again whenever a proxy writes, and tests are built without optimisation.
     package static func texts(in log: String, with text: String) -> [String] {
         var log = log
         var text = text
@@ -29,14 +29,23 @@ package struct LogLine {
                 let end = start + log.count
                 while let feed = memchr(start, 0x0A, end - start) {
                     let count = UnsafePointer(feed.assumingMemoryBound(to: UInt8.self)) - start
-                    if text.isEmpty || memmem(start, count, text.baseAddress!, text.count) != nil {
-                        lines.append(String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self))
-                    }
+                    let line = UnsafeBufferPointer(start: start, count: count)
+                    if contains(line, text) { lines.append(String(decoding: line, as: UTF8.self)) }
                     start += count + 1
                 }
                 return lines
             }
         }
+    }
+
+    private static func contains(_ line: UnsafeBufferPointer<UInt8>, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let first = text.first, var start = line.baseAddress else { return text.isEmpty }
+        let end = start + line.count
+        while end - start >= text.count, let found = memchr(start, Int32(first), end - start - text.count + 1) {
+            if memcmp(found, text.baseAddress!, text.count) == 0 { return true }
+            start = UnsafePointer(found.assumingMemoryBound(to: UInt8.self)) + 1
+        }
+        return false
     }
 
     package subscript(name: String) -> Any? { members[name] }

@@ -159,7 +159,7 @@ package final class ProxyUnderTest {
     /// - Returns: the lines in the order in which their requests began. Each worker writes its own, so that those of two
     ///   connections come in either order.
     package func waitForTaskLines(_ count: Int) throws -> [LogLine] {
-        let lines = try process.waitForOutput("\(count) task log lines") { output in
+        let lines = try process.waitForOutput("\(count) task log lines") { output -> [LogLine]? in
             guard LogLine.texts(in: output, with: "\"task\"").count >= count else { return nil }
             let lines = Self.taskLines(output)
             return lines.count >= count ? lines : nil
