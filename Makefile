@@ -8,8 +8,9 @@ CONFIG ?= config.example.json
 RUN_ARGS ?= --demo-origin
 # What `make test` hands to `swift test`: FILTER="HTTPCoreTests" runs a part.
 FILTER ?=
-# Test targets to build, where not all of them are wanted: TARGETS="HTTPCoreTests IOCoreTests".
-TARGETS ?=
+# Test targets to build, where not all of them are wanted: TARGETS="HTTPCoreTests IOCoreTests". With FILTER those that have such
+# tests.
+TARGETS ?= $(if $(FILTER),$(shell .ci/test-targets '$(FILTER)'))
 # What `make debian` builds and tests on: bookworm or trixie.
 RELEASE ?=
 
@@ -145,9 +146,12 @@ picture: build
 	.ci/page-picture docs/images/page.png $(BINARY)
 
 # The libraries without the proxy: built and tested alone.
+LIBRARY_TESTS := IOCoreTests HTTPCoreTests HTTP2CoreTests WebSocketCoreTests StrictJSONTests ServerTrustTests HTTPCachingTests \
+    SessionCoreTests HTTPSessionTests IsolationTests
+
 test-library: test-packages
-	PINPROXY_PART=library $(SWIFT) build --build-tests
-	PINPROXY_PART=library SWIFT='$(SWIFT)' .ci/test $(FILTER_ARGS)
+	PINPROXY_TEST_TARGETS='$(LIBRARY_TESTS)' $(SWIFT) build --build-tests
+	PINPROXY_TEST_TARGETS='$(LIBRARY_TESTS)' SWIFT='$(SWIFT)' .ci/test $(FILTER_ARGS)
 
 test: test-packages
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests

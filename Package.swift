@@ -253,17 +253,23 @@ let package = Package(
     ]
 )
 
-// The libraries without the proxy, and their tests: `make test-library`.
-if Context.environment["PINPROXY_PART"] == "library" {
-    let others: Set = ["ProxyCore", "pinproxy", "FuzzTargets", "ProxyCoreTests", "SystemTests", "FuzzCorpusTests"]
-    package.targets.removeAll { others.contains($0.name) }
-    package.products.removeAll { $0.name == "pinproxy" }
-}
-
-// A part of the tests, named by its targets, is built in a part of the time: `make test TARGETS=HTTPCoreTests`.
+// A part of the tests, named by its targets, is built in a part of the time, with what it depends on and nothing else:
+// `make test FILTER=HostTests`.
 if let chosen = Context.environment["PINPROXY_TEST_TARGETS"], !chosen.isEmpty {
-    let names = Set(chosen.split(separator: " ").map(String.init))
-    package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
+    var open = chosen.split(separator: " ").map(String.init)
+    var needed: Set<String> = []
+    while let name = open.popLast() {
+        guard needed.insert(name).inserted else { continue }
+        for case .byNameItem(let name, _) in package.targets.first(where: { $0.name == name })?.dependencies ?? [] {
+            open.append(name)
+        }
+    }
+    package.targets.removeAll { !needed.contains($0.name) }
+    package.products.removeAll { product in
+        let library = product as? Product.Library
+        let program = product as? Product.Executable
+        return !(library?.targets ?? program?.targets ?? []).allSatisfy(needed.contains)
+    }
 }
 
 // Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz`, `make bench-policy`,

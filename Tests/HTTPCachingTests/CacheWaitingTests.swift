@@ -192,7 +192,7 @@ struct CacheWaitingTests {
         arguments: [true, false]
     )
     func onDiskAlone(isSaid: Bool) throws {
-        let body = (0..<500_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+        let body = patternBytes(500_000)
         let leader = try transaction()
         #expect(try relay(leader, length: isSaid ? body.count : nil).isStored)
         let steps = try follow(6, isAnswered: isSaid)

@@ -166,7 +166,6 @@ final class DiskStoreStage {
     }
 
     static func bytes(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
-        var generator = SeededGenerator(seed: seed)
-        return (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+        patternBytes(count, seed: seed)
     }
 }

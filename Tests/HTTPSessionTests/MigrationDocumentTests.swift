@@ -19,11 +19,16 @@ struct MigrationDocumentTests {
     /// The functions in the file of each suite.
     private let suites: [String: Set<String>]
 
-    init() throws {
-        let page = try String(contentsOf: Self.repository.appending(path: "docs/develop/migration.md"), encoding: .utf8)
+    /// Read once: each test has a suite of its own.
+    private static let read = Result { try (sections(), suites()) }
+
+    init() throws { (sections, suites) = try Self.read.get() }
+
+    private static func sections() throws -> [[Row]] {
+        let page = try String(contentsOf: repository.appending(path: "docs/develop/migration.md"), encoding: .utf8)
         // The lines of the chapters are compared by `.ci/chapters`.
         let parts = page.components(separatedBy: "\n## ").filter { !$0.hasPrefix("Alamofire's chapters") }
-        sections = parts.map { section in
+        return parts.map { section in
             section.split(separator: "\n").compactMap { line in
                 guard let match = line.wholeMatch(of: /\| (.*) \| (.*) \| (.*?) ?\|/), match.3 != "tests",
                     match.1 != "---"
@@ -31,8 +36,11 @@ struct MigrationDocumentTests {
                 return Row(name: String(match.1), instead: String(match.2), tests: String(match.3))
             }
         }
+    }
+
+    private static func suites() throws -> [String: Set<String>] {
         var suites: [String: Set<String>] = [:]
-        let tests = Self.repository.appending(path: "Tests")
+        let tests = repository.appending(path: "Tests")
         let files = FileManager.default.enumerator(at: tests, includingPropertiesForKeys: nil)
         while let file = files?.nextObject() as? URL {
             guard file.pathExtension == "swift" else { continue }
@@ -42,7 +50,7 @@ struct MigrationDocumentTests {
                 suites[String(match.1), default: []].formUnion(functions)
             }
         }
-        self.suites = suites
+        return suites
     }
 
     @Test("every name has a test, or a reason why there is nothing")

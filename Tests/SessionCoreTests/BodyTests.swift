@@ -45,7 +45,7 @@ struct BodyTests {
         #expect(delegate.error == nil)
         #expect(delegate.body.count == total)
         let isInOrder = stride(from: 0, to: total, by: piece.count).allSatisfy { start in
-            delegate.body[start..<start + piece.count].elementsEqual(piece)
+            firstDifference(Array(delegate.body[start..<start + piece.count]), piece) == nil
         }
         #expect(isInOrder)
     }

@@ -68,7 +68,7 @@ package struct RequestLearner: Sendable {
 
     /// Names that clients invent do not fill the memory.
     private static let hostBound = 10_000
-    private static let pathBound = 32 << 20
+    private let pathBound: Int
     /// As many different names at one place of a path stand for themselves.
     private static let namesAtOnePlace = 4
     /// As many patterns stand in a rule; more become fewer and wider ones.
@@ -76,7 +76,8 @@ package struct RequestLearner: Sendable {
     /// As many paths at which nothing was are learned.
     private static let absentOfMethod = 16
 
-    package init() {}
+    /// - Parameter pathBound: about how many bytes paths and methods may take up.
+    package init(pathBound: Int = 32 << 20) { self.pathBound = pathBound }
 
     /// The number of hosts that were seen.
     package var hostCount: Int { counts.count }
@@ -104,7 +105,7 @@ package struct RequestLearner: Sendable {
         let (isKnown, count) = state(of: text, sighting.isAbsent, place, words)
         if !isKnown {
             guard PathPattern(text) != nil else { return .unwritablePath }
-            guard pathBytes < Self.pathBound else { return .surplus }
+            guard pathBytes < pathBound else { return .surplus }
             pathBytes += Self.cost(of: path)
             // Clients may invent methods, too.
             if count == 0 { pathBytes += words.utf8.count + Self.costOfTable }

@@ -73,6 +73,18 @@ public final class SessionCache: Sendable {
         )
     }
 
+    /// A cache of one user in memory, with another time that requests wait for the response to a similar one.
+    init(memoryCapacity: Int, patience: TimeSpan) {
+        self.memoryCapacity = memoryCapacity
+        diskCapacity = 0
+        isShared = false
+        responses = ResponseCache(
+            CacheStore(memory: MemoryStore(capacity: memoryCapacity), CacheOptions(isShared: false)),
+            patience: patience,
+            completesBelow: 0
+        )
+    }
+
     /// The memory in use, in bytes.
     public var currentMemoryUsage: Int { responses.store.memory.statistics.bytes }
     /// The disk space in use, in bytes, without bodies that are still being written.

@@ -155,7 +155,7 @@ struct StubOriginTests {
     func resumption() async throws {
         let folder = try TemporaryFolder()
         let stage = try StubStage { $0.temporaryFolder = folder.path }
-        let file = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+        let file = patternBytes(300_000)
         try stage.origin.route(.get, "/large", times: 1) { .resumable(file, to: $0).cut(afterBytes: 200_000) }
         try stage.origin.route(.get, "/large") { .resumable(file, to: $0) }
         let task = try stage.manager.session.downloadTask(with: HTTPSessionRequest(url: StubStage.base + "/large"))

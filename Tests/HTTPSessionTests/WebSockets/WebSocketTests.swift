@@ -112,7 +112,7 @@ struct WebSocketTests {
         }
         let socket = try await stage.makeSocket()
         try await socket.open()
-        let bytes = (0..<(1 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+        let bytes = patternBytes(1 << 20)
         try await socket.send(.data(bytes))
         #expect(try await socket.receive() == .data(bytes))
         #expect(frames.with { $0 } == 8)

@@ -88,7 +88,7 @@ struct LogWriterTests {
         let parts = bytes.split(separator: 10)
         let kept = parts.filter { $0.first != UInt8(ascii: "{") }
         #expect(kept.count == 16)
-        let isOrdered = zip(kept, lines).allSatisfy { $0.elementsEqual($1.dropLast()) }
+        let isOrdered = zip(kept, lines).allSatisfy { firstDifference(Array($0), Array($1[..<($1.count - 1)])) == nil }
         #expect(isOrdered)
         let notices = parts.compactMap { LogLine(String(decoding: $0, as: UTF8.self)) }
         #expect(notices.count == 1)

@@ -155,9 +155,9 @@ struct RequestLearnerTests {
     @Test("paths and methods that a client invents are bounded by what they take up")
     func bounded() throws {
         for isMethod in [true, false] {
-            var learner = RequestLearner()
+            var learner = RequestLearner(pathBound: 1 << 20)
             var count = 0
-            while count < 1_000_000 {
+            while count < 10_000 {
                 let path = isMethod ? "/" : "/\(count)" + String(repeating: "/a", count: 1000)
                 let sighting = RequestLearner.Sighting(
                     host: try Host("a.example"),
@@ -168,7 +168,7 @@ struct RequestLearnerTests {
                 guard learner.add(sighting) == .learned else { break }
                 count += 1
             }
-            #expect((1000..<20_000).contains(count))
+            #expect((30..<600).contains(count))
         }
     }
 

@@ -182,7 +182,7 @@ struct CertificateProfileTests {
         for (bits, verdict) in [(2_048, TrustEvaluation.Verdict.notPinned), (2_052, .fail)] {
             let server = CertificateBuilder.server(hosts: [CertificateWeb.host], validity: TestPKI.validity)
             let evaluation = SecurityPolicy.unpinned.evaluate(
-                chain: [try server.certificate(for: KeyPair(.rsa(bits: bits)), issuer: signer)],
+                chain: [try server.certificate(for: KeyPair.shared(.rsa(bits: bits)), issuer: signer)],
                 host: try Host(CertificateWeb.host),
                 anchors: TrustAnchors(certificates: [root], publicKeys: [root.publicKeyPin]),
                 at: CertificateWeb.now

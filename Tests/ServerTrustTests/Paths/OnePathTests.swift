@@ -199,7 +199,7 @@ struct OnePathTests {
     func cost() throws {
         for (kind, cost) in [(KeyPair.Kind.p256, 1), (.rsa(bits: 2048), 1), (.p384, 4), (.p521, 8)] {
             let builder = CertificateBuilder.authority("CA", validity: TestPKI.validity)
-            #expect(try builder.certificate(for: KeyPair(kind)).signatureCost == cost)
+            #expect(try builder.certificate(for: KeyPair.shared(kind)).signatureCost == cost)
         }
         var web = CertificateWeb()
         let path = [try web.server(by: "a"), try web.authority("a", by: "root"), try web.authority("root")]

@@ -48,7 +48,7 @@ struct LeafScenarioTests {
         let scenario = try leaf(.rsaPSS(bits: 2048))
         #expect(try scenario.evaluation().verdict == .pass)
         #expect(scenario.chain[0].keyDescription == "RSA-PSS 2048")
-        let info = try KeyPair(.rsaPSS(bits: 2048)).publicKeyDER
+        let info = try KeyPair.shared(.rsaPSS(bits: 2048)).publicKeyDER
         // id-RSASSA-PSS, 1.2.840.113549.1.1.10, where rsaEncryption ends in 1.
         let identifier: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a]
         let plain = identifier.dropLast() + [0x01]

@@ -30,7 +30,8 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
             builder.subject = [("CN", "responder")]
             builder.extendedKeyUsage = ["OCSPSigning"]
             change(&builder)
-            return try builder.identity(kind, issuer: issuer)
+            let key = try KeyPair.shared(kind)
+            return Identity(certificate: try builder.certificate(for: key, issuer: issuer), key: key)
         }
 
         /// A good response, from an hour before `now` to an hour after.

@@ -18,7 +18,7 @@ struct CacheRemovalTests {
             }
             guard request.method == "GET" else { return OriginAnswer.text("done") }
             return OriginAnswer.text(
-                "\(version) " + String(repeating: "x", count: bytes(request.target)),
+                "\(version) " + letters("x", bytes(request.target)),
                 fields: ["Cache-Control: max-age=600"]
             )
         }

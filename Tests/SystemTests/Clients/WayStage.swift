@@ -17,6 +17,8 @@ struct WayStage {
     let server: TestServer
     /// The local CA's certificate.
     let authority: String
+    /// The time limit of the clients, in seconds.
+    var patience = Int(Patience.seconds)
     private let folder: TemporaryFolder
 
     /// - Parameters:
@@ -124,7 +126,7 @@ struct WayStage {
     ///
     /// - Parameter path: of a GET.
     func start(_ way: Way, path: String = "/get", fields: [String] = []) throws -> Started {
-        try WayClient(port: proxy.port).start(way, path: path, fields: fields)
+        try WayClient(port: proxy.port, patience: patience).start(way, path: path, fields: fields)
     }
 }
 
@@ -132,6 +134,8 @@ struct WayStage {
 struct WayClient: Sendable {
     typealias Way = ReloadPutOffTests.Way
     let port: UInt16
+    /// The time limit in seconds.
+    var patience = Int(Patience.seconds)
 
     private static let bodyCount = 50_000
 
@@ -140,6 +144,7 @@ struct WayClient: Sendable {
     /// - Parameter path: of a GET.
     func start(_ way: Way, path: String = "/get", fields: [String] = []) throws -> WayStage.Started {
         let client = try TestClient(port: port)
+        client.setTimeouts(seconds: patience)
         func told(_ answer: HTTPMessage) -> String {
             answer.problemCode.map { "\(answer.status) \($0)" } ?? "\(answer.status)"
         }

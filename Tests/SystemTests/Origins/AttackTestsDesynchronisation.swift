@@ -111,8 +111,10 @@ struct AttackTestsDesynchronisation {
         let stage = try Stage { _ in OriginAnswer.text("") }
         let client = try stage.proxy.connect()
         let count = 1000
-        // Each is refused by the proxy itself, with an answer many times as long as the request.
-        let batch = Array(String(repeating: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", count: count).utf8)
+        // Each is refused by the proxy itself, with an answer several times as long as the request. Shorter ones would be a
+        // hundred thousand and more, since the system takes megabytes of them before the proxy does.
+        let filling = String(repeating: "x", count: 100)
+        let batch = Array(String(repeating: "GET / HTTP/1.1\r\nHost: a\r\nX: \(filling)\r\n\r\n", count: count).utf8)
         let before = try stage.proxy.residentMemory()
         var sent = 0
         var pauses = 0

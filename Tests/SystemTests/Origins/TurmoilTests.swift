@@ -28,7 +28,7 @@ struct TurmoilTests {
                     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(size)\r\n\(text)\r\n0\r\n\r\n"
                 )
             case "large":
-                try connection.answer(text + String(repeating: ".", count: 400_000))
+                try connection.answer(text + letters(".", 400_000))
             case "garbage":
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello")
             default: try connection.answer(text)
@@ -51,7 +51,7 @@ struct TurmoilTests {
         for round in 0..<rounds {
             let client = try TestClient(port: proxy)
             let path = "/\(paths[random.next(paths.count)])/\(seed).\(round)"
-            let body = random.next(3) == 0 ? String(repeating: "b", count: random.next(200_000)) : nil
+            let body = random.next(3) == 0 ? letters("b", random.next(200_000)) : nil
             let request = ProxyUnderTest.request(body == nil ? "GET" : "POST", "http://\(host)\(path)", body: body)
             switch random.next(5) {
             case 0:

@@ -19,11 +19,17 @@ struct ReloadAuthenticationTests {
     }
 
     private func stage() throws -> WayStage {
-        try WayStage(always: { settings in
+        var stage = try WayStage(always: { settings in
             settings.files["users"] = "alice:\(Self.slowHash)\n"
             settings.members["authentication"] = ["basic": ["file": "users"]]
         })
+        stage.patience = Self.patience
+        return stage
     }
+
+    /// The proxy's thread for passwords gives way to everything else: where other tests take the processors, each of ten hashes
+    /// may take ten seconds.
+    private static let patience = 300
 
     /// Clients that guess passwords: they are verified one after the other, before any other client.
     private func guess(_ stage: WayStage) throws -> [WayStage.Started] {
@@ -156,13 +162,14 @@ struct ReloadAuthenticationTests {
     func removedWhileDialling() throws {
         let silent = try TestSocket.listen()
         defer { close(silent.descriptor) }
-        let stage = try WayStage(
+        var stage = try WayStage(
             always: { settings in
                 settings.files["users"] = "alice:\(Self.slowHash)\n"
                 settings.members["authentication"] = ["basic": ["file": "users"]]
             },
             start: { $0.hosts[Stage.host]?["resolve"] = "127.0.0.1:\(silent.port)" }
         )
+        stage.patience = Self.patience
         let started = try stage.start(.intercept, fields: [Self.field("alice", "x")])
         let dialled = accept(silent.descriptor, nil, nil)
         defer { close(dialled) }

@@ -25,14 +25,15 @@ package struct TestPKI: Sendable {
     /// Anchors that trust the root alone.
     package var anchors: TrustAnchors { TrustAnchors(certificates: [root.certificate]) }
 
-    /// A server certificate under the intermediate.
+    /// A server certificate under the intermediate. Servers with RSA keys of one length share one key (`KeyPair.shared`).
     package func server(_ hosts: String..., key: KeyPair.Kind = .p256) throws -> TestServer {
         try server(CertificateBuilder.server(hosts: hosts, validity: Self.validity), key: key)
     }
 
     /// A server certificate of any shape under the intermediate.
     package func server(_ builder: CertificateBuilder, key: KeyPair.Kind = .p256) throws -> TestServer {
-        let identity = try builder.identity(key, issuer: intermediate)
+        let key = try KeyPair.shared(key)
+        let identity = Identity(certificate: try builder.certificate(for: key, issuer: intermediate), key: key)
         return TestServer(identity: identity, chain: [identity.certificate, intermediate.certificate])
     }
 
@@ -70,6 +71,25 @@ package struct TestServer: Sendable {
     /// - Returns: the two paths.
     package func write(to folder: TemporaryFolder, name: String) throws -> (certificate: String, key: String) {
         (try folder.write(chainPEM, as: "\(name).pem"), try folder.write(privateKeyPEM, as: "\(name).key"))
+    }
+}
+
+extension KeyPair {
+    private static let made = Monitor<[Kind: KeyPair]>([:])
+
+    /// A key for a test: of elliptic curves a new one each time; of RSA the same one for all tests that want that length, since
+    /// one of 4096 bits takes a second.
+    package static func shared(_ kind: Kind) throws -> KeyPair {
+        switch kind {
+        case .p256, .p384, .p521, .ed25519: return try KeyPair(kind)
+        case .rsa, .rsaPSS:
+            return try made.with { made in
+                if let key = made[kind] { return key }
+                let key = try KeyPair(kind)
+                made[kind] = key
+                return key
+            }
+        }
     }
 }
 

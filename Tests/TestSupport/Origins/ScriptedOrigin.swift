@@ -142,7 +142,7 @@ package final class ScriptedOrigin: Sendable {
     // MARK: The record
 
     /// All connections so far, in the order of acceptance.
-    package var connections: [Record] { ledger.with { $0 } }
+    package var connections: [Record] { ledger.read { $0 } }
 
     /// All requests so far, connection by connection.
     package var requests: [HTTPMessage] { connections.flatMap(\.requests) }

@@ -73,9 +73,9 @@ package final class ChildProcess: Sendable {
 
     // MARK: What it says
 
-    package var output: String { state.with { String(decoding: $0.output, as: UTF8.self) } }
-    package var errors: String { state.with { String(decoding: $0.errors, as: UTF8.self) } }
-    package var exitCode: Int32? { state.with { $0.exitCode } }
+    package var output: String { state.read { String(decoding: $0.output, as: UTF8.self) } }
+    package var errors: String { state.read { String(decoding: $0.errors, as: UTF8.self) } }
+    package var exitCode: Int32? { state.read(\.exitCode) }
 
     /// Waits until its standard output meets a condition; fails immediately when it ends before.
     package func waitForOutput<Result>(_ what: String, _ body: (String) throws -> Result?) throws -> Result {

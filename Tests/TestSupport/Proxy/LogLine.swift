@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
+import Glibc
 
 /// One JSON object of a log.
 package struct LogLine {
@@ -13,6 +14,38 @@ package struct LogLine {
         }
         self.text = text
         self.members = members
+    }
+
+    /// The complete lines of a log with a text in them. What follows the last line feed may be a part of a line.
+    ///
+    /// By memchr(3): it is asked again whenever a proxy writes, and tests are built without optimisation.
+    package static func texts(in log: String, with text: String) -> [String] {
+        var log = log
+        var text = text
+        return text.withUTF8 { text in
+            log.withUTF8 { log in
+                var lines: [String] = []
+                guard var start = log.baseAddress else { return lines }
+                let end = start + log.count
+                while let feed = memchr(start, 0x0A, end - start) {
+                    let count = UnsafePointer(feed.assumingMemoryBound(to: UInt8.self)) - start
+                    let line = UnsafeBufferPointer(start: start, count: count)
+                    if contains(line, text) { lines.append(String(decoding: line, as: UTF8.self)) }
+                    start += count + 1
+                }
+                return lines
+            }
+        }
+    }
+
+    private static func contains(_ line: UnsafeBufferPointer<UInt8>, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let first = text.first, var start = line.baseAddress else { return text.isEmpty }
+        let end = start + line.count
+        while end - start >= text.count, let found = memchr(start, Int32(first), end - start - text.count + 1) {
+            if memcmp(found, text.baseAddress!, text.count) == 0 { return true }
+            start = UnsafePointer(found.assumingMemoryBound(to: UInt8.self)) + 1
+        }
+        return false
     }
 
     package subscript(name: String) -> Any? { members[name] }

@@ -33,8 +33,7 @@ package final class ProxyUnderTest {
         )
         self.process = process
         listening = try process.waitForErrors("\(count) listening lines") { text in
-            let lines = text.split(separator: "\n").compactMap { LogLine(String($0)) }
-                .filter { $0["event"] as? String == "listening" }
+            let lines = Self.events("listening", text)
             return lines.count < count ? nil : lines.map(Self.listener)
         }
     }
@@ -94,12 +93,12 @@ package final class ProxyUnderTest {
     package func events(_ name: String) -> [LogLine] { Self.events(name, process.errors) }
 
     private static func events(_ name: String, _ errors: String) -> [LogLine] {
-        events(errors).filter { $0.string("event") == name }
+        lines(of: errors, with: name).filter { $0.string("event") == name }
     }
 
-    private static func events(_ errors: String) -> [LogLine] {
-        // The last piece may be an incomplete line.
-        errors.split(separator: "\n", omittingEmptySubsequences: false).dropLast().compactMap { LogLine(String($0)) }
+    /// The lines of a log in which a member has that value.
+    private static func lines(of log: String, with value: String) -> [LogLine] {
+        LogLine.texts(in: log, with: "\"\(value)\"").compactMap { LogLine($0) }
     }
 
     /// Waits until the events of that name meet a condition.
@@ -128,7 +127,7 @@ package final class ProxyUnderTest {
     }
 
     private static func hangUps(_ errors: String) -> [LogLine] {
-        events(errors).filter { line in
+        lines(of: errors, with: "SIGHUP").filter { line in
             ["reloaded", "reloadFailed"].contains(line.string("event")) && line.string("trigger") == "SIGHUP"
         }
     }
@@ -153,18 +152,15 @@ package final class ProxyUnderTest {
     /// The lines of the task log so far.
     package var taskLines: [LogLine] { Self.taskLines(process.output) }
 
-    private static func taskLines(_ output: String) -> [LogLine] {
-        // The last piece may be an incomplete line.
-        output.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
-            .compactMap { LogLine(String($0)) }.filter { $0["event"] as? String == "task" }
-    }
+    private static func taskLines(_ output: String) -> [LogLine] { events("task", output) }
 
     /// Waits for a number of lines in the task log.
     ///
     /// - Returns: the lines in the order in which their requests began. Each worker writes its own, so that those of two
     ///   connections come in either order.
     package func waitForTaskLines(_ count: Int) throws -> [LogLine] {
-        let lines = try process.waitForOutput("\(count) task log lines") { output in
+        let lines = try process.waitForOutput("\(count) task log lines") { output -> [LogLine]? in
+            guard LogLine.texts(in: output, with: "\"task\"").count >= count else { return nil }
             let lines = Self.taskLines(output)
             return lines.count >= count ? lines : nil
         }

@@ -17,6 +17,9 @@ package final class TestClient {
 
     deinit { close() }
 
+    /// Sets the time limit of later reads and writes, where the peer may take long on a busy machine.
+    package func setTimeouts(seconds: Int) { TestSocket.setTimeouts(descriptor, seconds: seconds) }
+
     // MARK: Sending
 
     package func send(_ text: String) throws { try send(Array(text.utf8)) }

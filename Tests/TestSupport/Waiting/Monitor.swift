@@ -27,6 +27,13 @@ package final class Monitor<State>: @unchecked Sendable {
         return try body(&state)
     }
 
+    /// Reads the state, and wakes nobody.
+    package func read<Result>(_ body: (State) throws -> Result) rethrows -> Result {
+        condition.lock()
+        defer { condition.unlock() }
+        return try body(state)
+    }
+
     /// Waits until `body` returns a value.
     ///
     /// - Parameter what: the name of the awaited event, for the failure.

@@ -21,6 +21,16 @@ package struct WebSocketCase: Sendable, CustomStringConvertible {
     package enum Event: Equatable, Sendable {
         case message(isText: Bool, [UInt8])
         case pong([UInt8])
+
+        /// Some messages have 16 MB: the bytes are compared by `==` of this module.
+        package static func == (one: Event, other: Event) -> Bool {
+            switch (one, other) {
+            case (.message(let oneIsText, let one), .message(let otherIsText, let other)):
+                oneIsText == otherIsText && one == other
+            case (.pong(let one), .pong(let other)): one == other
+            case (.message, _), (.pong, _): false
+            }
+        }
     }
 
     package enum End: Sendable, Equatable {
