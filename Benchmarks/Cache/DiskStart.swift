@@ -3,7 +3,6 @@ import Glibc
 import HTTPCaching
 import HTTPCore
 import IOCore
-import ProxyConfiguration
 import Synchronization
 
 /// How long a cache on disk takes from its start to its first answer, by how much is in it: `make bench-cache-start`.

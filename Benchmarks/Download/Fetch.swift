@@ -2,7 +2,6 @@
 import Foundation
 import HTTPCore
 import HTTPSession
-import ProxyConfiguration
 import ServerTrust
 import SessionCore
 

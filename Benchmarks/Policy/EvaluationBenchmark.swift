@@ -2,7 +2,6 @@
 import COpenSSL
 import Glibc
 import HTTPCore
-import ProxyConfiguration
 import ServerTrust
 
 /// A policy's evaluation beside a bare X509_verify_cert(3) with the same store, chain, purpose, strength and host.

@@ -3,7 +3,6 @@ import Foundation
 import FoundationNetworking
 import HTTPCore
 import HTTPSession
-import ProxyConfiguration
 import ServerTrust
 import SessionCore
 import Synchronization

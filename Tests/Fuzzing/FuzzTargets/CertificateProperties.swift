@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 import HTTPCore
-import ProxyConfiguration
 import ServerTrust
 import StrictJSON
 import TestSupport

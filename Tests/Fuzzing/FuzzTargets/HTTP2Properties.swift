@@ -2,7 +2,6 @@
 import HTTP2Core
 import HTTPCore
 import IOCore
-import ProxyConfiguration
 import TestSupport
 
 /// Client connections of HTTP/2: frames in any order, and the heads from their fields.

@@ -2,7 +2,6 @@
 import COpenSSL
 import HTTPCore
 import IOCore
-import ProxyConfiguration
 import ServerTrust
 import StrictJSON
 import TestSupport

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
-import ProxyConfiguration
 import TestSupport
 
 /// HTTP/1.1 messages: request heads, response heads, chunked bodies.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import ProxyConfiguration
 package import ServerTrust
 
 /// A small public key infrastructure for tests: a root, an intermediate, and servers below it.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
 import IOCore
-import ProxyConfiguration
 
 /// The result of parsing: the accepted heads, and the final fault, if any.
 package struct RequestReading: Equatable {
