@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 import Synchronization

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 import SessionCore

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
 import IOCore
+import ProxyConfiguration
 import ProxyCore
 
 /// The limit of open files and sockets of this process (getrlimit(2)).
