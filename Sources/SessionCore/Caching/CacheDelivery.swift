@@ -122,8 +122,7 @@ package struct CacheDelivery {
     ///
     /// - Returns: whether it has a receiver.
     package mutating func relay(isStoring: Bool) -> Bool {
-        phase = .relaying
-        if isBackground, isStoring { phase = .finishing }
+        phase = isBackground ? .finishing : .relaying
         if isBackground, !isStoring { drop(followedBy: .pass) }
         return !isBackground
     }
