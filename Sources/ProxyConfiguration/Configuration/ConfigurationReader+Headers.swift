@@ -65,12 +65,14 @@ extension ConfigurationReader {
             return false
         }
         let isOurs: Bool
-        switch FieldName(bytes.span) {
+        // Its twins would be removed with it.
+        let hyphenated = bytes.map(FieldChanges.folded)
+        switch FieldName(hyphenated.span) {
         case .host, .connection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade, .via, .expect, .maxForwards,
             .http2Settings, .underscoredTransferEncoding, .underscoredContentLength, .contentLength:
             isOurs = true
         default:
-            isOurs = bytes.span.hasPrefixIgnoringCase("proxy-")
+            isOurs = hyphenated.span.hasPrefixIgnoringCase("proxy-")
         }
         guard isOurs else { return true }
         element.report(

@@ -49,6 +49,12 @@ package struct FieldChanges: Sendable, Equatable {
         }
     }
 
+    /// A byte of a field's name as servers behind CGI compare it (RFC 3875, section 4.1.18): in lower case, and with a hyphen for all
+    /// punctuation.
+    static func folded(_ byte: UInt8) -> UInt8 { isPunctuation(byte) ? UInt8(ascii: "-") : ASCII.lowercased(byte) }
+
+    static func isPunctuation(_ byte: UInt8) -> Bool { !ASCII.isLetter(byte) && !ASCII.isDigit(byte) }
+
     /// Adds a field to set. The reader has checked name and value.
     package mutating func set(_ name: String, _ value: [UInt8], from source: Source) {
         let bytes = Array(name.utf8)
@@ -108,8 +114,8 @@ package struct FieldChanges: Sendable, Equatable {
 
 /// Names of fields that are removed. Most fields of a head need no comparison with them, however many there are.
 ///
-/// A name with underscores or dots is removed as its twin with hyphens is: servers behind CGI cannot tell them apart, and would see the
-/// client's field beside the one that is set.
+/// A name is removed with its twins, which have other punctuation in the same places: servers behind CGI make an underscore of
+/// whatever is neither letter nor digit, cannot tell them apart, and would see the client's field beside the one that is set.
 private struct RemovedNames: Sendable, Equatable {
     private(set) var all: [[UInt8]] = []
     private var known = FieldNameSet()
@@ -121,6 +127,9 @@ private struct RemovedNames: Sendable, Equatable {
     mutating func append(_ name: [UInt8]) {
         all.append(name)
         let id = FieldName(name.span)
+        let hyphenated = name.map(FieldChanges.folded)
+        let twin = FieldName(hyphenated.span)
+        if twin != .other { known.insert(twin) }
         guard id == .other else { return known.insert(id) }
         others.append(name)
         lengthsOfOthers |= Self.bit(of: name.count)
@@ -134,21 +143,25 @@ private struct RemovedNames: Sendable, Equatable {
             for other in others where Self.isSame(name, other) { return true }
         }
         // Its twin may be one of the names that have numbers.
-        guard name.firstIndex(of: UInt8(ascii: "_")) != nil || name.firstIndex(of: UInt8(ascii: ".")) != nil else {
-            return false
-        }
+        guard Self.hasOtherPunctuation(name) else { return false }
         for other in all where Self.isSame(name, other) { return true }
         return false
     }
 
     private static func isSame(_ name: borrowing Span<UInt8>, _ other: [UInt8]) -> Bool {
         guard name.count == other.count else { return false }
-        for index in 0..<name.count where folded(name[index]) != folded(other[index]) { return false }
+        for index in 0..<name.count where FieldChanges.folded(name[index]) != FieldChanges.folded(other[index]) {
+            return false
+        }
         return true
     }
 
-    private static func folded(_ byte: UInt8) -> UInt8 {
-        byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".") ? UInt8(ascii: "-") : ASCII.lowercased(byte)
+    /// Whether a name has punctuation besides hyphens.
+    private static func hasOtherPunctuation(_ name: borrowing Span<UInt8>) -> Bool {
+        for index in 0..<name.count where name[index] != UInt8(ascii: "-") && FieldChanges.isPunctuation(name[index]) {
+            return true
+        }
+        return false
     }
 
     /// All lengths from 63 on share a bit.

@@ -270,7 +270,7 @@ package struct RequestReading: Equatable, Sendable {
 
     private static func isBracket(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "[") || byte == UInt8(ascii: "]") }
 
-    /// What a field of that name may replace; `_` and `.` are `-` to servers behind CGI.
+    /// What a field of that name may replace; all punctuation is `-` to servers behind CGI.
     private static func override(_ name: borrowing Span<UInt8>) -> Overridden {
         guard name.count > 5, name[0] | 0x20 == UInt8(ascii: "x") else { return [] }
         switch name.count {
@@ -291,9 +291,7 @@ package struct RequestReading: Equatable, Sendable {
 
     private static func means(_ name: borrowing Span<UInt8>, _ text: StaticString) -> Bool {
         for index in 1..<name.count {
-            let byte = name[index]
-            let isSeparator = byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".")
-            if (isSeparator ? UInt8(ascii: "-") : ASCII.lowercased(byte)) != text.utf8Start[index] { return false }
+            if FieldChanges.folded(name[index]) != text.utf8Start[index] { return false }
         }
         return true
     }

@@ -43,6 +43,8 @@ final class CacheRefresh: CacheStageDelegate {
         let route: Route
         /// The user whose request has found the stale response.
         let user: [UInt8]?
+        /// The credentials of that request.
+        let credentials: RuleCredentials?
         /// The request follows a redirect.
         let isHop: Bool
     }
@@ -56,9 +58,12 @@ final class CacheRefresh: CacheStageDelegate {
         // The request is a GET, whatever the client has sent.
         var ruling = RequestRuling()
         guard isAllowed(request, by: setting.route.rules, setting.user, &ruling) else { return }
+        // The rule of a GET may give others than that of the client's request, whose stored responses are not for these.
+        let credentials = setting.generation.credentials?.credentials(ofRule: ruling.allowingRule)
+        guard credentials?.partition == setting.credentials?.partition else { return }
         let refreshing = served.refresh { request.fields = $0 }
         guard let refreshing else { return }
-        let refresh = CacheRefresh(refreshing, request, setting, ruling)
+        let refresh = CacheRefresh(refreshing, request, setting, ruling, credentials)
         let stage = CacheStage(
             refreshing,
             request,
@@ -73,10 +78,11 @@ final class CacheRefresh: CacheStageDelegate {
         _ transaction: CacheTransaction,
         _ request: SessionRequest,
         _ setting: Setting,
-        _ ruling: RequestRuling
+        _ ruling: RequestRuling,
+        _ credentials: RuleCredentials?
     ) {
         self.ruling = ruling
-        credentials = setting.generation.credentials?.credentials(ofRule: ruling.allowingRule)
+        self.credentials = credentials
         self.transaction = transaction
         self.request = request
         generation = setting.generation

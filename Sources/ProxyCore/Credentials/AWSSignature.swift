@@ -58,7 +58,7 @@ package struct AWSSignature: Sendable {
     ///   - fields: those that are signed; `host` and `x-amz-date` have to be among them. Several lines of one name are one list.
     ///   - time: of `X-Amz-Date`, as `amzDate` gives it.
     ///   - normalizesPath: whether dot segments and empty segments are removed and the path is encoded once more, as every
-    ///     service but S3 does.
+    ///     service but S3 does. S3 encodes the name that the path stands for.
     package init(
         method: borrowing Span<UInt8>,
         target: borrowing Span<UInt8>,
@@ -76,7 +76,8 @@ package struct AWSSignature: Sendable {
 
         var request = [UInt8](copying: method)
         request.append(Self.newline)
-        request += normalizesPath ? Self.encoded(Self.normalized(path), keeping: UInt8(ascii: "/")) : path
+        let canonical = normalizesPath ? Self.normalized(path) : Self.decoded(path[...], plusIsSpace: false)
+        request += Self.encoded(canonical, keeping: UInt8(ascii: "/"))
         request.append(Self.newline)
         request += Self.canonicalQuery(query)
         request.append(Self.newline)
@@ -189,8 +190,10 @@ package struct AWSSignature: Sendable {
         )
     }
 
-    /// Percent-encoding decoded, and `+` as the space that it is in a query.
-    private static func decoded(_ text: ArraySlice<UInt8>) -> [UInt8] {
+    /// Percent-encoding decoded.
+    ///
+    /// - Parameter plusIsSpace: as in a query.
+    private static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = true) -> [UInt8] {
         var bytes: [UInt8] = []
         var place = text.startIndex
         while place < text.endIndex {
@@ -200,7 +203,7 @@ package struct AWSSignature: Sendable {
                 bytes.append(high << 4 | low)
                 place += 3
             } else {
-                bytes.append(text[place] == UInt8(ascii: "+") ? UInt8(ascii: " ") : text[place])
+                bytes.append(plusIsSpace && text[place] == UInt8(ascii: "+") ? UInt8(ascii: " ") : text[place])
                 place += 1
             }
         }
@@ -251,6 +254,7 @@ package struct AWSSignature: Sendable {
 }
 
 extension AWSScope {
-    /// S3 signs paths as they are, and says in a field what of the body is signed.
-    var isS3: Bool { service.hasPrefix("s3") }
+    /// Whether requests are signed as those for S3: the path is encoded once, and a field says what of the body is signed. S3 Tables,
+    /// Vectors and Files (`s3tables` and so on) are services like all others.
+    var isS3: Bool { ["s3", "s3express", "s3-outposts", "s3-object-lambda"].contains(service) }
 }

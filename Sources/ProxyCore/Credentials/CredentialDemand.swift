@@ -41,14 +41,18 @@ struct CredentialDemand {
                 "The client signs each chunk of the body with its own key (X-Amz-Content-SHA256), so that no other signature fits. Let it sign the whole body, or none of it over TLS."
             )
         } else if given.signing != nil, AWSFields.hasSignature(inQueryOf: head.target) {
-            problem = Problem(
-                .credentialWithheld,
-                status: 403,
-                "The query has a signature or keys of the client's own (X-Amz-Signature and its kind), and the request would have two. Let the client sign in Authorization, or not at all."
-            )
+            problem = Self.signedQuery
         } else {
             problem = nil
         }
+    }
+
+    static var signedQuery: Problem {
+        Problem(
+            .credentialWithheld,
+            status: 403,
+            "The query has a signature or keys that are not pinproxy's (X-Amz-Signature and its kind), and the request would have two. Let the client sign in Authorization, or not at all."
+        )
     }
 }
 

@@ -33,13 +33,25 @@ struct CredentialPlaceholder: Sendable {
             guard field != .other || fields.name(at: index).equalsIgnoringCase(fieldName.span) else { continue }
             let value = fields.value(at: index)
             if text.end(in: value, 0..<value.count) != nil { return true }
-            // A user and password, as git and others send them (RFC 7617).
-            guard value.hasPrefixIgnoringCase("basic "),
-                let pair = Base64.decode(Array(copying: value.extracting(6..<value.count)))
-            else { continue }
+            guard let pair = Self.userAndPassword(in: value) else { continue }
             let decoded = pair.span
             if text.end(in: decoded, 0..<decoded.count) != nil { return true }
         }
         return false
+    }
+
+    /// A user and password, as git and others send them (RFC 7617): with any white space behind the scheme, and with padding or
+    /// without, as servers take them.
+    private static func userAndPassword(in value: borrowing Span<UInt8>) -> [UInt8]? {
+        let scheme: StaticString = "basic"
+        guard value.hasPrefixIgnoringCase(scheme) else { return nil }
+        var start = scheme.utf8CodeUnitCount
+        while start < value.count, ASCII.isBlank(value[start]) { start += 1 }
+        guard start > scheme.utf8CodeUnitCount else { return nil }
+        var end = value.count
+        while end > start, value[end - 1] == UInt8(ascii: "=") { end -= 1 }
+        var text = [UInt8](copying: value.extracting(start..<end))
+        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
+        return Base64.decode(text)
     }
 }

@@ -29,6 +29,8 @@ struct RequestCredentials {
     private var wait: CredentialWait?
     /// The values that a server has refused (401) in this request.
     private var refused: [CredentialValue] = []
+    /// A redirect is being followed. The next hop has no body, or the one that is kept: none is gathered for it.
+    private var isHop = false
 
     /// Forgets everything: the request is over.
     mutating func end() {
@@ -51,6 +53,7 @@ struct RequestCredentials {
     /// - Parameter place: the rule's, in the configuration; nil where none has let the request through.
     mutating func begin(_ desk: CredentialDesk, ofRule place: Int?, for head: borrowing RequestHead) -> Step {
         rule = desk.credentials(ofRule: place)
+        isHop = false
         if let problem = desk.refusal(of: head, rule) { return .refused(problem) }
         guard let rule else { return .ready }
         self.desk = desk
@@ -62,16 +65,24 @@ struct RequestCredentials {
 
     /// The same for a hop.
     ///
-    /// - Parameter keepsBody: whether the request's body goes there, too.
+    /// - Parameters:
+    ///   - head: the client's.
+    ///   - target: path and query of the hop.
+    ///   - keepsBody: whether the request's body goes there, too.
     mutating func begin(
         _ desk: CredentialDesk,
         ofRule place: Int?,
         forHopOf head: borrowing RequestHead,
+        to target: [UInt8],
         keepsBody: Bool
     ) -> Step {
         rule = desk.credentials(ofRule: place)
+        isHop = true
         if let problem = desk.refusal(of: head, rule) { return .refused(problem) }
         guard let rule else { return .ready }
+        if rule.signing != nil, AWSFields.hasSignature(inQueryOf: target.span) {
+            return .refused(CredentialDemand.signedQuery)
+        }
         self.desk = desk
         body.forgetDigest()
         if keepsBody, needsBody(of: head) {
@@ -113,7 +124,7 @@ struct RequestCredentials {
         _ completion: @escaping (Step) -> Void
     ) {
         guard let rule, let desk else { return }
-        let needsBody = needsBody(of: head)
+        let needsBody = !isHop && needsBody(of: head)
         wait = desk.wait(for: rule, otherThan: refused, atMost: limit) { problem in
             if let problem { return completion(.refused(problem)) }
             desk.takeValues(of: rule)
@@ -126,10 +137,8 @@ struct RequestCredentials {
     /// The fields that the credentials make of a request that is about to be sent; nil for most requests.
     mutating func fields(of request: borrowing SessionRequest) -> GuardedFields? {
         guard let rule else {
-            // A hop that gets none may lead to a server that knows those of an earlier one. What a client authenticates itself goes on
-            // a connection of its own, which takes no such request.
-            guard let sent, !request.fields.authenticatesConnection else { return nil }
-            return sent.guarded.masksAlone
+            // A hop that gets none may lead to a server that knows those of an earlier one.
+            return sent?.guarded.masksAlone
         }
         var fields = desk?.fields(for: rule, of: request, bodyDigest: body.digest) ?? .none
         // A server may send back what it got for an earlier hop, or before a renewal.

@@ -281,11 +281,10 @@ final class Exchange: StageOwner {
         credentials?.removeFieldsOfClient(from: &fields)
         // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
         let canRenew = credentials?.canRenew == true
-        if let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil) {
-            prepareHooks(rules, on: route, to: endpoint, &fields)
-        } else if canRenew {
-            origin.repeatRefused()
-        }
+        let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)
+        if let rules { prepareHooks(rules, on: route, to: endpoint, &fields) }
+        // Also where the request has begun under another policy, without hooks.
+        origin.repeatRefused(canRenew && rules == nil)
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
@@ -297,7 +296,7 @@ final class Exchange: StageOwner {
         // A stream of HTTP/2 may transfer in both directions at once. An HTTP/1.1 client rarely reads before it has
         // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
-        if admission.restarts > 0, let total = endpoint.timeouts.spans.total {
+        if admission.restarts > 0 || credentials != nil, let total = endpoint.timeouts.spans.total {
             let spent = services.loop.now &- startedAt
             guard spent < total.nanoseconds else {
                 return refuseUnsent(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
@@ -320,11 +319,11 @@ final class Exchange: StageOwner {
     /// Sends a new task the part of the body that is here.
     override func sendWaitingBody(to task: LoopTask) {
         if let hooks, hooks.hasKeptBody {
-            if hooks.replay(to: task), body.isComplete { origin.finishSending(trailers: trailers) }
+            if hooks.replay(to: task), body.isComplete { endBody() }
             return
         }
         if let hooks { origin.sendCarried { sendInPieces($0, through: hooks) } } else { origin.sendCarried() }
-        if body.isComplete, hooks?.canEndBody() ?? true { origin.finishSending(trailers: trailers) }
+        if body.isComplete, hooks?.canEndBody() ?? true { endBody() }
     }
 
     /// A stage may keep the last piece back, which is not to be a copy of a whole body.
@@ -414,11 +413,15 @@ final class Exchange: StageOwner {
     }
 
     private func finishSending(trailers received: HeaderFields? = nil) {
-        var trailers = received
-        if received != nil, let route = hooks?.route ?? route { prune(&trailers!, on: route) }
-        self.trailers = trailers ?? HeaderFields()
+        trailers = received ?? HeaderFields()
         if admission.credentials.body.isGathering { return bodyWasGathered() }
         if let hooks, !hooks.canEndBody() { return }
+        endBody()
+    }
+
+    /// The origin gets the end of the body, with the trailers that may go there: each hop and each start has a policy of its own.
+    private func endBody() {
+        if trailers?.isEmpty == false, let route = hooks?.route ?? route { prune(&trailers!, on: route) }
         origin.finishSending(trailers: trailers)
     }
 
@@ -438,7 +441,7 @@ final class Exchange: StageOwner {
     override func bodyCanGoOn() {
         if !body.isComplete { return stream.exchangeNeedsBody() }
         // Behind a body of known length the trailers of HTTP/2 may still be on their way.
-        if let trailers { origin.finishSending(trailers: trailers) }
+        if trailers != nil { endBody() }
     }
 
     /// A connection carries the request.
@@ -621,6 +624,7 @@ final class Exchange: StageOwner {
                 generation: generation,
                 route: route,
                 user: user,
+                credentials: credentials,
                 isHop: hooks?.isFollowing ?? false
             )
         )
@@ -718,7 +722,7 @@ final class Exchange: StageOwner {
         to endpoint: Endpoint,
         _ then: @escaping () -> Void
     ) -> Bool {
-        let step = admission.credentialsOfHop(generation?.credentials, head, keepsBody: hop.keepsBody)
+        let step = admission.credentialsOfHop(generation?.credentials, hop, head)
         if case .ready = step { return true }
         follow(step, to: endpoint, then)
         return false

@@ -168,12 +168,20 @@ struct RequestAdmission {
     }
 
     /// The credentials of a hop that the rules have let through.
+    ///
+    /// - Parameter head: of the client's request.
     mutating func credentialsOfHop(
         _ desk: CredentialDesk?,
-        _ head: borrowing RequestHead,
-        keepsBody: Bool
+        _ hop: RedirectMachine.Hop,
+        _ head: borrowing RequestHead
     ) -> RequestCredentials.Step {
         guard let desk else { return .ready }
-        return credentials.begin(desk, ofRule: ruling.allowingRule, forHopOf: head, keepsBody: keepsBody)
+        return credentials.begin(
+            desk,
+            ofRule: ruling.allowingRule,
+            forHopOf: head,
+            to: hop.url.target,
+            keepsBody: hop.keepsBody
+        )
     }
 }

@@ -274,6 +274,8 @@ final class HookStage: ResponseStage {
         awaitsCredential = false
         guard var sent else { return }
         if repeatableBody == .lost { return failForLostBody() }
+        guard let timeouts = hooks.timeouts(of: sent.request.endpoint, now: loop.now) else { return failForTime() }
+        sent.request.timeouts = timeouts
         // A client that waits for 100 (Continue) still does, unless some of its body is here.
         sent.request.fields.remove(.expect)
         if exchange.head.framing.hasBody {
@@ -356,6 +358,11 @@ final class HookStage: ResponseStage {
         )
     }
 
+    private func failForTime() {
+        let what = isFollowing ? "The redirects" : "The request and the renewal of its credential"
+        exchange.fail(Problem(.responseTimeout, "\(what) took longer than timeouts.total allows."))
+    }
+
     /// The redirect may not be followed: says where it leads, too.
     private func fail(_ problem: Problem, at hop: RedirectMachine.Hop) {
         exchange.fail(
@@ -368,9 +375,7 @@ final class HookStage: ResponseStage {
     }
 
     private func follow(_ plan: RedirectHook.Plan, to endpoint: Endpoint, on route: Route) {
-        guard let timeouts = hooks.timeouts(of: endpoint, now: loop.now) else {
-            return exchange.fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
-        }
+        guard let timeouts = hooks.timeouts(of: endpoint, now: loop.now) else { return failForTime() }
         let hop = plan.hop
         hooks.prepare(for: hop, on: route)
         var fields = hooks.fields(

@@ -51,8 +51,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if refused != nil { refused = nil }
     }
 
-    /// The response to the request that follows is dropped if it refuses a credential that can be renewed.
-    func repeatRefused() { repeatsRefused = true }
+    /// Determines whether the response to the client's request is dropped if it refuses a credential that can be renewed. A request
+    /// with hooks has none of it: its hops have credentials of their own, and the stage of hooks sends them again.
+    func repeatRefused(_ repeats: Bool) { repeatsRefused = repeats }
 
     /// Releases everything that belongs to a request.
     func detach() {

@@ -99,7 +99,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         // A stream has a connection of its own in any case.
         // A credential that a client does not have is not sent where the client has authenticated the connection.
         guard task.owner != nil || task.request.fields.contains(.authorization), task.taker == nil,
-            task.guarded == nil
+            task.guarded?.isMaskAlone != false
         else {
             return nil
         }
@@ -112,7 +112,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     }
 
     override func giveConnectionToOwner() {
-        guard lane == nil, let entry, let task, task.guarded == nil, let owner = task.owner,
+        guard lane == nil, let entry, let task, task.guarded?.isMaskAlone != false, let owner = task.owner,
             case .exchanging(let connection) = phase,
             owner.lane(entry, to: task.request.endpoint) == nil
         else { return }
@@ -317,7 +317,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     private func mayGo(_ task: LoopTask, on connection: VerifiedConnection) -> Bool {
         guard let guarded = task.guarded else { return true }
         let evaluation = connection.trust?.evaluation
-        if lane == nil, guarded.mayGo(under: evaluation) { return true }
+        if lane == nil || guarded.isMaskAlone, guarded.mayGo(under: evaluation) { return true }
         task.finish(guarded.refusal(of: task.request.endpoint, evaluation))
         return false
     }

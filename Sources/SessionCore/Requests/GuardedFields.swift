@@ -55,6 +55,9 @@ package final class GuardedFields: Sendable {
     /// For a request that gets none of the fields: their values are masked in its response all the same.
     package var masksAlone: GuardedFields { GuardedFields(HeaderFields(), for: .nothing, masks: masks) }
 
+    /// Whether there are no fields, and the response alone is masked.
+    package var isMaskAlone: Bool { demand == .nothing }
+
     /// Whether the server may have the fields.
     ///
     /// - Parameter evaluation: what the policy found about the connection's server; nil without TLS.

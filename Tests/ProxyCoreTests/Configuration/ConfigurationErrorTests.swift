@@ -247,6 +247,22 @@ struct ConfigurationErrorTests {
                 at: "/requests/rules/0/path",
                 says: "more than 8 stars"
             ),
+            LoadError(#""requests": { "rules": [] }"#, at: "/requests/rules", says: "no request finds a rule"),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "method": [], "then": "allow" }] }"#,
+                at: "/requests/rules/0/method",
+                says: "nothing would match"
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "host": "https://a.test", "then": "allow" }] }"#,
+                at: "/requests/rules/0/host",
+                says: "without scheme"
+            ),
+            LoadError(
+                #""requests": { "rules": [{ "id": "a", "host": ["a.test:443"], "then": "allow" }] }"#,
+                at: "/requests/rules/0/host/0",
+                says: "without scheme"
+            ),
             LoadError(
                 #""requests": { "rules": [{ "id": "a", "method": "get", "then": "allow" }] }"#,
                 at: "/requests/rules/0/method",

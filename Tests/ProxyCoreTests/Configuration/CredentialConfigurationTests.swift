@@ -233,13 +233,16 @@ struct CredentialConfigurationTests {
         }
     }
 
-    @Test("two credentials of one rule are in two fields, whatever the case and the underscores")
-    func oneField() {
-        let two = #""a": { "header": "X-Api-Key", "env": "A" }, "b": { "header": "x_api_key", "env": "B" }"#
+    @Test(
+        "two credentials of one rule are in two fields, whatever the case and the punctuation",
+        arguments: ["x_api_key", "X.Api!KEY"]
+    )
+    func oneField(other: String) {
+        let two = #""a": { "header": "X-Api-Key", "env": "A" }, "b": { "header": "\#(other)", "env": "B" }"#
         let issues = rule(#""then": "allow", "host": "*.a.example", "credential": ["a", "b"]"#, credentials: two).issues
         #expect(
             issues == [
-                #"/requests/rules/0/credential/1: "a" is in the field x_api_key, too, and one request can have one of them"#
+                #"/requests/rules/0/credential/1: "a" is in the field \#(other), too, and one request can have one of them"#
             ]
         )
     }

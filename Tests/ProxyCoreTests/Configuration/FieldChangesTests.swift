@@ -21,7 +21,7 @@ struct FieldChangesTests {
     }
 
     @Test(
-        "names are removed in whatever case and with underscores, known ones and others",
+        "names are removed in whatever case and punctuation, known ones and others",
         arguments: [
             (["Server"], ["server", "Served"], ["Served"]),
             (["x-internal"], ["X-Internal", "X-Interned", "x-INTERNAL", "X-Int"], ["X-Interned", "X-Int"]),
@@ -30,6 +30,8 @@ struct FieldChangesTests {
             ([String(repeating: "n", count: 63)], [String(repeating: "N", count: 63)], []),
             (["If-Match", "X-Key"], ["if_match", "X_Key", "x_KEY", "If_Matchs"], ["If_Matchs"]),
             (["X_Key"], ["X-Key", "x_key", "X-Ke"], ["X-Ke"]),
+            (["If-Match", "X-Key"], ["If!Match", "X~Key", "x'key", "X-1Key", "XaKey"], ["X-1Key", "XaKey"]),
+            (["If_Match", "x.key"], ["If-Match", "if.match", "X-Key", "If-None-Match"], ["If-None-Match"]),
             ([], ["Server", "X-A"], ["Server", "X-A"]),
         ] as [([String], [String], [String])]
     )

@@ -18,7 +18,8 @@ struct AWSFieldsTests {
     private func signatures(
         port: UInt16,
         host: String,
-        service: String = "sts"
+        service: String = "sts",
+        isLikeS3: Bool = false
     ) throws -> (made: String?, expected: String) {
         let scope = AWSScope(region: "us-east-1", service: service)
         let request = SessionRequest(
@@ -51,7 +52,7 @@ struct AWSFieldsTests {
             keys: keys,
             scope: scope,
             time: AWSSignature.amzDate(1_440_938_160),
-            normalizesPath: service == "sts"
+            normalizesPath: !isLikeS3
         )
         return (fields.value(for: "authorization"), String(decoding: expected.authorization, as: UTF8.self))
     }
@@ -144,9 +145,15 @@ struct AWSFieldsTests {
         #expect(try fields(of: "sts").value(for: "x-amz-security-token") == nil)
     }
 
-    @Test("paths of S3 and its kind are signed as they are", arguments: ["s3", "s3-outposts", "s3express"])
-    func paths(service: String) throws {
-        let signed = try signatures(port: 443, host: "a.example", service: service)
+    @Test(
+        "paths of S3 and its kind are signed as they are, those of other services are not",
+        arguments: [
+            ("s3", true), ("s3-outposts", true), ("s3express", true), ("s3-object-lambda", true), ("s3tables", false),
+            ("s3vectors", false),
+        ]
+    )
+    func paths(service: String, isLikeS3: Bool) throws {
+        let signed = try signatures(port: 443, host: "a.example", service: service, isLikeS3: isLikeS3)
         #expect(signed.made == signed.expected)
     }
 }

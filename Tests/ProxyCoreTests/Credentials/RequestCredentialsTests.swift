@@ -76,8 +76,11 @@ struct RequestCredentialsTests {
             name(credentials.begin(desk, ofRule: rule, for: try head(fields)))
         }
 
-        func beginHop(_ rule: Int?, keepsBody: Bool, _ fields: String...) throws -> String {
-            name(credentials.begin(desk, ofRule: rule, forHopOf: try head(fields), keepsBody: keepsBody))
+        func beginHop(_ rule: Int?, to target: String = "/", keepsBody: Bool, _ fields: String...) throws -> String {
+            let target = Array(target.utf8)
+            return name(
+                credentials.begin(desk, ofRule: rule, forHopOf: try head(fields), to: target, keepsBody: keepsBody)
+            )
         }
 
         func wait(_ fields: String...) throws {
@@ -179,6 +182,29 @@ struct RequestCredentialsTests {
         #expect(try stage.beginHop(nil, keepsBody: true) == "ready" && stage.credentials.rule == nil)
     }
 
+    @Test("a hop that waits for its keys gathers no body: the client's is not its own")
+    func waitingHop() throws {
+        let stage = try Stage()
+        #expect(try stage.beginHop(1, keepsBody: false, "Content-Length: 3") == "wait")
+        try stage.wait("Content-Length: 3")
+        try stage.publishKeys()
+        #expect(stage.told == ["ready"])
+        // A request that starts again is no hop.
+        stage.credentials.restart()
+        #expect(try stage.begin(1, "Content-Length: 3") == "gather")
+    }
+
+    @Test("a hop to a URL that is signed already is not signed")
+    func signedHop() throws {
+        let stage = try Stage()
+        try stage.publishKeys()
+        try stage.publish("value-one", version: 1)
+        let target = "/a?X-Amz-Signature=b"
+        #expect(try stage.beginHop(1, to: target, keepsBody: false) == "403 credential_withheld")
+        #expect(try stage.beginHop(0, to: target, keepsBody: false) == "ready")
+        #expect(try stage.beginHop(nil, to: target, keepsBody: false) == "ready")
+    }
+
     @Test("a hop is asked for the placeholder of its rule, and for the site of its page")
     func demandOfHop() throws {
         let stage = try Stage()
@@ -277,11 +303,11 @@ struct RequestCredentialsTests {
         let fields = stage.credentials.fields(of: plain)
         let hop = try #require(fields)
         #expect(hop.fields.isEmpty && hop.mayGo(under: nil) && isMasked("value-one", by: hop))
-        // A connection that a client authenticates takes no such request.
+        // On a connection that a client authenticates, too.
         var ofClient = HeaderFields()
         ofClient.append(.authorization, Array("NTLM abc".utf8).span)
         let authenticating = try request(ofClient)
-        #expect(stage.credentials.fields(of: authenticating) == nil)
+        #expect(isMasked("value-one", by: stage.credentials.fields(of: authenticating)))
         try stage.publish("value-two", version: 2)
         stage.credentials.restart()
         #expect(try stage.begin(0) == "ready")

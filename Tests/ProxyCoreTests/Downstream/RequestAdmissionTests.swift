@@ -307,15 +307,11 @@ final class RequestAdmissionTests {
         let head = try Self.head(["GET http://a.example/x HTTP/1.1", "Host: a.example"])
         let rules = try Self.rules(Self.getOnly, for: "a.example")
         func isReady(_ step: RequestCredentials.Step) -> Bool { if case .ready = step { true } else { false } }
-        #expect(isReady(admission.credentialsOfHop(desk, head, keepsBody: false)))
-        _ = admission.refusal(
-            ofHop: try hop(.get, "http://a.example/x"),
-            by: rules,
-            fields: HeaderFields(),
-            user: nil
-        )
-        #expect(isReady(admission.credentialsOfHop(nil, head, keepsBody: false)))
-        #expect(!isReady(admission.credentialsOfHop(desk, head, keepsBody: false)))
+        let hop = try hop(.get, "http://a.example/x")
+        #expect(isReady(admission.credentialsOfHop(desk, hop, head)))
+        _ = admission.refusal(ofHop: hop, by: rules, fields: HeaderFields(), user: nil)
+        #expect(isReady(admission.credentialsOfHop(nil, hop, head)))
+        #expect(!isReady(admission.credentialsOfHop(desk, hop, head)))
     }
 
     @Test("After a reload a hop is followed by the route that the new policy gives it, or not at all")

@@ -106,6 +106,11 @@ struct HookConfigurationTests {
                 says: "belongs to the connection"
             ),
             redirect(
+                #""then": "rewrite", "removeHeaders": ["Content!Length"]"#,
+                at: "/removeHeaders/0",
+                says: "belongs to the connection"
+            ),
+            redirect(
                 #""then": "rewrite", "to": "*", "addHeaders": { "Authorization": "x" }"#,
                 at: "/addHeaders",
                 says: "every host"

@@ -267,6 +267,42 @@ struct CredentialBodyTests {
         try waitForNothingHeld(stage.proxy, before)
     }
 
+    @Test("a hop that waits for its keys has no body, whatever was signed before", arguments: ["aws", "plain"])
+    func signedHop(first: String) throws {
+        let source = try GatedSource()
+        let stage = try Stage({ settings in
+            source.prepare(&settings)
+            settings.files["keys"] = Self.awsKeys
+            settings.files["plain"] = value
+            settings.members["credentials"] = [
+                "aws": ["awsSigV4": ["region": "eu-central-1", "service": "dynamodb", "file": "keys"]],
+                "plain": ["file": "plain"],
+                "later": ["awsSigV4": ["region": "eu-central-1", "service": "sts", "command": source.command]],
+            ]
+            settings.members["requests"] = [
+                "rules": [
+                    ["id": "first", "host": Stage.host, "path": "/start", "then": "allow", "credential": first],
+                    ["id": "v1", "host": Stage.host, "path": "/v1/*", "then": "allow", "credential": "later"],
+                    ["id": "rest", "host": Stage.host, "then": "allow"],
+                ]
+            ]
+            settings.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+        }) { request in
+            guard request.target == "/start" else { return OriginAnswer.text("\(request.body.count)") }
+            return OriginAnswer.text("", status: "303 See Other", fields: ["Location: /v1/end"])
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("POST", stage.url("/start"), body: "a body"))
+        try stage.origin.wait(for: "the first hop") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        #expect(try stage.get("/other").status == 200)
+        try source.give(Self.awsKeys.replacing("\n", with: " "), toRun: 1)
+        let answer = try client.readResponse(to: "POST")
+        #expect(answer.status == 200 && answer.text == "0", "\(answer)")
+        let end = try #require(ends(stage).first)
+        #expect(end.body.isEmpty && end["Authorization"]?.hasPrefix("AWS4-HMAC-SHA256 ") == true, "\(end)")
+        #expect(stage.origin.requests.first?.text == "a body")
+    }
+
     @Test("a body that is longer than a signature takes is refused")
     func length() throws {
         let stage = try Stage(Self.sign) { OriginAnswer.text("\($0.body.count)") }

@@ -51,6 +51,21 @@ struct CredentialFieldTests {
         }
     }
 
+    @Test("trailers of the credential's name stay behind at a hop, and go along before it")
+    func trailersOfHop() throws {
+        let stage = try Stage({ Self.prepare(&$0) }) { request in
+            guard request.target == "/start" else { return OriginAnswer.text("end") }
+            return OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /v1/end"])
+        }
+        let head = ProxyUnderTest.request("POST", stage.url("/start"), fields: ["Transfer-Encoding: chunked"])
+        let trailers = "X-Api-Key: of-client\r\nX!Api_Key: of-client\r\nX-Sum: 1\r\n"
+        let answer = try stage.proxy.exchange("\(head)2\r\nhi\r\n0\r\n\(trailers)\r\n", method: "POST")
+        #expect(answer.text == "end", "\(answer)")
+        let requests = stage.origin.requests
+        #expect(requests.map(\.text) == ["hi", "hi"] && requests.last?["X-Api-Key"] == value)
+        #expect(requests.map { $0.trailers.map(\.name) } == [["X-Api-Key", "X!Api_Key", "X-Sum"], ["X-Sum"]])
+    }
+
     @Test("a field of headers is not written beside the credential, and is where there is none")
     func headers() throws {
         let upgrades: [[String: any Sendable]] = [
@@ -120,6 +135,35 @@ struct CredentialFieldTests {
     }
 
     // MARK: Connections
+
+    @Test("a hop without a credential uses the connection that its client has authenticated, masked")
+    func authenticatedHop() throws {
+        let stage = try Stage({ Self.prepare(&$0) }) { connection in
+            var isAuthenticated = false
+            while let request = try connection.readRequest() {
+                if request["Authorization"] == "NTLM proof" { isAuthenticated = true }
+                if request.target == "/v1/on" {
+                    try connection.answer("", status: "302 Found", fields: ["Location: /end"])
+                } else if isAuthenticated {
+                    try connection.answer("authenticated", fields: ["X-Echo: \(value)"])
+                } else {
+                    try connection.answer("", status: "401 No", fields: ["WWW-Authenticate: NTLM"])
+                }
+            }
+        }
+        let client = try stage.proxy.connect()
+        func get(_ path: String, _ fields: String...) throws -> HTTPMessage {
+            try client.send(ProxyUnderTest.request("GET", stage.url(path), fields: fields))
+            return try client.readResponse()
+        }
+        let known = try get("/other", "Authorization: NTLM proof")
+        #expect(known.text == "authenticated" && known["X-Echo"] == value, "\(known)")
+        let answer = try get("/v1/on")
+        #expect(answer.text == "authenticated" && answer["X-Echo"] == stars, "\(answer)")
+        // The credential went another way.
+        let places = stage.origin.connections.map { $0.requests.map(\.target) }
+        #expect(Set(places) == [["/other", "/end"], ["/v1/on"]], "\(places)")
+    }
 
     @Test("an origin that wants a connection authenticated gets no client's for a credential")
     func challenge() throws {

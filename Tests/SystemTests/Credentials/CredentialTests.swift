@@ -220,8 +220,8 @@ struct CredentialTests {
         #expect(link?.contains("***") == true && link?.contains(key) == false, "\(link ?? "")")
     }
 
-    @Test("users and rules have stored responses of their own, also in a shared cache")
-    func storedResponses() throws {
+    /// A shared cache, and a credential for users whose names begin with a b.
+    private func cachingStage(answering answer: @escaping @Sendable (HTTPMessage) -> String) throws -> Stage {
         let rules: [[String: Any]] = [
             [
                 "id": "with", "host": Stage.host, "path": "/x", "method": "GET", "user": "b*", "then": "allow",
@@ -229,15 +229,40 @@ struct CredentialTests {
             ],
             ["id": "without", "host": Stage.host, "then": "allow"],
         ]
-        let stage = try stage(
+        return try stage(
             [:],
             rules: rules,
             {
                 $0.members["cache"] = ["shared": true]
                 $0.files["tokens"] = ["anne", "bob", "beth"].map { "\($0):\(Self.digest("token-\($0)"))\n" }.joined()
                 $0.listeners[0]["authentication"] = ["bearer": ["file": "tokens"]]
-            }
-        ) { _ in
+            },
+            answering: answer
+        )
+    }
+
+    @Test("a request does not wait for the response to another one's credential")
+    func readingAlong() throws {
+        let gate = Gate()
+        let stage = try cachingStage { request in
+            if request["X-Api-Key"] != nil { try? gate.pass() }
+            let text = request["X-Api-Key"] == nil ? "without" : "with"
+            return OriginAnswer.text(text, fields: ["Cache-Control: public, max-age=1000"])
+        }
+        defer { gate.open() }
+        let client = try stage.proxy.connect()
+        let ofBob = ["Proxy-Authorization: Bearer token-bob"]
+        try client.send(ProxyUnderTest.request("GET", stage.url("/x"), fields: ofBob))
+        try stage.origin.wait(for: "the first request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        #expect(try stage.get("/x", fields: ["Proxy-Authorization: Bearer token-anne"]).text == "without")
+        gate.open()
+        #expect(try client.readResponse().text == "with")
+        #expect(stage.origin.requests.count == 2)
+    }
+
+    @Test("users and rules have stored responses of their own, also in a shared cache")
+    func storedResponses() throws {
+        let stage = try cachingStage { _ in
             OriginAnswer.text("stored", fields: ["Cache-Control: public, max-age=1000", "Vary: X-Api-Key"])
         }
         func get(as user: String) throws -> Int {

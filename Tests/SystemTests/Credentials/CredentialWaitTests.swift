@@ -145,6 +145,20 @@ struct CredentialWaitTests {
         #expect(stage.origin.requests.allSatisfy { $0.target == "/other" })
     }
 
+    @Test("timeouts.total counts the wait for a source")
+    func total() throws {
+        let source = try GatedSource()
+        let limit = 0.5
+        let stage = try stage(source) {
+            $0.members["defaults"] = ["timeouts": ["queue": "60s", "total": "\(Int(limit * 1000))ms"]]
+        }
+        let client = try waitingClient(stage, source, Self.post)
+        Thread.sleep(forTimeInterval: limit)
+        try source.give(first, toRun: 1)
+        #expect(try client.readResponse(to: "POST").problemCode == "response_timeout")
+        #expect(stage.origin.requests.allSatisfy { $0.target == "/other" })
+    }
+
     @Test("a value that ends while its request waits for a connection is sent", .timeLimit(.minutes(5)))
     func ending() throws {
         let gate = Gate()
@@ -423,6 +437,63 @@ struct CredentialWaitTests {
         }
         let again = stage.origin.requests.filter { key($0) == second }
         #expect(again.allSatisfy { $0.body.count == count })
+    }
+
+    @Test("a hop's 401 sends the hop again, also where a reload has brought the hooks", .timeLimit(.minutes(2)))
+    func hooksOfReload() throws {
+        let silent = try TestSocket.listen()
+        defer { close(silent.descriptor) }
+        let (source, gate) = (try GatedSource(), Gate())
+        try source.give(first, toRun: 1)
+        let stage = try Stage({
+            source.prepare(&$0)
+            $0.members["credentials"] = [
+                "key": ["header": "X-Api-Key", "command": source.command, "ttl": "13s"],
+                "start": ["header": "X-Start-Key", "command": ["/bin/echo", "value-of-the-start"]],
+            ]
+            $0.members["requests"] = [
+                "rules": [
+                    ["id": "start", "host": Stage.host, "path": "/start", "then": "allow", "credential": "start"],
+                    ["id": "v1", "host": Stage.host, "path": "/v1/*", "then": "allow", "credential": "key"],
+                ]
+            ]
+            $0.resolve(Stage.host, to: silent.port)
+        }) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/start" {
+                    try connection.answer("", status: "302 Found", fields: ["Location: /v1/end"])
+                } else if request.target == "/v1/end", key(request) == first {
+                    try gate.pass()
+                    try connection.answer("no", status: "401 Unauthorized")
+                } else {
+                    try connection.answer(request.target)
+                }
+            }
+        }
+        defer { gate.open() }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url("/start")))
+        let dialled = accept(silent.descriptor, nil, nil)
+        defer { close(dialled) }
+        // The request begins again, with hooks.
+        try stage.reload {
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            $0.resolve(Stage.host, to: stage.origin.port)
+        }
+        try stage.origin.wait(for: "the hop") { records in
+            records.flatMap(\.requests).contains { $0.target == "/v1/end" } ? true : nil
+        }
+        try Patience.poll(for: "the second run") { source.runs > 1 ? true : nil }
+        try source.give(second, toRun: 2)
+        try Patience.poll(for: "the second value") {
+            _ = try stage.get("/v1/other")
+            return key(stage.origin.requests.last { $0.target == "/v1/other" }) == second ? true : nil
+        }
+        gate.open()
+        #expect(try client.readResponse().text == "/v1/end")
+        let requests = stage.origin.requests
+        #expect(requests.filter { $0.target == "/start" }.map { key($0) } == [nil])
+        #expect(requests.filter { $0.target == "/v1/end" }.map { key($0) } == [first, second])
     }
 
     @Test("a client that waits for 100 (Continue) gets it after a 401, too", .timeLimit(.minutes(2)))

@@ -227,6 +227,27 @@ struct CredentialWayTests {
         }
     }
 
+    @Test("a refresh with another credential than the client's request is not begun")
+    func refreshOfOther() throws {
+        let open: [[String: Any]] = [["id": "all", "host": Stage.host, "then": "allow"]]
+        let stage = try stage(rules: open, { $0.members["cache"] = ["shared": false] }) { request in
+            let control = "Cache-Control: max-age=0, stale-while-revalidate=1000"
+            return OriginAnswer.text("stored", fields: [control, "X-Given: \(request["X-Api-Key"] == nil ? 0 : 1)"])
+        }
+        #expect(try stage.get("/v1/x")["X-Given"] == "0")
+        // What is stored without a credential may be used for a HEAD alone.
+        try stage.reload {
+            $0.members["requests"] = [
+                "rules": [["id": "head", "host": Stage.host, "method": "HEAD", "then": "allow"]] + Self.rules
+            ]
+        }
+        let head = ProxyUnderTest.request("HEAD", stage.url("/v1/x"))
+        #expect(try stage.proxy.exchange(head, method: "HEAD")["X-Given"] == "0")
+        for path in ["/v1/y", "/other"] { #expect(try stage.get(path).status == 200) }
+        #expect(stage.origin.requests.map(\.target) == ["/v1/x", "/v1/y", "/other"])
+        #expect(try stage.proxy.exchange(head, method: "HEAD")["X-Given"] == "0")
+    }
+
     @Test(
         "a refresh that asks again after a reload needs the same rule and credential, or is given up",
         arguments: ["same", "definition", "rule", "denied"]
