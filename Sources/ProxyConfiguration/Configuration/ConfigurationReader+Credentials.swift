@@ -356,7 +356,7 @@ extension ConfigurationReader {
 
     /// Servers behind CGI cannot tell a hyphen from other punctuation.
     private static func folded(_ name: String) -> String {
-        String(decoding: name.utf8.map(FieldChanges.folded), as: UTF8.self)
+        String(decoding: name.utf8.map(CGIName.folded), as: UTF8.self)
     }
 
     /// Whoever reaches a listener at which nobody has to say who it is can use what rules without `user` give.

@@ -66,7 +66,7 @@ extension ConfigurationReader {
         }
         let isOurs: Bool
         // Its twins would be removed with it.
-        let hyphenated = bytes.map(FieldChanges.folded)
+        let hyphenated = bytes.map(CGIName.folded)
         switch FieldName(hyphenated.span) {
         case .host, .connection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade, .via, .expect, .maxForwards,
             .http2Settings, .underscoredTransferEncoding, .underscoredContentLength, .contentLength:

@@ -49,12 +49,6 @@ package struct FieldChanges: Sendable, Equatable {
         }
     }
 
-    /// A byte of a field's name as servers behind CGI compare it (RFC 3875, section 4.1.18): in lower case, and with a hyphen for all
-    /// punctuation.
-    static func folded(_ byte: UInt8) -> UInt8 { isPunctuation(byte) ? UInt8(ascii: "-") : ASCII.lowercased(byte) }
-
-    static func isPunctuation(_ byte: UInt8) -> Bool { !ASCII.isLetter(byte) && !ASCII.isDigit(byte) }
-
     /// Adds a field to set. The reader has checked name and value.
     package mutating func set(_ name: String, _ value: [UInt8], from source: Source) {
         let bytes = Array(name.utf8)
@@ -127,7 +121,7 @@ private struct RemovedNames: Sendable, Equatable {
     mutating func append(_ name: [UInt8]) {
         all.append(name)
         let id = FieldName(name.span)
-        let hyphenated = name.map(FieldChanges.folded)
+        let hyphenated = name.map(CGIName.folded)
         let twin = FieldName(hyphenated.span)
         if twin != .other { known.insert(twin) }
         guard id == .other else { return known.insert(id) }
@@ -150,7 +144,7 @@ private struct RemovedNames: Sendable, Equatable {
 
     private static func isSame(_ name: borrowing Span<UInt8>, _ other: [UInt8]) -> Bool {
         guard name.count == other.count else { return false }
-        for index in 0..<name.count where FieldChanges.folded(name[index]) != FieldChanges.folded(other[index]) {
+        for index in 0..<name.count where CGIName.folded(name[index]) != CGIName.folded(other[index]) {
             return false
         }
         return true
@@ -158,7 +152,7 @@ private struct RemovedNames: Sendable, Equatable {
 
     /// Whether a name has punctuation besides hyphens.
     private static func hasOtherPunctuation(_ name: borrowing Span<UInt8>) -> Bool {
-        for index in 0..<name.count where name[index] != UInt8(ascii: "-") && FieldChanges.isPunctuation(name[index]) {
+        for index in 0..<name.count where name[index] != UInt8(ascii: "-") && CGIName.isPunctuation(name[index]) {
             return true
         }
         return false

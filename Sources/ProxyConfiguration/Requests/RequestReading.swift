@@ -291,7 +291,7 @@ package struct RequestReading: Equatable, Sendable {
 
     private static func means(_ name: borrowing Span<UInt8>, _ text: StaticString) -> Bool {
         for index in 1..<name.count {
-            if FieldChanges.folded(name[index]) != text.utf8Start[index] { return false }
+            if CGIName.folded(name[index]) != text.utf8Start[index] { return false }
         }
         return true
     }
