@@ -5,8 +5,7 @@
     variants.py documents KIND              the variants, one JSON document a line; always the same ones
     variants.py compare KIND < VERDICTS     the differences; VERDICTS has the loader's errors of each, a JSON array of strings a line
 
-Two numbers behind KIND: as many variants with one change, and with two; by default all that there are. Whether everything that is
-listed happens is looked at for all alone.
+A number behind KIND: each so-many-th variant alone. Whether everything that is listed happens is looked at for all of them alone.
 
 KIND is config or pin-file. A variant has one or two changes: another type, another value, a key more or less, one element more or
 less. `differences.json` lists what one side alone can say, each with its reason. Needs python3-jsonschema.
@@ -156,7 +155,7 @@ def apply(document: Any, change: tuple) -> Any:
     return document
 
 
-def variants(kind: str, singles: int = SINGLE, pairs: int = PAIRS) -> list[str]:
+def variants(kind: str) -> list[str]:
     files = [file for pattern in EXAMPLES[kind] for file in sorted(REPOSITORY.glob(pattern))]
     documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     members = known_members(documents)
@@ -164,10 +163,10 @@ def variants(kind: str, singles: int = SINGLE, pairs: int = PAIRS) -> list[str]:
     possible = [(document, change, others) for document, others in each for change in others]
     numbers = Numbers(41)
     made = {json.dumps(document): None for document in documents}
-    while len(made) < len(documents) + singles + pairs:
+    while len(made) < len(documents) + SINGLE + PAIRS:
         document, change, others = possible[numbers.below(len(possible))]
         changed = apply(document, change)
-        if len(made) >= len(documents) + singles:
+        if len(made) >= len(documents) + SINGLE:
             changed = apply(changed, others[numbers.below(len(others))])
         made[json.dumps(changed)] = None
     for document in json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))[kind]:
@@ -226,12 +225,12 @@ def compare(kind: str, verdicts: list[list[str]], documents: list[str], are_all:
 
 def main() -> int:
     command, kind = sys.argv[1:3]
-    sizes = [int(word) for word in sys.argv[3:5]]
-    documents = variants(kind, *sizes)
+    step = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    documents = variants(kind)[::step]
     if command == "documents":
         print("\n".join(documents))
         return 0
-    found = compare(kind, [json.loads(line) for line in sys.stdin if line.strip()], documents, not sizes)
+    found = compare(kind, [json.loads(line) for line in sys.stdin if line.strip()], documents, step == 1)
     print("\n".join(found))
     return 1 if found else 0
 
