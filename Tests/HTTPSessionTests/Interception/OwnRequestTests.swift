@@ -89,7 +89,8 @@ struct OwnRequestTests {
         guard case .retry(let error, _)? = failure else {
             return #expect(Bool(false), "\(String(describing: failure))")
         }
-        #expect((error as? RequestFailure)?.response?.response.status == 401)
+        let refused = (error as? CredentialRefreshError)?.underlying as? RequestFailure
+        #expect(refused?.response?.status == 401)
         #expect(stage.origin.requests.map(\.target) == ["/v1/x", "/v1/token"])
         await stage.end()
     }
