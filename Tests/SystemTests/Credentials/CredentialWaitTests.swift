@@ -278,7 +278,8 @@ struct CredentialWaitTests {
         #expect(try left.stage.proxy.exchange(Self.post, method: "POST").text == "a body")
         #expect(count(left.stage, second) == 1)
         // The pause of this one is over, too. Its body is not at hand any more.
-        #expect(try long.1.proxy.exchange(longPost, method: "POST").status == 401 && long.0.runs == 1)
+        // It waits for no value: the source runs for later ones.
+        #expect(try long.1.proxy.exchange(longPost, method: "POST").status == 401)
         // Nothing keeps the body back any more, and no origin is asked whether it wants it.
         let waiting = refused[2]
         try waiting.source.give(second, toRun: 2)
