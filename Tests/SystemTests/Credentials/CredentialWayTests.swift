@@ -227,18 +227,25 @@ struct CredentialWayTests {
         }
     }
 
-    @Test("a refresh with another credential than the client's request is not begun")
-    func refreshOfOther() throws {
-        let open: [[String: Any]] = [["id": "all", "host": Stage.host, "then": "allow"]]
+    @Test(
+        "a refresh that is denied, or has another credential than the client's request, is not begun",
+        arguments: [false, true]
+    )
+    func refreshOfOther(isDenied: Bool) throws {
+        let open: [[String: any Sendable]] = [["id": "all", "host": Stage.host, "then": "allow"]]
         let stage = try stage(rules: open, { $0.members["cache"] = ["shared": false] }) { request in
             let control = "Cache-Control: max-age=0, stale-while-revalidate=1000"
             return OriginAnswer.text("stored", fields: [control, "X-Given: \(request["X-Api-Key"] == nil ? 0 : 1)"])
         }
         #expect(try stage.get("/v1/x")["X-Given"] == "0")
         // What is stored without a credential may be used for a HEAD alone.
+        let denied: [[String: any Sendable]] = [
+            ["id": "get", "host": Stage.host, "path": "/v1/x", "method": "GET", "then": "deny"]
+        ]
         try stage.reload {
             $0.members["requests"] = [
-                "rules": [["id": "head", "host": Stage.host, "method": "HEAD", "then": "allow"]] + Self.rules
+                "rules": [["id": "head", "host": Stage.host, "method": "HEAD", "then": "allow"]]
+                    + (isDenied ? denied + open : Self.rules)
             ]
         }
         let head = ProxyUnderTest.request("HEAD", stage.url("/v1/x"))
