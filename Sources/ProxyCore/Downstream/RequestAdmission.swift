@@ -70,13 +70,13 @@ struct RequestAdmission {
     @inline(__always)
     mutating func admit(
         _ head: borrowing RequestHead,
-        _ decision: ListenerRoutes.Decision,
+        _ decision: consuming ListenerRoutes.Decision,
         user: [UInt8]?,
         pseudonym: [UInt8],
         mayUpgrade: Bool,
         _ desk: CredentialDesk?
     ) -> Step {
-        switch decision {
+        switch consume decision {
         case .refused(let problem, let route):
             self.route = route
             return .refuse(problem)
