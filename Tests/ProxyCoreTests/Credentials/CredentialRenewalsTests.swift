@@ -252,7 +252,7 @@ struct CredentialRenewalsTests {
         #expect(events.count == 1 && !events.contains { $0.contains("s3cr3t") }, "\(events)")
     }
 
-    @Test("an end that the command names is kept, and a value is renewed before", .timeLimit(.minutes(2)))
+    @Test("an end that the command names is kept, and a value is renewed before", .timeLimit(.minutes(5)))
     func renewal() throws {
         var path = ""
         let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
@@ -276,7 +276,7 @@ struct CredentialRenewalsTests {
         #expect(Int64(time(nil)) <= end + 1)
     }
 
-    @Test("later than ten seconds after a run a 401 has the source run once for all", .timeLimit(.minutes(2)))
+    @Test("later than ten seconds after a run a 401 has the source run once for all", .timeLimit(.minutes(5)))
     func unauthorized() throws {
         var path = ""
         let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
