@@ -179,22 +179,30 @@ final class Exchange: StageOwner {
     private func routeRequest() {
         if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
-        let step = admission.admit(
-            head,
-            routing(),
-            user: user,
-            pseudonym: services.pseudonym,
-            mayUpgrade: stream.canHandOver,
-            generation.credentials
-        )
-        switch step {
-        case .send(let offer, let endpoint, .ready): start(offer, endpoint)
-        case .send(let offer, let endpoint, let step): follow(step, to: endpoint) { [self] in start(offer, endpoint) }
-        case .tunnel(let endpoint): startTunnel(endpoint, generation)
-        case .intercept(let endpoint): startInterception(endpoint, generation)
-        case .serve(let authority): serveRequests(for: authority)
-        case .respondToOptions: respondToOptions()
-        case .refuse(let problem): refuse(problem, keepAlive: canPersist)
+        switch routing() {
+        case .own: respondToOptions()
+        case .refused(let problem, let route):
+            admission.note(route)
+            refuse(problem, keepAlive: canPersist)
+        case .route(let route):
+            let step = admission.admit(
+                head,
+                on: route,
+                user: user,
+                pseudonym: services.pseudonym,
+                mayUpgrade: stream.canHandOver,
+                generation.credentials
+            )
+            switch step {
+            case .send(let offer, let endpoint, .ready): start(offer, endpoint)
+            case .send(let offer, let endpoint, let step):
+                follow(step, to: endpoint) { [self] in start(offer, endpoint) }
+            case .tunnel(let endpoint): startTunnel(endpoint, generation)
+            case .intercept(let endpoint): startInterception(endpoint, generation)
+            case .serve(let authority): serveRequests(for: authority)
+            case .respondToOptions: respondToOptions()
+            case .refuse(let problem): refuse(problem, keepAlive: canPersist)
+            }
         }
     }
 

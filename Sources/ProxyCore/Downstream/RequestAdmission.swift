@@ -59,10 +59,15 @@ struct RequestAdmission {
 
     // MARK: The client's request
 
+    /// The listener refuses the request itself.
+    ///
+    /// - Parameter route: for the log; nil where none was found.
+    mutating func note(_ route: Route?) { self.route = route }
+
     /// Decides about a request whose client may use the proxy.
     ///
     /// - Parameters:
-    ///   - decision: of the listener.
+    ///   - route: of the listener.
     ///   - user: the user's name; nil where clients are not authenticated.
     ///   - pseudonym: the proxy's own name in `Via`.
     ///   - mayUpgrade: the client's connection can be given to another protocol.
@@ -70,45 +75,36 @@ struct RequestAdmission {
     @inline(__always)
     mutating func admit(
         _ head: borrowing RequestHead,
-        _ decision: consuming ListenerRoutes.Decision,
+        on route: Route,
         user: [UInt8]?,
         pseudonym: [UInt8],
         mayUpgrade: Bool,
         _ desk: CredentialDesk?
     ) -> Step {
-        switch consume decision {
-        case .refused(let problem, let route):
-            self.route = route
-            return .refuse(problem)
-        case .own: return .respondToOptions
-        case .route(let route):
-            self.route = route
-            if route.rules != nil { ruling.begin() }
-            if head.fields.mayContain(anyOf: [.via, .other]),
-                OriginFields.comesFromUs(head.fields, pseudonym: pseudonym)
-            {
-                return .refuse(Self.loop)
+        self.route = route
+        if route.rules != nil { ruling.begin() }
+        if head.fields.mayContain(anyOf: [.via, .other]), OriginFields.comesFromUs(head.fields, pseudonym: pseudonym) {
+            return .refuse(Self.loop)
+        }
+        switch route.destination {
+        case .refused(let problem): return .refuse(problem)
+        case .origin where head.method == .options && head.maxForwards == 0: return .respondToOptions
+        case .origin(let endpoint):
+            let offer = mayUpgrade ? UpgradeOffer(head) : nil
+            guard let rules = route.rules else { return .send(offer, endpoint, .ready) }
+            let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
+            if let refusal = ruling.note(verdict, by: rules) { return .refuse(refusal) }
+            guard let desk else { return .send(offer, endpoint, .ready) }
+            return .send(offer, endpoint, credentials.begin(desk, ofRule: ruling.allowingRule, for: head))
+        case .tunnel(let endpoint):
+            if let rules = route.rules, let refusal = ruling.note(rules.judgeTunnel(user: user), by: rules) {
+                return .refuse(refusal)
             }
-            switch route.destination {
-            case .refused(let problem): return .refuse(problem)
-            case .origin where head.method == .options && head.maxForwards == 0: return .respondToOptions
-            case .origin(let endpoint):
-                let offer = mayUpgrade ? UpgradeOffer(head) : nil
-                guard let rules = route.rules else { return .send(offer, endpoint, .ready) }
-                let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
-                if let refusal = ruling.note(verdict, by: rules) { return .refuse(refusal) }
-                guard let desk else { return .send(offer, endpoint, .ready) }
-                return .send(offer, endpoint, credentials.begin(desk, ofRule: ruling.allowingRule, for: head))
-            case .tunnel(let endpoint):
-                if let rules = route.rules, let refusal = ruling.note(rules.judgeTunnel(user: user), by: rules) {
-                    return .refuse(refusal)
-                }
-                return .tunnel(endpoint)
-            case .intercept(let endpoint):
-                return outrightRefusal(by: route.rules, user).map { .refuse($0) } ?? .intercept(endpoint)
-            case .requests(let authority):
-                return outrightRefusal(by: route.rules, user).map { .refuse($0) } ?? .serve(authority)
-            }
+            return .tunnel(endpoint)
+        case .intercept(let endpoint):
+            return outrightRefusal(by: route.rules, user).map { .refuse($0) } ?? .intercept(endpoint)
+        case .requests(let authority):
+            return outrightRefusal(by: route.rules, user).map { .refuse($0) } ?? .serve(authority)
         }
     }
 
