@@ -41,6 +41,7 @@ SECURITY
 Benchmarks/README
 Examples/PinnedConnection/README
 Examples/PinnedSession/README
+Examples/APIClient/README
 Tests/afnetworking-and-alamofire
 Tests/Schemas/README
 ```
