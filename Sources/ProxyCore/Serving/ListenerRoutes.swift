@@ -52,6 +52,7 @@ final class ListenerRoutes {
     /// Routes a client's request.
     ///
     /// - Parameter localAddress: that of the client's connection, for a gateway whose Host may be an address.
+    @inline(__always)
     func route(for head: borrowing RequestHead, localAddress: SocketAddress?) -> Decision {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
         if head.method == .connect { return connect(head) }
