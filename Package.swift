@@ -231,11 +231,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyCore", "ProxyConfiguration", "HTTPSession", "SessionCore", "WebSocketCore", "HTTP2Core",
-                "ServerTrust", "StrictJSON",
-                "HTTPCore",
-                "IOCore",
-                "COpenSSL", "TestSupport",
+                "ProxyCore", "ProxyConfiguration", "HTTPSession", "HTTPSessionCodings", "SessionCore", "WebSocketCore",
+                "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL", "TestSupport",
             ],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict

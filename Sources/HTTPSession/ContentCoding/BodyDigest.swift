@@ -19,8 +19,8 @@ public enum DigestCheck: Sendable, Hashable {
 }
 
 /// Hashes the content of one response. Belongs to the loop.
-final class BodyDigest {
-    enum Algorithm: CaseIterable {
+package final class BodyDigest {
+    package enum Algorithm: CaseIterable {
         case sha256
         case sha512
 
@@ -66,9 +66,7 @@ final class BodyDigest {
         for field in isPart ? ["Content-Digest"] : ["Content-Digest", "Repr-Digest"] {
             let lines = fields.list.filter { $0.name.lowercased() == field.lowercased() }.map(\.value)
             guard !lines.isEmpty, let members = DigestField.parse(lines.joined(separator: ", ")) else { continue }
-            for (key, digest) in members {
-                if let algorithm = Algorithm(key) { expected.append((field, algorithm, digest)) }
-            }
+            for (algorithm, digest) in members { expected.append((field, algorithm, digest)) }
         }
     }
 
@@ -110,10 +108,11 @@ final class BodyDigest {
 }
 
 /// A dictionary of byte sequences (RFC 9651, sections 3.2 and 3.3.5).
-enum DigestField {
-    /// The members, the last one of each key; nil for anything else.
-    static func parse(_ text: String) -> [(key: String, digest: [UInt8])]? {
-        var members: [(key: String, digest: [UInt8])] = []
+package enum DigestField {
+    /// The members with algorithms that are known, the last one of each; nil for anything else. Others are read and dropped: a server
+    /// can name thousands.
+    package static func parse(_ text: String) -> [BodyDigest.Algorithm: [UInt8]]? {
+        var members: [BodyDigest.Algorithm: [UInt8]] = [:]
         var rest = Array(text.utf8)[...]
         skip(&rest) { $0 == UInt8(ascii: " ") }
         while true {
@@ -121,8 +120,7 @@ enum DigestField {
             else {
                 return nil
             }
-            members.removeAll { $0.key == key }
-            members.append((key, digest))
+            if let algorithm = BodyDigest.Algorithm(key) { members[algorithm] = digest }
             skip(&rest, while: ASCII.isBlank)
             if rest.isEmpty { return members }
             guard take(UInt8(ascii: ","), &rest) else { return nil }

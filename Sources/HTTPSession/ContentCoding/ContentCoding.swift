@@ -2,7 +2,7 @@
 import HTTPCore
 
 /// A content coding that data tasks ask for and decode (RFC 9110, section 8.4.1).
-enum ContentCoding: Equatable {
+package enum ContentCoding: Equatable {
     case gzip
     case deflate
     case other(ContentDecoder)

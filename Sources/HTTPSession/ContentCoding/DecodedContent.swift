@@ -38,7 +38,7 @@ package enum DecodedContent {
 
 extension ContentCoding {
     /// nil when memory is short.
-    func makeDecoder() -> (any BodyDecoding)? {
+    package func makeDecoder() -> (any BodyDecoding)? {
         if case .other(let decoder) = self { return decoder.make() }
         return Inflater(self)
     }

@@ -207,6 +207,9 @@ final class Exchange: StageOwner {
     }
 
     /// The client may still use the proxy: determines whether the redirect may still be followed.
+    ///
+    /// Out of line: it is rare, and what it needs would be paid for by every request.
+    @inline(never)
     private func routeHop(_ hooks: HookStage) {
         switch admission.admitAgain(routing()) {
         case .follow(let route): hooks.followAgain(under: route.hooks)
@@ -429,7 +432,8 @@ final class Exchange: StageOwner {
 
     /// The origin gets the end of the body, with the trailers that may go there: each hop and each start has a policy of its own.
     private func endBody() {
-        if trailers?.isEmpty == false, let route = hooks?.route ?? route { prune(&trailers!, on: route) }
+        guard trailers?.isEmpty == false else { return origin.finishSending(trailers: nil) }
+        if let route = hooks?.route ?? route { prune(&trailers!, on: route) }
         origin.finishSending(trailers: trailers)
     }
 

@@ -35,6 +35,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case http2Client = "http2-client"
     /// The frames of a WebSocket's peer, with and without compression.
     case webSocket = "websocket"
+    /// Content codings of responses, and their digests.
+    case coding
     /// The pool of a host's connections, under any order of events.
     case pool
     case names
@@ -100,6 +102,7 @@ package final class FuzzSession {
         case .http2: try HTTP2Properties.connection(bytes)
         case .http2Client: try HTTP2ClientProperties.connection(bytes)
         case .webSocket: try WebSocketProperties.frames(bytes)
+        case .coding: try CodingProperties.content(bytes)
         case .pool: try PoolProperties.events(bytes)
         case .names:
             try NameProperties.names(bytes)

@@ -61,6 +61,15 @@ struct DigestCheckTests {
         #expect(try await code(response()) == nil)
     }
 
+    @Test("of a field with thousands of algorithms the known ones are kept, the last of each")
+    func manyAlgorithms() throws {
+        let others = (0..<20_000).map { "a\($0)=:AAAA:" }.joined(separator: ", ")
+        let members = try #require(DigestField.parse("\(Self.wrong), \(others), \(Self.sha256)"))
+        #expect(members.count == 1 && members[.sha256]?.starts(with: [0x44, 0xAF, 0xF4]) == true)
+        #expect(try #require(DigestField.parse(others)).isEmpty)
+        #expect(DigestField.parse("\(others), x") == nil)
+    }
+
     @Test("the digest is that of the coded body, before it is decoded")
     func coded() async throws {
         let stage = try StubStage { $0.digestCheck = .required }

@@ -108,7 +108,7 @@ struct CacheDeliveryTests {
         #expect(relayed.relay(isStoring: false) && relayed.phase == .relaying)
     }
 
-    @Test("what follows the end of the origin's task")
+    @Test("the end of the origin's task leads to the next step of its phase")
     func end() {
         let lost = SessionError(.connectFailed, "lost")
         let cancelled = SessionError(.cancelled, "cancelled")
@@ -235,7 +235,7 @@ struct CacheDeliveryTests {
         #expect(whole.next { .max } == .piece(Self.turn - 1..<Self.turn), "a megabyte is one turn")
     }
 
-    @Test("one sends at a time, and only what goes on")
+    @Test("one send is under way at a time, and none behind the end")
     func sending() {
         for phase in Self.phases {
             var delivery = delivery(phase)

@@ -89,6 +89,26 @@ struct UpgradeStreamTests {
         #expect(session.manager.taskCount == 0)
     }
 
+    @Test("a kept connection whose server another policy would refuse carries no tunnel of that policy")
+    func otherPolicy() throws {
+        let origin = try Self.origin { connection, _ in connection.readToEnd() }
+        let (session, _) = try kept(origin)
+        let other = try TestSession.endpoint(
+            port: origin.port,
+            httpVersion: .http2,
+            policy: .pinning(.unrelated(2)),
+            generation: 2
+        )
+        let delegate = RecordingDelegate()
+        _ = try start(session, delegate, other)
+        try session.finish(delegate)
+        #expect(delegate.error?.code == .pinMismatch && delegate.head == nil)
+        session.manager.invalidateSession(cancelingTasks: true)
+        session.settle()
+        let records = try origin.waitForClosed()
+        #expect(records.first?.requestFrames == 1 && records.dropFirst().allSatisfy { $0.applicationBytes == 0 })
+    }
+
     @Test("on a silently dead connection it waits five seconds, and goes over HTTP/1.1") func deadConnection() throws {
         let silent = Monitor(false)
         let origin = try Self.origin { connection, _ in
@@ -122,7 +142,7 @@ struct UpgradeStreamTests {
         #expect(records.map(\.requestFrames) == [1])
     }
 
-    @Test("it outlives a session that takes no new tasks, and ends with one that is cancelled") func sessionEnds()
+    @Test("a tunnel outlives a session that takes no new tasks, and ends with one that is cancelled") func sessionEnds()
         throws
     {
         let origin = try Self.origin(Self.echo)
