@@ -86,16 +86,22 @@ struct RequestAdmission {
         if head.fields.mayContain(anyOf: [.via, .other]), OriginFields.comesFromUs(head.fields, pseudonym: pseudonym) {
             return .refuse(Self.loop)
         }
+        guard case .origin(let endpoint) = route.destination else { return admitConnect(route, user) }
+        if head.method == .options, head.maxForwards == 0 { return .respondToOptions }
+        let offer = mayUpgrade ? UpgradeOffer(head) : nil
+        guard let rules = route.rules else { return .send(offer, endpoint, .ready) }
+        let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
+        if let refusal = ruling.note(verdict, by: rules) { return .refuse(refusal) }
+        guard let desk else { return .send(offer, endpoint, .ready) }
+        return .send(offer, endpoint, credentials.begin(desk, ofRule: ruling.allowingRule, for: head))
+    }
+
+    /// The same for a CONNECT. Out of line: other requests would pay for it.
+    @inline(never)
+    private mutating func admitConnect(_ route: Route, _ user: [UInt8]?) -> Step {
         switch route.destination {
         case .refused(let problem): return .refuse(problem)
-        case .origin where head.method == .options && head.maxForwards == 0: return .respondToOptions
-        case .origin(let endpoint):
-            let offer = mayUpgrade ? UpgradeOffer(head) : nil
-            guard let rules = route.rules else { return .send(offer, endpoint, .ready) }
-            let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
-            if let refusal = ruling.note(verdict, by: rules) { return .refuse(refusal) }
-            guard let desk else { return .send(offer, endpoint, .ready) }
-            return .send(offer, endpoint, credentials.begin(desk, ofRule: ruling.allowingRule, for: head))
+        case .origin: return .refuse(Problem(.internal, "A request was taken for a CONNECT."))
         case .tunnel(let endpoint):
             if let rules = route.rules, let refusal = ruling.note(rules.judgeTunnel(user: user), by: rules) {
                 return .refuse(refusal)

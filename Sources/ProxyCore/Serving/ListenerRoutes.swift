@@ -7,6 +7,7 @@ import SessionCore
 /// The routes of the requests of one listener, in one worker, and what it requires of its clients.
 final class ListenerRoutes {
     let configuration: ListenerConfiguration
+    let isGateway: Bool
     /// The position of the listener in the configuration.
     let index: Int
     /// The listener's requirements for its clients.
@@ -32,6 +33,7 @@ final class ListenerRoutes {
         security = generation.snapshot.security[index]
         router = generation.router
         self.configuration = configuration
+        isGateway = configuration.mode == .gateway
         ownNames = OwnNames(hosts: [configuration.upstream?.host].compactMap { $0 } + configuration.allowedHosts)
         adopt(generation)
     }
@@ -46,8 +48,6 @@ final class ListenerRoutes {
         gatewayRoute = generation.router.route(to: upstream)
         servesBrowsers = generation.snapshot.policy(for: upstream.host).configuration.browsers
     }
-
-    var isGateway: Bool { configuration.mode == .gateway }
 
     /// Routes a client's request.
     ///
