@@ -91,7 +91,7 @@ struct UpgradeStreamTests {
 
     @Test("a kept connection whose server another policy would refuse carries no tunnel of that policy")
     func otherPolicy() throws {
-        let origin = try Self.origin { connection, _ in connection.readToEnd() }
+        let origin = try Self.origin(Self.echo)
         let (session, _) = try kept(origin)
         let other = try TestSession.endpoint(
             port: origin.port,
