@@ -13,12 +13,15 @@ extension ContentDecoder {
 final class ZstdDecoder: BodyDecoding {
     private let decoder: OpaquePointer
     private var state = State.start
-    /// The first bytes of a frame, until they say whether it is one.
+    /// The first bytes of a frame, until they say whether it is one. libzstd sees no others: as Debian builds it, it takes formats from
+    /// before the standard, too, whose decoders know no limit of the window.
     private var magic: [UInt8] = []
 
     private enum State {
         /// No input yet.
         case start
+        /// The first bytes of the first frame have not all come.
+        case beginning
         case inside
         /// A frame is complete; another one may follow.
         case atEnd
@@ -42,7 +45,7 @@ final class ZstdDecoder: BodyDecoding {
     var mayEnd: Bool {
         switch state {
         case .start, .atEnd, .behindEnd: true
-        case .inside, .failed: false
+        case .beginning, .inside, .failed: false
         }
     }
 
@@ -52,19 +55,19 @@ final class ZstdDecoder: BodyDecoding {
         case .behindEnd:
             position = input.count
             return .needsInput
-        case .start:
+        case .start, .beginning, .atEnd:
+            let isFirst = state != .atEnd
             guard position < input.count else { return .needsInput }
-            state = .inside
-        case .atEnd:
+            if isFirst { state = .beginning }
             while magic.count < 4, position < input.count {
                 magic.append(input[position])
                 position += 1
             }
             guard magic.count == 4 else { return .needsInput }
             guard Self.isFrame(magic) else {
-                state = .behindEnd
+                state = isFirst ? .failed : .behindEnd
                 position = input.count
-                return .needsInput
+                return isFirst ? .broken("zstd") : .needsInput
             }
             state = .inside
             let bytes = magic

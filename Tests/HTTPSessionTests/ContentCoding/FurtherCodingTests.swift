@@ -116,6 +116,14 @@ struct FurtherCodingTests {
         #expect(try decode(FurtherBody.largeBrotli, .brotli) == nil)
     }
 
+    @Test("a frame of a format before the standard is refused, or ignored behind another", arguments: [1, 4, Int.max])
+    func olderFormats(pieceSize: Int) throws {
+        // Version 0.7 with a window of 128 MB, which libzstd takes whatever limit of the window it has.
+        let frame: [UInt8] = [0x27, 0xB5, 0x2F, 0xFD, 0, 0x88, 0x40, 0, 3, 0x61, 0x62, 0x63, 0xC0, 0, 0]
+        #expect(try decode(frame, .zstd, by: pieceSize) == nil)
+        #expect(try decode(FurtherBody.zstd + frame, .zstd, by: pieceSize) == FurtherBody.text)
+    }
+
     private static func stage() throws -> StubStage { try StubStage { $0.contentDecoders = [.brotli, .zstd] } }
 
     @Test("a session asks for the codings that it was given, and for no others")
