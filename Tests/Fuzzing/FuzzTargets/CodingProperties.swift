@@ -19,6 +19,8 @@ enum CodingProperties {
         guard place < codings.count else { return try digests(rest) }
         let whole = try decoded(rest, codings[place], pieceSize: max(rest.count, 1))
         let pieces = try decoded(rest, codings[place], pieceSize: 1 + Int(choice >> 3))
+        // Which faults of a frame libzstd sees depends on how much of it is at hand, such as a wrong length behind an empty last block.
+        if codings[place] == .other(.zstd), whole == nil || pieces == nil { return }
         guard whole == pieces else { throw FuzzFinding("the pieces of a body mean something else than the whole") }
     }
 
