@@ -234,6 +234,14 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "ProxyConfigurationTests",
+            dependencies: [
+                "ProxyConfiguration", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore",
+                "TestSupport",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "ProxyAdminTests",
             dependencies: [
                 "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore",

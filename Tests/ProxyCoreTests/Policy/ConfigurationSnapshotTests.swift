@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import ServerTrust
+import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
 @testable import ProxyCore
+
+/// Reads a text as a configuration file, without the files that it names.
+func readConfiguration(_ text: String) -> (configuration: Configuration, issues: [DocumentIssue]) {
+    let document = DocumentReader(JSONDocument(text: text, file: ""))
+    var reader = ConfigurationReader(document)
+    reader.read()
+    return (reader.configuration, document.issues)
+}
 
 @Suite("policy snapshots")
 struct ConfigurationSnapshotTests {
     private func snapshot(_ text: String, pinning pins: [String: SecurityPolicy.Configuration] = [:]) throws
         -> PolicySnapshot
     {
-        let (configuration, issues, _) = readConfiguration(text)
+        let (configuration, issues) = readConfiguration(text)
         try #require(issues.isEmpty, "\(issues)")
         var pinned = PinnedDomains()
         for (name, var settings) in pins {
@@ -205,5 +215,75 @@ struct ConfigurationSnapshotTests {
 
             """
         #expect(EffectivePolicy(snapshot).description == expected)
+    }
+
+    @Test("the effective policy tells the rules of the cache")
+    func cacheRules() throws {
+        let snapshot = try snapshot(
+            #"""
+            { "version": 1,
+              "cache": { "shared": false, "disk": { "path": "/var/cache/p", "size": "2GB" } },
+              "hosts": { "a.test": { "cache": { "requestPolicy": "returnCacheDataElseLoad", "rules": [
+                { "path": "/v1/*", "status": 200, "contentType": "a/b", "then": "store", "ttl": "5m",
+                  "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "hidden" }, "maxBytes": "1MB" },
+                { "path": "/live/*", "method": "GET", "requestPolicy": "reloadIgnoringLocalCacheData" },
+                { "path": "/q", "key": { "ignoreParameters": ["utm_*"], "sortParameters": true, "headers": ["X-T"] } },
+                { "path": "/s", "bypass": { "headers": ["X-P"], "cookies": ["s_*"] } },
+                { "method": "GET", "ignoreDirectives": ["no-cache", "max-age"] },
+                { "path": "/g", "grace": { "staleWhileRevalidate": "30s", "staleIfError": "1h" } },
+                { "then": "skip" } ] } },
+                "b.test": {} } }
+            """#
+        )
+        let sections = EffectivePolicy(snapshot).sections
+        func text(_ title: String, _ label: String) -> String? {
+            sections.first { $0.title == title }?.rows.first { $0.label == label }?.text
+        }
+        #expect(text("all hosts", "cache") == "for one user, 64MB in memory, 2GB in /var/cache/p, patience 5s")
+        #expect(
+            text("a.test", "cache rules") == "reloadIgnoringLocalCacheData GET /live/*; else returnCacheDataElseLoad; "
+                + "key /q without parameter utm_* with sorted parameters with x-t; "
+                + "bypass /s with x-p with cookie s_*; ignore no-cache max-age GET; "
+                + "grace /g staleWhileRevalidate 30s staleIfError 1h; "
+                + "store /v1/* 200 a/b for 5m without Set-Cookie with X-A up to 1MB; skip"
+        )
+        #expect(text("b.test", "cache rules") == nil)
+    }
+
+    @Test("the effective policy shows where a credential comes from, and no argument of its command")
+    func credential() throws {
+        let text = EffectivePolicy(
+            try snapshot(
+                #"""
+                { "version": 1,
+                  "credentials": { "key": { "basicUser": "git", "command": ["/bin/token", "s3cr3t"], "ttl": "1h",
+                    "placeholder": "p", "allowUnpinned": true } },
+                  "requests": { "rules": [{ "id": "r", "then": "allow", "host": "*.a.example", "credential": "key" }] } }
+                """#
+            )
+        ).description
+        #expect(
+            text.contains(
+                "key  Basic with the user git from the command /bin/token, for 1h, for clients with its placeholder, unpinned hosts too, "
+                    + "in the rules r"
+            )
+        )
+        #expect(!text.contains("s3cr3t"))
+    }
+
+    @Test("the effective policy names a field whose value is in a file, and not the value")
+    func fieldFromFile() throws {
+        let folder = try ConfigurationFolder([
+            "token": "s3cret",
+            "config.json": #"""
+            { "version": 1, "trustAnchors": { "system": false }, "hosts": { "a.test": { "upgrade": true,
+              "headers": { "request": { "set": { "Authorization": { "file": "token", "prefix": "Bearer " } } } } } } }
+            """#,
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        let snapshot = try #require(outcome.makeSnapshot())
+        #expect(snapshot.policy(for: try Host("a.test")).hooks?.givesCredentials == true)
+        let text = EffectivePolicy(snapshot).description
+        #expect(text.contains("Authorization") && !text.contains("s3cret"))
     }
 }

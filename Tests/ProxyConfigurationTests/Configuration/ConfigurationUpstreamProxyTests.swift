@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("upstreamProxy in the configuration")
 struct ConfigurationUpstreamProxyTests {

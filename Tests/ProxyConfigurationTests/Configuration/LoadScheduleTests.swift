@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("The schedule of loads")
 struct LoadScheduleTests {

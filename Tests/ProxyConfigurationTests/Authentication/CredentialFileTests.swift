@@ -4,7 +4,6 @@ import ServerTrust
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("Files of users and of tokens")
 struct CredentialFileTests {
@@ -160,22 +159,5 @@ struct CredentialFileTests {
         #expect(PresentedCredentials(fields) == expected)
         fields.append(.proxyAuthorization, Array(value.utf8).span)
         #expect(PresentedCredentials(fields) == .none)
-    }
-
-    @Test(
-        "every form of hash is verified by the system's libcrypt",
-        arguments: [
-            sha512, "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
-            "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
-            "$y$j75$saltsaltsalt$jyf/lxrpdyAIshWRo1x5DRC6KIE7sNRRtjcomR3PgHA",
-        ]
-    )
-    func verifies(hash: String) throws {
-        #expect(Self.fault("alice:\(hash)") == nil)
-        #expect(PasswordVerifier.matches(Array("secret".utf8), hash))
-        #expect(!PasswordVerifier.matches(Array("Secret".utf8), hash))
-        #expect(!PasswordVerifier.matches([], hash))
-        // For C the password would end there.
-        #expect(!PasswordVerifier.matches(Array("secret\0".utf8), hash))
     }
 }

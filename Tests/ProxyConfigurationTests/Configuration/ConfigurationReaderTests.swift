@@ -8,7 +8,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 /// The result of reading a text as /etc/pinproxy/config.json.
 func readConfiguration(

@@ -4,7 +4,6 @@ import IOCore
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("durations, sizes and addresses of the configuration")
 struct ConfigurationQuantityTests {

@@ -3,7 +3,6 @@ import HTTPCore
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("host patterns and access rules")
 struct AccessHostPatternTests {

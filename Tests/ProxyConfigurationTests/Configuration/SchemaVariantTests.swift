@@ -6,7 +6,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import ProxyCore
+@testable import ProxyConfiguration
 
 /// What the loader refuses and a JSON Schema can say, the schema says; `Tests/Schemas` makes the variants and compares.
 @Suite("schemas and loader, on variants of correct files")

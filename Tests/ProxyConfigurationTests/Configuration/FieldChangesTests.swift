@@ -3,7 +3,6 @@ import HTTPCore
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("Changes of fields")
 struct FieldChangesTests {

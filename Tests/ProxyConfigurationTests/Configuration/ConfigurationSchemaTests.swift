@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 /// docs/schema/config.schema.json and the loader must say the same.
 @Suite("the schema of the configuration")

@@ -8,7 +8,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("the admin listener as configured")
 struct ConfigurationAdminTests {

@@ -3,7 +3,6 @@ import HTTPCore
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("how a request reads to a rule")
 struct RequestReadingTests {

@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("What the configuration demands of clients")
 struct ClientConfigurationTests {
@@ -50,7 +49,7 @@ struct ClientConfigurationTests {
                 + #", "authentication": { "basic": { "file": "users" }, "bearer": { "file": "tokens" } }"#
         )
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-        let security = try #require(outcome.makeSnapshot()?.security.first)
+        let security = try #require(outcome.parts.map { $0.security(of: $0.configuration.listeners[0]) })
         guard case .context = security.tls, case .credentials(let credentials) = security.authentication else {
             Issue.record("\(security.tls), \(security.authentication)")
             return
@@ -63,7 +62,7 @@ struct ClientConfigurationTests {
     @Test("without a word of it nothing is demanded")
     func demandsNothing() throws {
         let outcome = try load(#""comment": "x""#)
-        let security = try #require(outcome.makeSnapshot()?.security.first)
+        let security = try #require(outcome.parts.map { $0.security(of: $0.configuration.listeners[0]) })
         guard case .none = security.tls, case .none = security.authentication else {
             Issue.record("\(security.tls), \(security.authentication)")
             return

@@ -3,7 +3,6 @@ import HTTPCore
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("advice about a list of rules")
 struct RuleAdviceTests {

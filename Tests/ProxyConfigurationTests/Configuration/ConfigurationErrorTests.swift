@@ -3,7 +3,7 @@ import ServerTrust
 import StrictJSON
 import Testing
 
-@testable import ProxyCore
+@testable import ProxyConfiguration
 
 /// A text, and the one issue that it must bring: where, and a part of message or remedy.
 struct LoadError: CustomTestStringConvertible, Sendable {

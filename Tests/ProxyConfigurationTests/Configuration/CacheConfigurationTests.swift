@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("the cache as configured")
 struct CacheConfigurationTests {
@@ -279,39 +278,5 @@ struct CacheConfigurationTests {
         }
         #expect(try pointers("cache") == [] && pointers("new/cache") == [])
         #expect(try pointers("file") == ["/cache/disk/path"])
-    }
-
-    @Test("what applies to a host is told to people")
-    func effective() throws {
-        let folder = try ConfigurationFolder([
-            "config.json": #"""
-            { "version": 1, "trustAnchors": { "system": false },
-              "cache": { "shared": false, "disk": { "path": "/var/cache/p", "size": "2GB" } },
-              "hosts": { "a.test": { "cache": { "requestPolicy": "returnCacheDataElseLoad", "rules": [
-                { "path": "/v1/*", "status": 200, "contentType": "a/b", "then": "store", "ttl": "5m",
-                  "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "hidden" }, "maxBytes": "1MB" },
-                { "path": "/live/*", "method": "GET", "requestPolicy": "reloadIgnoringLocalCacheData" },
-                { "path": "/q", "key": { "ignoreParameters": ["utm_*"], "sortParameters": true, "headers": ["X-T"] } },
-                { "path": "/s", "bypass": { "headers": ["X-P"], "cookies": ["s_*"] } },
-                { "method": "GET", "ignoreDirectives": ["no-cache", "max-age"] },
-                { "path": "/g", "grace": { "staleWhileRevalidate": "30s", "staleIfError": "1h" } },
-                { "then": "skip" } ] } },
-                "b.test": {} } }
-            """#
-        ])
-        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
-        let sections = EffectivePolicy(try #require(outcome.makeSnapshot(), "\(outcome.issues)")).sections
-        func text(_ title: String, _ label: String) -> String? {
-            sections.first { $0.title == title }?.rows.first { $0.label == label }?.text
-        }
-        #expect(text("all hosts", "cache") == "for one user, 64MB in memory, 2GB in /var/cache/p, patience 5s")
-        #expect(
-            text("a.test", "cache rules") == "reloadIgnoringLocalCacheData GET /live/*; else returnCacheDataElseLoad; "
-                + "key /q without parameter utm_* with sorted parameters with x-t; "
-                + "bypass /s with x-p with cookie s_*; ignore no-cache max-age GET; "
-                + "grace /g staleWhileRevalidate 30s staleIfError 1h; "
-                + "store /v1/* 200 a/b for 5m without Set-Cookie with X-A up to 1MB; skip"
-        )
-        #expect(text("b.test", "cache rules") == nil)
     }
 }

@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("hooks as the configuration writes them")
 struct HookConfigurationTests {
@@ -200,14 +199,12 @@ struct HookConfigurationTests {
         }
         for contents in ["s3cret", "s3cret\n", "s3cret\r\n"] {
             let outcome = try load(contents)
-            let hooks = try #require(outcome.makeSnapshot()?.policy(for: try Host("a.test")).hooks)
+            let changes = try #require(outcome.parts?.configuration.hosts.first?.headers.request)
             var fields = HeaderFields()
-            hooks.headers.request.apply(to: &fields)
+            changes.apply(to: &fields)
             #expect(fields.value(for: "Authorization") == "Bearer s3cret")
-            #expect(hooks.givesCredentials)
+            #expect(changes.givesCredentials)
             #expect(outcome.record.files.contains(folder.path("token")), "changes of the file are watched for")
-            let effective = EffectivePolicy(try #require(outcome.makeSnapshot())).description
-            #expect(effective.contains("Authorization") && !effective.contains("s3cret"))
         }
         for contents in ["s3cret\n\n", "s3\ncret", "s3cret\u{0}", "s3cret \n", "", "\n"] {
             let outcome = try load(contents)

@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("credentials in the configuration")
 struct CredentialConfigurationTests {
@@ -370,28 +369,5 @@ struct CredentialConfigurationTests {
         #expect(outcome.parts != nil && !outcome.record.files.contains(folder.path("none")))
         #expect(outcome.parts?.configuration.variables == ["PINPROXY_NO_SUCH_VARIABLE"])
         #expect(outcome.parts?.configuration.credentials.map(\.name) == ["a", "b"])
-    }
-
-    @Test("the effective policy shows where a credential comes from, and no argument of its command")
-    func shown() throws {
-        let read = read(
-            #""key": { "basicUser": "git", "command": ["/bin/token", "s3cr3t"], "ttl": "1h", "placeholder": "p", "allowUnpinned": true }"#,
-            more:
-                #""requests": { "rules": [{ "id": "r", "then": "allow", "host": "*.a.example", "credential": "key" }] }"#
-        )
-        try #require(read.issues.isEmpty)
-        let parts = PolicyParts(
-            configuration: read.configuration,
-            pinnedDomains: PinnedDomains(),
-            trustAnchors: TrustAnchors(certificates: [])
-        )
-        let text = EffectivePolicy(PolicySnapshot(parts, generation: 1)).description
-        #expect(
-            text.contains(
-                "key  Basic with the user git from the command /bin/token, for 1h, for clients with its placeholder, unpinned hosts too, "
-                    + "in the rules r"
-            )
-        )
-        #expect(!text.contains("s3cr3t"))
     }
 }

@@ -4,7 +4,6 @@ import IOCore
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("address rules")
 struct AccessAddressRulesTests {

@@ -7,14 +7,13 @@ import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
-@testable import ProxyCore
 
 @Suite("loading the configuration and what it names")
 struct ConfigurationLoaderTests {
     /// Without the system's anchors, so that the tests do not depend on the machine's bundle.
     private static let noSystem = #""trustAnchors": { "system": false }"#
 
-    @Test("a good configuration with pins gives a snapshot")
+    @Test("a good configuration with pins gives the parts of a policy")
     func good() throws {
         let folder = try ConfigurationFolder([
             "config.json": """
@@ -27,17 +26,15 @@ struct ConfigurationLoaderTests {
         ])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-        let snapshot = try #require(outcome.makeSnapshot())
-        #expect(snapshot.configuration.pins == folder.path("pins"))
-        #expect(snapshot.isNamed(try Host("api.test")))
-        #expect(!snapshot.isNamed(try Host("x.api.test")))
-        #expect(snapshot.policy(for: try Host("api.test")).configuration.resolve?.port == 8443)
-        #expect(snapshot.policy(for: try Host("y.api.test")).configuration.resolve?.port == 8443)
-        #expect(snapshot.policy(for: try Host("x.api.test")).configuration.resolve == nil)
-        #expect(snapshot.policy(for: try Host("x.api.test")).configuration.httpVersion == .http2)
-        #expect(snapshot.policy(for: try Host("other.test")) === snapshot.defaults)
-        let host = try Host("y.api.test")
-        #expect(snapshot.policy(bytes: host.bytes.span, isName: true).configuration.resolve?.port == 8443)
+        let parts = try #require(outcome.parts)
+        #expect(parts.configuration.pins == folder.path("pins"))
+        #expect(parts.pinnedDomains.names(try Host("api.test")))
+        #expect(!parts.pinnedDomains.names(try Host("x.api.test")))
+        let hosts = parts.configuration.hosts
+        #expect(hosts.map(\.host) == [try Host("api.test"), try Host("x.api.test")])
+        #expect(hosts.map(\.includeSubdomains) == [true, false])
+        #expect(hosts.map(\.resolve?.port) == [8443, nil])
+        #expect(hosts.last?.httpVersion == .http2)
     }
 
     @Test("a configuration that is not there is told from a bad one")
@@ -161,11 +158,11 @@ struct ConfigurationLoaderTests {
         ])
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
-        let snapshot = try #require(outcome.makeSnapshot())
+        let parts = try #require(outcome.parts)
         let host = try Host("XN--BCHER-KVA.test")
-        #expect(snapshot.policy(for: host).configuration.upgrade)
-        #expect(snapshot.isNamed(host))
-        #expect(snapshot.access.evaluate(try Host("a.xn--mnchen-3ya.test")) == .denied(rule: 0))
+        #expect(parts.configuration.hosts.contains { $0.host == host && $0.upgrade })
+        #expect(parts.pinnedDomains.names(host))
+        #expect(AccessRules(parts.configuration.access).evaluate(try Host("a.xn--mnchen-3ya.test")) == .denied(rule: 0))
         let twice = ConfigurationLoader.load(path: folder.path("twice.json"))
         #expect(twice.issues.map(\.pointer) == ["/hosts/xn--bcher-kva.TEST."], "\(twice.issues)")
     }
@@ -176,11 +173,11 @@ struct ConfigurationLoaderTests {
         let outcome = ConfigurationLoader.load(path: repository.appendingPathComponent("config.example.json").path)
         #expect(outcome.issues.isEmpty, "\(outcome.issues)")
         #expect(outcome.warnings.isEmpty, "\(outcome.warnings)")
-        let snapshot = try #require(outcome.makeSnapshot())
-        #expect(snapshot.configuration.listeners.map(\.endpoint.description) == ["127.0.0.1:8080"])
-        #expect(snapshot.isNamed(try Host("letsencrypt.org")))
-        #expect(snapshot.isNamed(try Host("www.letsencrypt.org")))
-        #expect(snapshot.isNamed(try Host("api.example.com")))
-        #expect(!snapshot.isNamed(try Host("example.org")))
+        let parts = try #require(outcome.parts)
+        #expect(parts.configuration.listeners.map(\.endpoint.description) == ["127.0.0.1:8080"])
+        #expect(parts.pinnedDomains.names(try Host("letsencrypt.org")))
+        #expect(parts.pinnedDomains.names(try Host("www.letsencrypt.org")))
+        #expect(parts.pinnedDomains.names(try Host("api.example.com")))
+        #expect(!parts.pinnedDomains.names(try Host("example.org")))
     }
 }
