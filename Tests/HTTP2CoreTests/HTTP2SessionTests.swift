@@ -275,7 +275,7 @@ struct HTTP2SessionTests {
         #expect(!isTaken)
     }
 
-    @Test("what a peer asks to be acknowledged is bounded")
+    @Test("acknowledgements for a peer are bounded")
     func pings() {
         let server = Peer(.server)
         #expect(server.give(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]))

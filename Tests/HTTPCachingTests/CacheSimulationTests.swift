@@ -12,7 +12,7 @@ struct CacheSimulationTests {
         try simulation.run(steps: 4_000)
     }
 
-    @Test("they agree with a disk, which outlives crashes", arguments: [true, false])
+    @Test("cache and model agree with a disk, which outlives crashes", arguments: [true, false])
     func onDisk(isShared: Bool) throws {
         let folder = try TemporaryFolder()
         let seed: UInt64 = isShared ? 2001 : 2002
@@ -20,7 +20,7 @@ struct CacheSimulationTests {
         try simulation.run(steps: 1_000)
     }
 
-    @Test("they agree where URIs share their counters of removals", arguments: [1, 4])
+    @Test("cache and model agree where URIs share counters of removals", arguments: [1, 4])
     func sharedCounters(epochCount: Int) throws {
         let folder = try TemporaryFolder()
         let inMemory = try Simulation(seed: 3001, isShared: true, epochCount: epochCount)

@@ -188,7 +188,7 @@ struct CacheWaitingTests {
     }
 
     @Test(
-        "what only the disk takes is read from its file while it grows",
+        "a body that only the disk takes is read from its growing file",
         arguments: [true, false]
     )
     func onDiskAlone(isSaid: Bool) throws {

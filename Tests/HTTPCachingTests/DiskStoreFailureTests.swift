@@ -145,7 +145,7 @@ struct DiskStoreFailureTests {
         try Patience.poll(for: "the second store") { try second.body("http://a.example/") }
     }
 
-    @Test("the same trouble is reported once in a while, not each time")
+    @Test("a lasting trouble is reported once in a while, not each time")
     func quiet() throws {
         let folder = try TemporaryFolder()
         let blocker = try folder.write("x", as: "blocker")
@@ -214,7 +214,7 @@ struct DiskStoreFailureTests {
         #expect(stage.notices.with { $0.last }?.contains("stores again") == true)
     }
 
-    @Test("what is removed while the store is off does not come back")
+    @Test("a response that is removed while the store is off does not return")
     func removalWhileOff() throws {
         let stage = try DiskStoreStage()
         for name in ["kept", "gone"] { try stage.insert("http://a.example/\(name)", Self.large) }

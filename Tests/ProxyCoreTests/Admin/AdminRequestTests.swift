@@ -142,7 +142,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "its names are localhost, the connected address and configured ones",
+        "own names are localhost, the connected address and configured ones",
         arguments: [
             ("localhost", true), ("LOCALHOST:8081", true), ("127.0.0.1", true), ("127.0.0.1:8081", true),
             ("127.0.0.1:1", true), ("ops.example.com", true), ("ops.example.com.", true), ("127.0.0.2", false),

@@ -22,7 +22,7 @@ struct ConfigurationAdminTests {
         #expect(readConfiguration(#"{ "version": 1 }"#).configuration.admin == nil)
     }
 
-    @Test("it has an address or Unix socket, and its own names")
+    @Test("the listener has an address or Unix socket, and its own names")
     func values() throws {
         let (address, issues) = admin(#""address": "127.0.0.1:8081", "allowedHosts": ["Ops.Example.com."]"#)
         #expect(issues.isEmpty)

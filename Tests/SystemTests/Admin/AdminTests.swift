@@ -46,7 +46,7 @@ struct AdminTests {
 
     private static func adminPort(_ proxy: ProxyUnderTest) -> UInt16 { proxy.port(of: proxy.listening.count - 1) }
 
-    @Test("its line comes last, and curl can read its metrics")
+    @Test("the listening line comes last, and curl can read the metrics")
     func curl() throws {
         let proxy = try stage().proxy
         #expect(proxy.listening.map(\.mode) == ["forward", "admin"])

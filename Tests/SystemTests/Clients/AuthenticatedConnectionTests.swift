@@ -75,7 +75,7 @@ struct AuthenticatedConnectionTests {
     }
 
     @Test(
-        "such a connection is one client's, and ends with it",
+        "an authenticated connection is one client's, and ends with it",
         arguments: Way.allCases,
         Way.allCases
     )
@@ -146,7 +146,7 @@ struct AuthenticatedConnectionTests {
         #expect(try client(stage).get().status == 401)
     }
 
-    @Test("such a response is not stored, and stored ones are not used")
+    @Test("a response on it is not stored, and stored ones are not used")
     func cache() throws {
         let stage = try stage { $0.members["cache"] = [String: Any]() }
         let (ann, bob) = (try client(stage), try client(stage))
@@ -162,7 +162,7 @@ struct AuthenticatedConnectionTests {
         #expect(!outcomes.contains("hit"), "\(outcomes)")
     }
 
-    @Test("such a request uses HTTP/1.1 towards a server of HTTP/2")
+    @Test("a request that authenticates uses HTTP/1.1 towards a server of HTTP/2")
     func http2Origin() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2", "http/1.1"], script: authenticating)

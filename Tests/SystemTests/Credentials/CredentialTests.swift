@@ -46,7 +46,7 @@ struct CredentialTests {
         message?.fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value) ?? []
     }
 
-    @Test("a request gets the credential of its rule alone, and the log has its name")
+    @Test("a request gets the credential of its rule, which the log names")
     func written() throws {
         let stage = try stage()
         #expect(try stage.get("/v1/x").text == "here")

@@ -47,7 +47,7 @@ struct FoldedFieldTests {
     ]
 
     @Test(
-        "such a response is refused, from pinned and plain origins",
+        "a folded first field is refused, from pinned and plain origins",
         arguments: [true, false],
         heads.indices
     )
@@ -69,7 +69,7 @@ struct FoldedFieldTests {
         }
     }
 
-    @Test("such a response of a proxy to CONNECT is refused, too")
+    @Test("a folded first field of a proxy's response to CONNECT is refused")
     func upstreamProxy() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }
