@@ -247,6 +247,7 @@ lint: toolchain
 	@.ci/page-errors --check
 	@.ci/names
 	@.ci/places
+	@.ci/titles
 	@.ci/links
 	@.ci/walk --check
 	@.ci/debian --check

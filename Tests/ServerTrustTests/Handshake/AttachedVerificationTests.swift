@@ -61,7 +61,7 @@ struct AttachedVerificationTests {
     }
 
     @Test(
-        "a connection without a policy refuses also behind one of the same context that was accepted",
+        "a connection without a policy refuses after an accepted one of its context",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func noPolicyLater(version: Int32) throws {

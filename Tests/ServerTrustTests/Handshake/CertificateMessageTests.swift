@@ -81,7 +81,7 @@ struct CertificateMessageTests {
         Self.expect(nil, Self.certificate([0x2A, 0x03], Self.element(0x30, [1, 2, 3]), [1, 2]))
     }
 
-    @Test("a curve that is not a name is refused, whatever stands there")
+    @Test("a curve without a name is refused")
     func explicitCurves() {
         for parameters in [
             Self.sequence(Self.element(0x02, [1])), [], Self.element(0x05, []),
@@ -112,7 +112,7 @@ struct CertificateMessageTests {
         }
     }
 
-    @Test("each certificate of a message is read, not the first one alone")
+    @Test("each certificate of a message is read")
     func everyCertificate() throws {
         let good = TestPKI.shared.root.certificate.derBytes
         let bad = Self.certificate(Self.ellipticOID, Self.sequence(), [4])
@@ -132,7 +132,7 @@ struct CertificateMessageTests {
         #expect(CertificateMessage.fault(in: large.span, isTLS13: false) == .tooLarge)
     }
 
-    @Test("a certificate that is cut anywhere, and one with a length of BER, is refused")
+    @Test("a certificate that is cut, or has a length of BER, is refused")
     func unreadable() {
         let good = TestPKI.shared.root.certificate.derBytes
         for count in stride(from: 0, to: good.count, by: 7) {
@@ -150,7 +150,7 @@ struct CertificateMessageTests {
         }
     }
 
-    @Test("no bytes whatever are read beyond their end")
+    @Test("no bytes are read beyond the end")
     func anyBytes() {
         var random = SeededGenerator(seed: 7)
         let good = Self.message([TestPKI.shared.root.certificate.derBytes], isTLS13: true)

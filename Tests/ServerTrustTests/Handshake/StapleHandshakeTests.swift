@@ -60,7 +60,7 @@ struct StapleHandshakeTests {
     }
 
     @Test(
-        "81 a refused staple ends the handshake with its reason, and no request byte arrives",
+        "81 a refused staple ends the handshake before any request byte",
         arguments: StapleCase.usual,
         [TLS1_2_VERSION, TLS1_3_VERSION]
     )
@@ -79,7 +79,7 @@ struct StapleHandshakeTests {
         #expect(last.evaluation.isChainValidated && last.evaluation.matchedPin == cast.server.pin)
     }
 
-    @Test("a wrong pin is told as one, with a good staple", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("a wrong pin is reported as such, despite a good staple", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func wrongPin(version: Int32) throws {
         let client = InMemoryClient()
         let verification = try install(policy(.unrelated(9)), on: client)
@@ -90,7 +90,7 @@ struct StapleHandshakeTests {
     }
 
     @Test(
-        "a connection on which the staple was never looked at stays a refused one",
+        "a connection whose staple was never checked stays refused",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func neverAsked(version: Int32) throws {
@@ -107,7 +107,7 @@ struct StapleHandshakeTests {
         #expect(verification.lastTrust == nil)
     }
 
-    @Test("no staple is asked for unless one is required", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("no staple is requested unless one is required", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func notAsked(version: Int32) throws {
         let client = InMemoryClient()
         try TLSVerification.install(

@@ -6,7 +6,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Judging inside the TLS handshake")
+@Suite("Evaluation inside the TLS handshake")
 struct TLSVerificationTests {
     private let pki: TestPKI
     private let server: TestServer
@@ -71,7 +71,7 @@ struct TLSVerificationTests {
         #expect(handshake.received(sending: Self.request) == 0)
     }
 
-    @Test("a refusal tells OpenSSL its own reason", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("a refusal gives OpenSSL its reason", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func verifyErrors(version: Int32) throws {
         func result(_ server: TestServer, host: String = "api.example.com", at time: Int64? = nil) throws -> Int32 {
             let client = InMemoryClient()
@@ -123,7 +123,7 @@ struct TLSVerificationTests {
         #expect(try !InMemoryHandshake(client, InMemoryServer(selfSigned, version: version)).clientFinished)
     }
 
-    @Test("what the caller's own stores trust does not count")
+    @Test("the caller's own stores do not count")
     func callersStore() throws {
         let rogue = try TestPKI("rogue")
         let client = InMemoryClient()
@@ -177,7 +177,7 @@ struct TLSVerificationTests {
         #expect(TLSVerification.evaluation(of: first.client) == nil)
     }
 
-    @Test("without meddling nothing is resumed that install() has set up", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("by default no session of install() is resumed", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func noTickets(version: Int32) throws {
         let client = InMemoryClient()
         try install(.unpinned, on: client)
@@ -277,7 +277,7 @@ struct TLSVerificationTests {
         }
     }
 
-    @Test("one policy judges on several threads at a time")
+    @Test("one policy evaluates on several threads at a time")
     func concurrent() async throws {
         let policy = try policy { _ in }
         let anchors = pki.anchors
