@@ -10,6 +10,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* OpenSSL's handler at exit frees what threads that still run use. Only the first call into the library can leave it out, so that
+   is made here, before main(), in pinproxy and in every program that has the libraries. */
+__attribute__((constructor)) static void leave_out_exit_handler(void) {
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 int pinproxy_ssl_ctx_set_min_version(SSL_CTX *context, int version) {
     return SSL_CTX_set_min_proto_version(context, version);
 }
