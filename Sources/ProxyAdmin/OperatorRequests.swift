@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import IOCore
+package import ProxyCore
 
 /// Requests of the admin listener for the thread that reloads and stops the proxy.
 ///

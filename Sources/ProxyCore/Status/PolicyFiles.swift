@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
-import StrictJSON
-
 /// The files that the policy in force was read from, beside those on the disk.
 package struct PolicyFiles: Sendable, Equatable {
     /// A reading of the files.
@@ -31,19 +28,4 @@ package struct PolicyFiles: Sendable, Equatable {
 
     /// Whether the policy in force is that of the files, as far as is known.
     package var isCurrent: Bool { !isPending && inForce.digest == onDisk.digest }
-
-    var json: JSONLine {
-        var line = JSONLine()
-        line.add("current", isCurrent)
-        line.add("inForce", Self.json(inForce, time: "loaded"))
-        line.add("onDisk", Self.json(onDisk, time: "seen"))
-        return line
-    }
-
-    private static func json(_ reading: Reading, time: String) -> JSONLine {
-        var line = JSONLine()
-        line.add("digest", reading.digest)
-        line.add(time, Timestamp.text(unixSeconds: reading.time))
-        return line
-    }
 }

@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPCore
 import IOCore
 import ProxyConfiguration
+import ProxyCore
 import ServerTrust
 import SessionCore
 

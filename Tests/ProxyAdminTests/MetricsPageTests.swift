@@ -6,6 +6,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyConfiguration
 @testable import ProxyCore
 

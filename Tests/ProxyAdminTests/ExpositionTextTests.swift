@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyCore
 
 @Suite("The text format of Prometheus")

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import Foundation
+package import Foundation
 
 /// A folder of its own for one test, with files in it; gone when the test is over.
-final class ConfigurationFolder {
-    let url: URL
+package final class ConfigurationFolder {
+    package let url: URL
 
-    init(_ files: [String: String] = [:]) throws {
+    package init(_ files: [String: String] = [:]) throws {
         url = FileManager.default.temporaryDirectory
             .appendingPathComponent("pinproxy-configuration-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
@@ -14,9 +14,9 @@ final class ConfigurationFolder {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    func path(_ name: String) -> String { url.appendingPathComponent(name).path }
+    package func path(_ name: String) -> String { url.appendingPathComponent(name).path }
 
-    func write(_ name: String, _ text: String) throws {
+    package func write(_ name: String, _ text: String) throws {
         let file = url.appendingPathComponent(name)
         try FileManager.default.createDirectory(
             at: file.deletingLastPathComponent(),
@@ -25,7 +25,7 @@ final class ConfigurationFolder {
         try Data(text.utf8).write(to: file)
     }
 
-    func makeFolder(_ name: String) throws {
+    package func makeFolder(_ name: String) throws {
         try FileManager.default.createDirectory(
             at: url.appendingPathComponent(name),
             withIntermediateDirectories: true
@@ -34,7 +34,7 @@ final class ConfigurationFolder {
 }
 
 /// A good pin file for one domain.
-func pinFile(_ domain: String, members: String = "") -> String {
+package func pinFile(_ domain: String, members: String = "") -> String {
     """
     { "version": 1, "pinnedDomains": { "\(domain)": {
       "pinningMode": "publicKey",\(members)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyCore
 
 /// What a client of the admin listener may do: reading is free on this machine, changes need a token or the Unix socket,
 /// and a client that other machines could be needs the token for everything.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
-import ProxyConfiguration
+package import ProxyConfiguration
 
 /// The state of the whole proxy: its policy, whether it drains, and the results of its reloads.
 ///
 /// `@unchecked Sendable`: `values` is touched behind `lock` alone. Workers do not use it.
-final class ServerStatus: @unchecked Sendable {
-    struct Values: Sendable {
-        var snapshot: PolicySnapshot
+package final class ServerStatus: @unchecked Sendable {
+    package struct Values: Sendable {
+        package var snapshot: PolicySnapshot
         /// The proxy is stopping, and takes no new clients.
-        var isDraining = false
-        var reloads = ReloadAccount()
+        package var isDraining = false
+        package var reloads = ReloadAccount()
         /// Nil where nothing watches the files.
-        var files: PolicyFiles?
+        package var files: PolicyFiles?
     }
 
     private let lock = PosixLock()
@@ -41,20 +41,20 @@ package enum ReloadFailure: String, CaseIterable, Sendable {
 }
 
 /// The results of reloads since the start.
-struct ReloadAccount: Sendable {
+package struct ReloadAccount: Sendable {
     /// The number of reloads that took effect.
-    var applied = 0
+    package var applied = 0
     /// The numbers of failed reloads, in the order of `ReloadFailure`.
-    var failures = Array(repeating: 0, count: ReloadFailure.allCases.count)
-    var hasLastFailed = false
+    package var failures = Array(repeating: 0, count: ReloadFailure.allCases.count)
+    package var hasLastFailed = false
     /// The time when the current policy was loaded, in seconds since 1970.
-    var lastLoad: Int64 = 0
+    package var lastLoad: Int64 = 0
     /// The number of hosts that were protected more before a reload than after.
-    var droppedPins = 0
+    package var droppedPins = 0
     /// The parts of the last configuration that need a restart.
-    var restartNeeds: [RestartNeed] = []
+    package var restartNeeds: [RestartNeed] = []
     /// The last loads of the files, the latest last.
-    private(set) var history: [ReloadRecord] = []
+    package private(set) var history: [ReloadRecord] = []
 
     private static let longestHistory = 20
 

@@ -5,6 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyCore
 
 @Suite("the rules of alarms")

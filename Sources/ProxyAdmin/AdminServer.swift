@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import IOCore
+package import IOCore
 import ProxyConfiguration
+package import ProxyCore
 
 /// The admin listener, with a loop and a thread of its own: it responds even when the workers are busy or stuck.
 ///
 /// `@unchecked Sendable`: `loop`, `socket`, `configuration` and `source` are immutable; `thread` belongs to the owner,
 /// which alone calls `start` and `stop`; everything else is touched by the loop's thread.
-final class AdminServer: @unchecked Sendable {
+package final class AdminServer: @unchecked Sendable {
     let loop: EventLoop
     let socket: ListeningSocket
     let names: OwnNames
@@ -24,13 +25,25 @@ final class AdminServer: @unchecked Sendable {
     /// probe out. The connections use at most half of the reserved descriptors.
     private let connectionBound: Int
 
-    init(_ configuration: AdminConfiguration, socket: ListeningSocket, source: AdminSource) throws(IOFailure) {
+    /// Starts the admin listener of a proxy. Nil when its configuration has none.
+    ///
+    /// - Parameters:
+    ///   - build: the program's version for the metrics.
+    ///   - operatorRequests: takes requests to reload and to stop; with nil these are refused.
+    package init?(
+        of server: ProxyServer,
+        build: ProgramBuild,
+        operatorRequests: OperatorRequests? = nil
+    ) throws(IOFailure) {
+        guard let configuration = server.snapshot.configuration.admin, let socket = server.adminSocket,
+            let figures = server.figures
+        else { return nil }
         loop = try EventLoop()
         self.socket = socket
-        self.source = source
+        source = AdminSource(build: build, server: figures, operatorRequests: operatorRequests)
         self.configuration = configuration
         names = OwnNames(hosts: configuration.allowedHosts)
-        connectionBound = min(64, source.state.descriptors.reserve / 2)
+        connectionBound = min(64, figures.reservedDescriptors / 2)
         let acceptor = AdminAcceptor(self)
         try acceptor.start()
         self.acceptor = acceptor
@@ -38,7 +51,7 @@ final class AdminServer: @unchecked Sendable {
     }
 
     /// Stops the listener, and waits for its thread.
-    func stop() {
+    package func stop() {
         loop.submit { [self] in
             acceptor?.stop()
             acceptor = nil

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyCore
 import StrictJSON
 
 /// The documents of the admin listener that are made of the latest lines of the task log.

@@ -5,6 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyCore
 
 @Suite("The live page's document")
@@ -13,7 +14,7 @@ struct AdminPageTests {
 
     @Test("the page is the file of the sources, without outside resources")
     func resources() throws {
-        let file = Repository.folder.appendingPathComponent("Sources/ProxyCore/Admin/page.html")
+        let file = Repository.folder.appendingPathComponent("Sources/ProxyAdmin/page.html")
         #expect(try String(contentsOf: file, encoding: .utf8) == text)
         // The errors' descriptions name schemes.
         let start = try #require(text.range(of: "<dl id=\"error-list\">")),

@@ -4,6 +4,7 @@ import HTTPCore
 import IOCore
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyCore
 
 @Suite("Requests to the admin listener")

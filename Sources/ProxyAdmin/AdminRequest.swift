@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyCore
 
 /// The kind of a request to the admin listener, decided by its head alone.
 enum AdminRequest {

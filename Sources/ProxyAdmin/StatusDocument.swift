@@ -2,6 +2,7 @@
 import HTTPCore
 import IOCore
 import ProxyConfiguration
+import ProxyCore
 import ServerTrust
 import StrictJSON
 

@@ -3,6 +3,7 @@ import Foundation
 import IOCore
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyCore
 
 @Suite("The HTTP archive of the latest tasks")

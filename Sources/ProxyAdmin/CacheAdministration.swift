@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPCore
 import IOCore
 import ProxyConfiguration
+import ProxyCore
 import ServerTrust
 
 /// Requests of an operator about the cache, and their responses: JSON documents of one line.

@@ -2,6 +2,7 @@
 import HTTPCore
 import IOCore
 import ProxyConfiguration
+import ProxyCore
 import StrictJSON
 
 /// A connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and responses small.
@@ -145,7 +146,8 @@ final class AdminConnection: EventHandler {
             let page = AdminPage.document
             write(page.span, contentType: "text/html; charset=utf-8", isPage: true)
         case .live:
-            if source.isAlive { write("live\n") } else { write("stuck: a worker does not respond\n", status: 503) }
+            let isAlive = source.server.isAlive
+            if isAlive { write("live\n") } else { write("stuck: a worker does not respond\n", status: 503) }
         case .ready:
             if source.isReady { write("ready\n") } else { write("draining\n", status: 503) }
         case .metrics:
@@ -280,7 +282,7 @@ final class AdminConnection: EventHandler {
     }
 
     private func appendEvents() {
-        let hasEvents = stream?.write(server.source.recentTasks, to: &output) ?? false
+        let hasEvents = stream?.write(server.source.server.recentTasks, to: &output) ?? false
         if !hasEvents, server.loop.now &- streamedAt > TaskStream.heartbeat.nanoseconds { output.append(":\n\n") }
         if !output.isEmpty { streamedAt = server.loop.now }
         server.loop.arm(timer, after: TaskStream.interval)

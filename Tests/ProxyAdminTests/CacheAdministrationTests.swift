@@ -5,6 +5,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
+@testable import ProxyAdmin
 @testable import ProxyConfiguration
 @testable import ProxyCore
 

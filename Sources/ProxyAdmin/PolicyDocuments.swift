@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import ProxyConfiguration
+import ProxyCore
 import ServerTrust
 import StrictJSON
 
@@ -183,5 +184,36 @@ enum PolicyDocuments {
         line.add("restartNeeded", array: status.reloads.restartNeeds.map { JSONString.quoted($0.rawValue) })
         line.add("loads", array: status.reloads.history.reversed().map(\.json.object))
         return line.text
+    }
+}
+
+extension ReloadRecord {
+    /// The object in responses of the admin listener.
+    var json: JSONLine {
+        var line = JSONLine()
+        line.add("time", Timestamp.text(unixSeconds: time))
+        line.add("trigger", trigger)
+        line.add("applied", isApplied)
+        line.add("generation", generation)
+        line.add("errors", array: issues.map { JSONLine($0).object })
+        line.add("warnings", array: warnings.map { JSONLine($0).object })
+        return line
+    }
+}
+
+extension PolicyFiles {
+    fileprivate var json: JSONLine {
+        var line = JSONLine()
+        line.add("current", isCurrent)
+        line.add("inForce", Self.json(inForce, time: "loaded"))
+        line.add("onDisk", Self.json(onDisk, time: "seen"))
+        return line
+    }
+
+    private static func json(_ reading: Reading, time: String) -> JSONLine {
+        var line = JSONLine()
+        line.add("digest", reading.digest)
+        line.add(time, Timestamp.text(unixSeconds: reading.time))
+        return line
     }
 }

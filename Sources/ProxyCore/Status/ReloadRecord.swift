@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
 package import StrictJSON
 
 /// The result of one load of the files: the start's, or a reload's.
@@ -30,16 +29,4 @@ package struct ReloadRecord: Sendable {
     }
 
     package var isApplied: Bool { issues.isEmpty }
-
-    /// The object in responses of the admin listener.
-    var json: JSONLine {
-        var line = JSONLine()
-        line.add("time", Timestamp.text(unixSeconds: time))
-        line.add("trigger", trigger)
-        line.add("applied", isApplied)
-        line.add("generation", generation)
-        line.add("errors", array: issues.map { JSONLine($0).object })
-        line.add("warnings", array: warnings.map { JSONLine($0).object })
-        return line
-    }
 }

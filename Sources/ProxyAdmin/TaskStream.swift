@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ProxyCore
 
 /// The events of one reader of `/tasks/stream`, as a value (server-sent events, in the HTML standard, section 9.2).
 ///
