@@ -12,7 +12,7 @@ import Testing
 struct AdminPageTests {
     private let text = String(decoding: AdminPage.document, as: UTF8.self)
 
-    @Test("it is the file of the sources, and names no outside resource")
+    @Test("the page is the file of the sources, without outside resources")
     func resources() throws {
         let file = Repository.folder.appendingPathComponent("Sources/ProxyAdmin/page.html")
         #expect(try String(contentsOf: file, encoding: .utf8) == text)
@@ -25,7 +25,7 @@ struct AdminPageTests {
         }
     }
 
-    @Test("it describes every error, in the words of docs/errors.md")
+    @Test("the page describes every error in the words of docs/errors.md")
     func errors() throws {
         for code in Problem.Code.allCases {
             #expect(text.contains("<dt id=\"error-\(code.rawValue)\" "), "\(code)")
@@ -35,7 +35,7 @@ struct AdminPageTests {
         #expect(finished.exitCode == 0, "\(finished.errors)")
     }
 
-    @Test("what comes from the network is put in as text: the script makes no markup, and runs no text")
+    @Test("the script makes no markup of text from the network")
     func markup() {
         for means in [
             "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "createContextualFragment", "DOMParser",
@@ -47,7 +47,7 @@ struct AdminPageTests {
         #expect(text.firstMatch(of: /<[a-z][^>]* (on[a-z]+|style)=/) == nil)
     }
 
-    @Test("its policy lets its own script and style run, and nothing else")
+    @Test("the page's policy allows its own script and style alone")
     func policy() throws {
         let policy = AdminPage.contentSecurityPolicy
         for (name, directive) in [("script", "script-src"), ("style", "style-src")] {

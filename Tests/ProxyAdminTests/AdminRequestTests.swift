@@ -7,7 +7,7 @@ import Testing
 @testable import ProxyAdmin
 @testable import ProxyCore
 
-@Suite("What the admin listener makes of a request")
+@Suite("Requests to the admin listener")
 struct AdminRequestTests {
     private func judge(
         _ text: String,
@@ -65,7 +65,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "paths are those that there are, whatever the query; others are not found",
+        "existing paths are found, whatever the query; others are not",
         arguments: [
             ("GET /live", "live"), ("HEAD /live", "live"), ("GET /ready", "ready"), ("GET /ready?verbose", "ready"),
             ("GET /metrics", "metrics"), ("GET /metrics?name[]=a", "metrics"),
@@ -92,7 +92,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "another method than GET and HEAD is refused, and told which there are",
+        "methods other than GET and HEAD are refused, with the allowed ones",
         arguments: [
             "POST /live", "PUT /live", "DELETE /metrics", "PATCH /live", "OPTIONS /live", "OPTIONS *", "TRACE /live",
             "PURGE /live", "get /live", "CONNECT localhost:443",
@@ -109,7 +109,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "a Host that is not its own is refused before anything else is looked at",
+        "a foreign Host is refused before anything else",
         arguments: ["GET /live", "POST /x"]
     )
     func misdirected(line: String) throws {
@@ -121,7 +121,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "a client that takes the admin listener for the proxy is told so",
+        "a client that takes the admin listener for the proxy is told",
         arguments: [("GET http://a.test/", true), ("CONNECT a.test:443", true), ("GET /", false)]
     )
     func takenForTheProxy(line: String, isTold: Bool) throws {
@@ -143,7 +143,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "its own names are localhost, the address that was connected to, and those that are configured",
+        "own names are localhost, the connected address and configured ones",
         arguments: [
             ("localhost", true), ("LOCALHOST:8081", true), ("127.0.0.1", true), ("127.0.0.1:8081", true),
             ("127.0.0.1:1", true), ("ops.example.com", true), ("ops.example.com.", true), ("127.0.0.2", false),
@@ -160,7 +160,7 @@ struct AdminRequestTests {
         #expect(result == isOwn)
     }
 
-    @Test("without a Host, and on a Unix socket by address, there is no own name")
+    @Test("without a Host, or a Unix socket's name, no name is its own")
     func noName() throws {
         var parser = RequestParser()
         var head = RequestHead()
@@ -174,7 +174,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "what is asked of the cache stands in the query, percent-encoded",
+        "a request about the cache has its subject in the query",
         arguments: [
             ("GET /cache/entries", "entries * 100"), ("GET /cache/entries?", "entries * 100"),
             ("GET /cache/entries?host=A.Example.&limit=5", "entries a.example 5"),
@@ -207,7 +207,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "the cache is purged with DELETE alone, which no page can have a browser send",
+        "the cache is purged with DELETE alone, which no page can send",
         arguments: ["POST /cache?all", "PUT /cache?all", "PURGE /cache?all", "PATCH /cache", "OPTIONS /cache"]
     )
     func purgeMethods(line: String) throws {
@@ -220,7 +220,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "a browser's request purges nothing, whatever it says of where it comes from",
+        "a browser's request purges nothing, whatever its origin",
         arguments: [
             "Origin: http://localhost:8081", "Origin: null", "ORIGIN: http://evil.example", "Origin:",
             "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "sec-fetch-site: cross-site",
@@ -233,7 +233,7 @@ struct AdminRequestTests {
     // MARK: Browsers
 
     @Test(
-        "a page of another site reads nothing through a browser, and a person who follows a link does",
+        "another site's page reads nothing; a followed link opens the page",
         arguments: [
             ("Sec-Fetch-Site: cross-site", "403"), ("Sec-Fetch-Site: same-site", "403"),
             ("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors", "403"),
@@ -248,7 +248,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "a link of another site opens a page, but neither a frame, nor a download, nor a stream that stays open",
+        "another site's link opens a page, and no frame, download or stream",
         arguments: [
             ("GET /", "document", "page"), ("GET /policy", "document", "policy"), ("GET /", "iframe", "403"),
             ("GET /", "object", "403"), ("GET /", "embed", "403"), ("GET /", "empty", "403"),
@@ -267,7 +267,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "only the listener's own page, and programs, change something; a form does not",
+        "the listener's page and programs may change something, a form may not",
         arguments: [
             ("Accept: */*", "reload"), ("Content-Length: 0", "reload"),
             ("Origin: http://localhost\r\nSec-Fetch-Site: same-origin", "reload"),
@@ -290,7 +290,7 @@ struct AdminRequestTests {
     // MARK: Tokens
 
     @Test(
-        "reading is free on this machine, changes need a token or the Unix socket, other machines need it for everything",
+        "reading is free on this machine; changes and other machines need a token",
         arguments: [
             (AdminAccess(), "100 200 200 403 403"),
             (AdminAccess(isUnixSocket: true), "100 200 200 200 200"),
@@ -312,7 +312,7 @@ struct AdminRequestTests {
         #expect(results.joined(separator: " ") == expected)
     }
 
-    @Test("other machines do not even learn which paths and methods there are, nor whether the program lives")
+    @Test("other machines without a token learn nothing")
     func remote() throws {
         let access = AdminAccess(isRemote: true, needsToken: true)
         for line in ["GET /", "GET /live", "GET /ready", "GET /metrics", "GET /nothing", "PUT /live", "POST /nothing"] {
@@ -338,7 +338,7 @@ struct AdminRequestTests {
     }
 
     @Test(
-        "a reader that comes back goes on behind its last event",
+        "a returning reader continues after its last event",
         arguments: [
             ("Last-Event-ID: 41", "stream 42"), ("Last-Event-ID: 0", "stream 1"), ("Last-Event-ID: x", "stream 7"),
             ("Last-Event-ID: -2", "stream 7"), ("Last-Event-ID: 9999999999999999999", "stream 7"),

@@ -9,7 +9,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("What an operator is told of the cache")
+@Suite("The cache as an operator sees it")
 struct CacheAdministrationTests {
     private static func cache() throws -> ResponseCache {
         let options = CacheOptions(isShared: false)
@@ -43,7 +43,7 @@ struct CacheAdministrationTests {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     }
 
-    @Test("its figures are one JSON object on one line, with the disk where there is one")
+    @Test("figures are one JSON object on one line, with the disk's")
     func figures() throws {
         var figures = CacheFigures(try Self.cache())
         figures.counts.hits = 3
@@ -66,7 +66,7 @@ struct CacheAdministrationTests {
         #expect(disk["capacity"] as? Int == 5)
     }
 
-    @Test("its counts are told by host and rule")
+    @Test("counts are shown by host and rule")
     func hostsAndRules() throws {
         let cache = try Self.cache()
         let tally = cache.tallies.tally(host: "a.test", entry: "a.test", rules: ["store /\"x", "skip"])
@@ -81,7 +81,7 @@ struct CacheAdministrationTests {
         #expect(rules[0]["host"] as? String == "a.test")
     }
 
-    @Test("its entries are told with what is to be known of them, and masked as in the task log")
+    @Test("entries are shown with their facts, masked as in the log")
     func entries() throws {
         let answer = Monitor<[CacheListing]?>(nil)
         try Self.cache().store.list(atMost: 9, deliver: { $0() }, { entries in answer.with { $0 = entries } })
@@ -98,7 +98,7 @@ struct CacheAdministrationTests {
         #expect(try json(CacheAdministration.document([], masking: TaskLogLine(redacting: [])))["entries"] != nil)
     }
 
-    @Test("a URL is purged by its host's rules for keys, whatever parameters it names")
+    @Test("a URL is purged by its host's rules for keys")
     func widened() throws {
         let folder = try ConfigurationFolder([
             "config.json": #"""
@@ -124,7 +124,7 @@ struct CacheAdministrationTests {
         #expect(CacheAdministration.widened(.everything, under: snapshot).count == 1)
     }
 
-    @Test("the cache that is in use is the latest that was put there")
+    @Test("the cache in use is the latest one")
     func holder() throws {
         let holder = CacheHolder()
         #expect(holder.current == nil)

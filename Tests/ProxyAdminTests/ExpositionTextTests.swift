@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The text format of Prometheus")
 struct ExpositionTextTests {
-    @Test("a metric has its help, its type and its samples, in this order")
+    @Test("a metric has help, type and samples, in this order")
     func metric() {
         var text = ExpositionText()
         text.begin("a_total", .counter, "What a is.")
@@ -32,7 +32,7 @@ struct ExpositionTextTests {
         )
     }
 
-    @Test("backslash, quotation mark and line end are escaped, where each has to be")
+    @Test("backslash, quotation mark and line end are escaped where necessary")
     func escaping() {
         var text = ExpositionText()
         text.begin("a", .gauge, "a \"b\" \\ c\nd")
@@ -55,7 +55,7 @@ struct ExpositionTextTests {
         )
     }
 
-    @Test("the buckets of a histogram hold all that the smaller ones hold")
+    @Test("the buckets of a histogram are cumulative")
     func histogram() {
         var text = ExpositionText()
         text.begin("t", .histogram, "Times.")

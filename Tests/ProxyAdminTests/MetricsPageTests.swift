@@ -78,7 +78,7 @@ struct MetricsPageTests {
         return figures
     }
 
-    @Test("the cache is told of where there is one, its disk too, and whether that can be used")
+    @Test("the cache's metrics exist where it does, with the disk's state")
     func cache() throws {
         func lines(_ figures: CacheFigures?) throws -> [String] {
             try page(Self.domain("a.example")) { $0.cache = figures }.split(separator: "\n").map(String.init)
@@ -109,7 +109,7 @@ struct MetricsPageTests {
         #expect(try lines(figures).filter { $0.contains("disk") } == [])
     }
 
-    @Test("every sample belongs to the metric before it, every metric is there once, and no series twice")
+    @Test("every sample belongs to its metric, and no series is repeated")
     func form() throws {
         let lines = try page(Self.domain("a.example")) { $0.cache = Self.cacheFigures }
             .split(separator: "\n").map(String.init)
@@ -157,7 +157,7 @@ struct MetricsPageTests {
         )
     }
 
-    @Test("verdicts are told by pinned domain, from the start on those that an alarm asks for")
+    @Test("verdicts are counted by pinned domain, from the start for alarms")
     func verdicts() throws {
         let text = try page(Self.domain("a.example") + "," + Self.domain("b.example")) { page in
             page.verdicts[0] = PinUsage.Verdicts(domain: page.verdicts[0].domain, counts: [3, 0, 2, 0, 0, 0])
@@ -174,7 +174,7 @@ struct MetricsPageTests {
         )
     }
 
-    @Test("failures are told by pinned domain, from the start on those that an alarm asks for")
+    @Test("failures are counted by pinned domain, from the start for alarms")
     func failures() throws {
         let backup = "{ \"spki-sha256\": \"\(PublicKeyPin.unrelated(2).base64)\", \"backup\": true }"
         let pins = "\"pins\": [\"\(PublicKeyPin.unrelated(1))\", \(backup)]"
@@ -222,7 +222,7 @@ struct MetricsPageTests {
         #expect(lines.contains("pinproxy_pinned_domains 2"))
     }
 
-    @Test("the end of the chain that a server showed last, and from when on it is near, are told by domain")
+    @Test("the end of each domain's last chain is shown, with its warning time")
     func certificates() throws {
         let (begin, end) = (Int64(1_800_000_000), Int64(1_800_000_000 + 60 * 86_400))
         let pki = try TestPKI()
@@ -242,7 +242,7 @@ struct MetricsPageTests {
         )
     }
 
-    @Test("runs of credentials are counted, and the time to their ends is told")
+    @Test("runs of credentials are counted, and their remaining times shown")
     func credentials() throws {
         let text = try page(Self.domain("a.example")) { page in
             page.date = 1_800_000_000
@@ -272,7 +272,7 @@ struct MetricsPageTests {
         #expect(try !page(Self.domain("a.example")).contains("pinproxy_credential"))
     }
 
-    @Test("reloads, their failures and what they left undone are told")
+    @Test("reloads, their failures and their omissions are counted")
     func reloads() throws {
         let text = try page(Self.domain("a.example")) { page in
             page.status.reloads.noteReload(at: 1_800_000_100, needs: [.admin])
@@ -306,7 +306,7 @@ struct MetricsPageTests {
         }
     }
 
-    @Test("a reload that takes effect makes up for those that failed")
+    @Test("a successful reload clears the failed ones")
     func recovery() {
         var account = ReloadAccount()
         account.note(.log)

@@ -57,7 +57,7 @@ struct TaskArchiveTests {
         #expect((response["content"] as? [String: Any])?["size"] as? Int == 1290)
     }
 
-    @Test("each hop of a followed redirect is an entry, at its own time, and leads to the next")
+    @Test("each hop of a followed redirect is an entry, leading to the next")
     func redirects() throws {
         let line = """
             {\(Self.start),"url":"http://a.test/","status":200,"bytesReceived":3,"duration":1501,"redirectCount":1,
@@ -80,7 +80,7 @@ struct TaskArchiveTests {
         )
     }
 
-    @Test("a refused server and a task without a server have the phases that happened")
+    @Test("a task that was refused or had no server has its real phases")
     func refused() throws {
         let failed = """
             {\(Self.start),"url":"https://a.test/","status":502,"bytesReceived":0,"duration":4,"error":"pin_mismatch",

@@ -33,7 +33,7 @@ struct TaskStreamTests {
         #expect(events(&live, recent) == nil)
     }
 
-    @Test("a reader that is too slow is told how many it has missed")
+    @Test("a reader that is too slow learns how many it has missed")
     func lost() {
         let recent = RecentTasks(capacity: 4)
         var stream = TaskStream(from: 0, of: 0)
@@ -50,7 +50,7 @@ struct TaskStreamTests {
         #expect(events(&stream, recent) == "event: lost\ndata: {\"count\":1}\n\n")
     }
 
-    @Test("a number from before a restart means what comes now")
+    @Test("a number from before a restart means the next lines")
     func restarted() {
         #expect(TaskStream(from: 100, of: 3).next == 3)
         #expect(TaskStream(from: 2, of: 3).next == 2)

@@ -10,7 +10,7 @@ struct TurnFiguresTests {
         LongTurn(microseconds: milliseconds * 1000, work: work)
     }
 
-    @Test("the workers' turns are added, and the longest of each is told by itself")
+    @Test("the workers' turns are added, and each one's longest is shown")
     func figures() {
         let records = [TurnRecord(), TurnRecord(), TurnRecord()]
         records[0].noteShort()

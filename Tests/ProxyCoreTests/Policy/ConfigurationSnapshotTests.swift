@@ -48,7 +48,7 @@ struct ConfigurationSnapshotTests {
         return settings
     }
 
-    @Test("the most specific entry decides, whole, and defaults hold for the rest")
+    @Test("the most specific entry decides as a whole, and defaults otherwise")
     func mostSpecificEntry() throws {
         let snapshot = try snapshot(
             #"""
@@ -84,7 +84,7 @@ struct ConfigurationSnapshotTests {
         #expect(!snapshot.isNamed(try Host("x.a.test")))
     }
 
-    @Test("fixed ports of listeners are denied from the start, free ones when they are known")
+    @Test("fixed ports of listeners are denied at once, free ones when known")
     func ownListeners() throws {
         let snapshot = try snapshot(
             #"{ "version": 1, "listeners": [{ "address": "127.0.0.1:8080" }, { "address": "127.0.0.1:0" }] }"#
@@ -100,7 +100,7 @@ struct ConfigurationSnapshotTests {
         #expect(snapshot.access.evaluate(loopback, port: 40_123, exempting: bound) == .allowed)
     }
 
-    @Test("what is added in memory is in the new snapshot, and not in the old one")
+    @Test("an addition in memory is in the new snapshot alone")
     func changedInMemory() throws {
         let snapshot = try snapshot(#"{ "version": 1, "defaults": { "timeouts": { "connect": "3s" } } }"#)
         let host = try Host("demo.pinproxy.test")
@@ -119,7 +119,7 @@ struct ConfigurationSnapshotTests {
         #expect(snapshot.policy(for: host) === snapshot.defaults)
     }
 
-    @Test("the effective policy is told host by host, sorted and in columns")
+    @Test("the effective policy is shown host by host, sorted and in columns")
     func effectivePolicy() throws {
         var reported = try twoPins()
         reported.enforcePinning = false
@@ -250,7 +250,7 @@ struct ConfigurationSnapshotTests {
         #expect(text("b.test", "cache rules") == nil)
     }
 
-    @Test("the effective policy shows where a credential comes from, and no argument of its command")
+    @Test("the effective policy shows a credential's source without arguments")
     func credential() throws {
         let text = EffectivePolicy(
             try snapshot(
@@ -271,7 +271,7 @@ struct ConfigurationSnapshotTests {
         #expect(!text.contains("s3cr3t"))
     }
 
-    @Test("the effective policy names a field whose value is in a file, and not the value")
+    @Test("the effective policy shows no value of a field from a file")
     func fieldFromFile() throws {
         let folder = try ConfigurationFolder([
             "token": "s3cret",

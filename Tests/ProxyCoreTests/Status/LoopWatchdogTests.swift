@@ -9,7 +9,7 @@ import Testing
 struct LoopWatchdogTests {
     private static let patience = LoopChecks.patience
 
-    @Test("a loop that does not respond for long is stuck, and is checked once at a time")
+    @Test("a loop without response is stuck, and checked once at a time")
     func book() {
         var book = LoopChecks(count: 2)
         #expect(book.isAlive(at: 1000), "no check has been started yet")
@@ -29,7 +29,7 @@ struct LoopWatchdogTests {
         #expect(LoopWatchdog([]).check(at: 0))
     }
 
-    @Test("a loop that does not end its turn is found, and found well again when it does")
+    @Test("a loop that does not end its turn is found, and its recovery too")
     func stuck() throws {
         let loop = try EventLoop()
         let thread = try LoopThread(name: "stuck") { loop.run() }
