@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ServerTrust
 
 /// The exchange of a task with its origin: what comes of the response goes to the task's delegate. A class to inherit from.
 class TaskExchange: ExchangeReceiver {
@@ -15,6 +16,23 @@ class TaskExchange: ExchangeReceiver {
     }
 
     override var method: HTTPMethod { task?.request.method ?? .get }
+
+    /// The request goes out, or goes out again.
+    final func beginExchange(_ limits: HeadLimits) {
+        repetition.beginExchange()
+        timings.beginExchange()
+        informational = InformationalBudget(headBytes: limits.headBytes)
+    }
+
+    // MARK: Handshake
+
+    final func needsClientIdentity() -> ClientIdentityDecision {
+        task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
+    }
+
+    final func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
+        task.flatMap { $0.delegate.task($0, mayTrust: trust) }
+    }
 
     // MARK: Response
 
