@@ -144,7 +144,7 @@ struct TransferClockTests {
         #expect(expiry(clock, at: 4 * second - 1) == nil)
     }
 
-    @Test("a kept connection is doubted if it had rested for a second when the request went out")
+    @Test("a kept connection that had rested for a second is doubted")
     func doubt() {
         let second = Self.second
         var clock = TransferClock(timeouts(), taskStart: 0, now: 0)

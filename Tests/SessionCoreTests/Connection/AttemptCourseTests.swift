@@ -62,7 +62,7 @@ struct AttemptCourseTests {
         }
     }
 
-    @Test("another address is dialled only where the proxy or the server has not shown itself")
+    @Test("another address is dialled only if proxy and server have shown nothing")
     func addresses() {
         for (fault, leaves) in [
             (Fault.tunnel(isAnswered: false, isCut: false), true), (.tunnel(isAnswered: true, isCut: true), true),
@@ -79,7 +79,7 @@ struct AttemptCourseTests {
         }
     }
 
-    @Test("a server that takes nothing of the offer is asked once more, but not by that attempt")
+    @Test("a server that takes nothing of the offer is asked by a trial")
     func trial() {
         let refused = Fault.handshake(isEvaluated: false, isCut: false, isOfferRefused: true)
         var course = course()
