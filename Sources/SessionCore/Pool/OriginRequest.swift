@@ -27,8 +27,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         case sharing(HTTP2OriginStream)
         /// The task's taker has the connection.
         case streaming
-        /// An origin in memory answers, in a session that has one.
-        case stubbed(StubExchange)
     }
 
     /// The place among the session's active requests.
@@ -40,8 +38,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
     private let connections: OriginConnections
     private var phase = Phase.idle
     private var isContinuePlanned = false
-    /// A handler of an origin in memory makes the response.
-    private var isStubWorking = false
     private var demand = ConnectionDemand()
 
     init(_ connections: OriginConnections) {
@@ -70,9 +66,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
             isExclusive: task.taker != nil
         )
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
-        isStubWorking = false
         armTimer()
-        if let stub = connections.stub { return begin(with: stub, task) }
         let entry = connections.entry(for: endpoint)
         self.entry = entry
         if let lane = ownLane(of: task, entry) {
@@ -108,28 +102,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         _ = lane.enter(self)
         lane.adopt(connection)
         self.lane = lane
-    }
-
-    /// Gives the request to an origin in memory.
-    private func begin(with stub: StubTransport, _ task: LoopTask) {
-        guard task.taker == nil else {
-            return task.finish(
-                SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
-            )
-        }
-        guard task.guarded == nil else { return task.finish(task.guarded?.refusal(of: task.request.endpoint, nil)) }
-        let exchange = StubExchange(task.request, self, limits: connections.headLimits)
-        phase = .stubbed(exchange)
-        stub.begin(exchange)
-    }
-
-    override func stubDidAccept() -> Bool {
-        guard let task, case .stubbed = phase else { return false }
-        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
-        task.delegate.taskDidConnect(task)
-        guard case .stubbed = phase else { return false }
-        timings.requestStart = elapsed
-        return true
     }
 
     var endpoint: Endpoint? { task?.request.endpoint }
@@ -236,7 +208,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
             connections.enter(self, entry)
         case .ready(let connection): begin(on: connection)
         case .promised(let connection): begin(on: connection)
-        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming, .stubbed: break
+        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming: break
         }
     }
 
@@ -304,8 +276,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         switch phase {
         case .idle, .exchanging, .streaming: return
         case .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: break
-        case .stubbed(let exchange):
-            guard !exchange.hasBegun else { return }
         case .sharing(let stream):
             guard takeBack(from: stream, task) else { return }
         }
@@ -384,29 +354,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         }
     }
 
-    override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
-
-    override var isBodyComplete: Bool { task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
-
-    override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
-
-    override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
-        guard let task else { return }
-        guard task.upload.count > limit else { return swap(&piece, &task.upload) }
-        var body = ByteBuffer()
-        swap(&body, &task.upload)
-        piece.append(body.bytes.extracting(0..<limit))
-        body.consume(limit)
-        swap(&body, &task.upload)
-    }
-
-    override func needsBodyData() {
-        guard let task else { return }
-        // A body that is sent in parts: the next one goes behind the work of others.
-        guard task.upload.isEmpty else { return continueLater() }
-        task.delegate.taskNeedsBodyData(task)
-    }
-
     override func continueLater() {
         guard !isContinuePlanned else { return }
         isContinuePlanned = true
@@ -420,7 +367,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
             clock.active(at: loop.now)
             connection.proceed()
         case .sharing(let stream): stream.proceed()
-        case .stubbed(let exchange): exchange.proceed()
         default: break
         }
     }
@@ -469,7 +415,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         case .ready(let connection), .exchanging(let connection):
             _ = connection.detach()
             connection.close()
-        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming, .stubbed:
+        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming:
             break
         }
         phase = .placed
@@ -481,11 +427,10 @@ final class OriginRequest: TaskExchange, PoolRequest {
         swap(&ended, &phase)
         task = nil
         disarmTimer()
-        if case .stubbed(let exchange) = ended { return exchange.detach() }
         guard let entry = entry.take() else { return }
         let lane = lane.take()
         switch consume ended {
-        case .idle, .entering, .stubbed: break
+        case .idle, .entering: break
         case .queued:
             entry.pool.withdraw(self)
         case .awaiting(let dial): dial.leave(self)
@@ -517,16 +462,8 @@ final class OriginRequest: TaskExchange, PoolRequest {
     // MARK: Time
 
     override func holdDidChange() {
-        if isHeldBack || isStubWorking { clock.suspend() } else { clock.resume(at: loop.now) }
+        if isHeldBack { clock.suspend() } else { clock.resume(at: loop.now) }
         armTimer()
-    }
-
-    /// A handler of an origin in memory begins or ends its work. It is a part of a test, and shares its threads with other tests:
-    /// only the limit of the whole runs meanwhile.
-    override func stubIsWorking(_ isWorking: Bool) {
-        guard task != nil, isWorking != isStubWorking else { return }
-        isStubWorking = isWorking
-        if !isHeldBack { holdDidChange() }
     }
 
     override func timerDidFire() {

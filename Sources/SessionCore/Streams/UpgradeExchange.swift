@@ -56,7 +56,7 @@ final class UpgradeExchange: TaskExchange {
         if let transport, let stub { return transport.begin(stub) }
         guard let connection = connections.connectionForTunnel(task.request) else { return openConnection(for: task) }
         connection.promiseTunnel()
-        connections.tunnelDidBegin(task)
+        connections.didBegin(elsewhere: task)
         promised = connection
         loop.atEndOfTurn { [weak self] in self?.openStream() }
     }
@@ -138,7 +138,7 @@ final class UpgradeExchange: TaskExchange {
 
     private func leaveTunnel(of connection: HTTP2ClientConnection, _ task: LoopTask) {
         connection.tunnelDidEnd()
-        connections.tunnelDidEnd(task)
+        connections.didEnd(elsewhere: task)
     }
 
     /// The request goes out over HTTP/1.1: the HTTP/2 connection does not carry it.
@@ -299,6 +299,8 @@ final class UpgradeExchange: TaskExchange {
     override var hasBody: Bool { hasSwitched && task.map { !$0.upload.isEmpty } ?? false }
 
     override var isBodyComplete: Bool { hasSwitched && task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
+
+    override var bodyTrailers: HeaderFields { HeaderFields() }
 
     override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
         if let task { swap(&piece, &task.upload) }

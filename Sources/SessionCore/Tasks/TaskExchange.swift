@@ -24,6 +24,31 @@ class TaskExchange: ExchangeReceiver {
         informational = InformationalBudget(headBytes: limits.headBytes)
     }
 
+    // MARK: Request
+
+    override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
+
+    override var isBodyComplete: Bool { task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
+
+    override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
+
+    override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
+        guard let task else { return }
+        guard task.upload.count > limit else { return swap(&piece, &task.upload) }
+        var body = ByteBuffer()
+        swap(&body, &task.upload)
+        piece.append(body.bytes.extracting(0..<limit))
+        body.consume(limit)
+        swap(&body, &task.upload)
+    }
+
+    override func needsBodyData() {
+        guard let task else { return }
+        // A body that is sent in parts: the next one goes behind the work of others.
+        guard task.upload.isEmpty else { return continueLater() }
+        task.delegate.taskNeedsBodyData(task)
+    }
+
     // MARK: Handshake
 
     final func needsClientIdentity() -> ClientIdentityDecision {
