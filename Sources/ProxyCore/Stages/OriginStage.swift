@@ -101,7 +101,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
-        let guarded = exchange.guardedFields(of: request)
+        let guarded = exchange.admission.credentials.fields(of: request)
         let owner = exchange.connectionOwner(isNew: request.fields.authenticatesConnection)
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
@@ -227,17 +227,22 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }
         if repeatsRefused, head.status == 401 {
-            if let fields = exchange?.renewableCredentials() {
+            if let fields = renewableCredentials {
                 refused = fields
                 // It is not read to its end, which could be long in coming.
                 return .cancel
             }
-            if task != nil { exchange?.noteRefusedCredentials() }
+            if task != nil { exchange?.admission.credentials.noteRefusal() }
         }
         if head.fields.offersConnectionAuthentication, let owner = exchange?.connectionOwner(isNew: true) {
             task?.giveConnection(to: owner)
         }
         return next.receive(head)
+    }
+
+    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
+    var renewableCredentials: CredentialFields? {
+        task?.wasRepeated == false ? exchange?.admission.credentials.renewable : nil
     }
 
     private func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
