@@ -18,8 +18,6 @@ final class Exchange: StageOwner {
     private(set) var startedWall: Int64 = 0
     /// Counts requests and restarts, so that a late result is not used for another request.
     private var number: UInt64 = 0
-    /// The client's side; nil while the exchange is unused.
-    private var stream: ExchangeStream!
     private let services: WorkerServices
     private let origin: OriginStage
     /// Nil for most hosts.
@@ -53,7 +51,10 @@ final class Exchange: StageOwner {
         admission.release()
         // Most requests have none of these: looking is cheaper than a release.
         if hooks != nil { hooks = nil }
-        if relay != nil { forgetRelay() }
+        if let relay {
+            relay.end()
+            self.relay = nil
+        }
         identity.reset()
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
@@ -113,7 +114,8 @@ final class Exchange: StageOwner {
         }
         if hooks?.holdsBodyAlone == true { return fail(Self.bodyWasSent) }
         origin.leaveCache()
-        forgetRelay()
+        relay?.end()
+        relay = nil
         if hooks?.isFollowing != true {
             hooks?.end()
             hooks = nil
@@ -144,7 +146,7 @@ final class Exchange: StageOwner {
         if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
         switch stream.transport.route(for: head) {
-        case .own: respondToOptions()
+        case .own: respond(with: .options(keepAlive: canPersist, date: services.httpDate))
         case .refused(let problem, let route):
             admission.note(route)
             refuse(problem, keepAlive: canPersist)
@@ -165,7 +167,7 @@ final class Exchange: StageOwner {
             case .intercept(let endpoint):
                 makeRelay(on: route).intercept(to: endpoint, generation, at: startedWall / 1_000_000)
             case .serve(let authority): serveRequests(for: authority)
-            case .respondToOptions: respondToOptions()
+            case .respondToOptions: respond(with: .options(keepAlive: canPersist, date: services.httpDate))
             case .refuse(let problem): refuse(problem, keepAlive: canPersist)
             }
         }
@@ -194,18 +196,10 @@ final class Exchange: StageOwner {
         return !((head.method == .connect || head.wantsUpgrade) && stream.hasMoreInput)
     }
 
-    /// Responds to OPTIONS that is for the proxy itself or may not be forwarded (RFC 9110, section 7.6.2).
-    private func respondToOptions() {
-        let keepAlive = canPersist
-        writer.writeOptions(keepAlive: keepAlive)
-        finish(nil)
-        stream.finished(persists: keepAlive, isWhole: true)
-    }
-
-    /// The body was saved to a file: sends the client the file's location.
-    override func respondWithDownload(_ outcome: DownloadedFile) {
-        let keepAlive = canPersist
-        writer.writeDownload(outcome, keepAlive: keepAlive)
+    /// Sends a response of the proxy's own that is no error.
+    override func respond(with own: borrowing OwnResponse) {
+        let keepAlive = own.keepAlive
+        writer.write(own)
         finish(nil)
         stream.finished(persists: keepAlive, isWhole: true)
     }
@@ -227,13 +221,8 @@ final class Exchange: StageOwner {
 
     /// The request may be sent, and its credentials are there.
     private func start(_ offer: UpgradeOffer?, _ endpoint: Endpoint) {
-        guard let offer else { return start(endpoint) }
         guard let route, let generation else { return }
-        makeRelay(on: route).upgrade(by: offer, to: endpoint, generation)
-    }
-
-    private func start(_ endpoint: Endpoint) {
-        guard let route else { return }
+        if let offer { return makeRelay(on: route).upgrade(by: offer, to: endpoint, generation) }
         upload.expect(head.expectsContinue, originDecides: endpoint.httpVersion == .http1)
         var fields = memory.takeFields()
         OriginFields.write(
@@ -247,7 +236,11 @@ final class Exchange: StageOwner {
         // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
         let canRenew = credentials?.canRenew == true
         let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)
-        if let rules { prepareHooks(rules, on: route, to: endpoint, &fields) }
+        if let rules {
+            let hooks = HookStage(rules, of: self, on: route, to: endpoint, origin, writer)
+            self.hooks = hooks
+            hooks.prepare(&fields, bodyLimit: generation.snapshot.configuration.limits.redirectBodyBytes)
+        }
         // Also where the request has begun under another policy, without hooks.
         origin.repeatRefused(canRenew && rules == nil)
         var request = SessionRequest(
@@ -273,52 +266,24 @@ final class Exchange: StageOwner {
         origin.send(consume request, on: route, to: writer)
     }
 
-    /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
-    ///
-    /// - Parameter isNew: the client is about to.
-    override func connectionOwner(isNew: Bool) -> ConnectionOwner? {
-        guard isNew || stream.transport.ownsConnections else { return nil }
-        return stream.transport.connectionOwner(for: user, isNew: isNew)
-    }
-
     /// Sends a new task the part of the body that is here.
     override func sendWaitingBody(to task: LoopTask) {
         if let hooks, hooks.hasKeptBody {
             if hooks.replay(to: task), upload.isComplete { endBody() }
             return
         }
-        if let hooks { origin.sendCarried { sendInPieces($0, through: hooks) } } else { origin.sendCarried() }
+        if let hooks {
+            origin.sendCarried { hooks.sendInPieces($0, isLast: upload.isComplete) }
+        } else {
+            origin.sendCarried()
+        }
         if upload.isComplete, hooks?.canEndBody() ?? true { endBody() }
     }
-
-    /// A stage may keep the last piece back, which is not to be a copy of a whole body.
-    private func sendInPieces(_ bytes: borrowing Span<UInt8>, through hooks: HookStage) {
-        var position = 0
-        while position < bytes.count {
-            let end = min(bytes.count, position + Self.pieceSize)
-            hooks.send(bytes.extracting(position..<end), isLast: upload.isComplete && end == bytes.count)
-            position = end
-        }
-    }
-
-    private static let pieceSize = 64 << 10
 
     /// Body bytes that were received from the client and not sent yet.
     ///
     /// Those that a signature waits for do not count: their client would wait for credit, and the body never end.
     var waitingBodyBytes: Int { admission.credentials.body.isGathering ? 0 : origin.waitingBytes }
-
-    /// The fields of the client's request that are sent to an origin.
-    override func clientFields(on route: Route) -> HeaderFields {
-        // At each hop of redirects: the client has asked for the first one.
-        let rewriter = self.route.flatMap {
-            RequestRewriter.make(for: head, on: $0, stream.listener, services.generation.router)
-        }
-        let mark = OriginFields.Mark(for: head, on: route, services)
-        var fields = OriginFields.make(from: head, mark: mark, rewriter: rewriter)
-        credentials?.removeFieldsOfClient(from: &fields)
-        return fields
-    }
 
     /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
@@ -454,19 +419,13 @@ final class Exchange: StageOwner {
         stream.finished(persists: false, isWhole: canRespond)
     }
 
-    /// Ends the request: releases the task and writes the log line.
+    /// Ends the request: releases the task, counts the request and writes its log line.
     private func finish(_ problem: Problem?) {
         isOver = true
         self.problem = problem
         hooks?.end()
-        log(origin.end(relay?.task))
-        forgetCredentials()
-    }
-
-    /// Counts and logs the request, which is over.
-    ///
-    /// - Parameter task: the last one; nil when the request was refused before there was one.
-    private func log(_ task: LoopTask?) {
+        // The last one; nil when the request was refused before there was one.
+        let task = origin.end(relay?.task)
         let now = services.loop.now
         services.count(
             task,
@@ -478,6 +437,7 @@ final class Exchange: StageOwner {
         )
         let client = stream.transport.addressText
         services.log { $0.write(self, task, client: client, now: now, to: &$1) }
+        forgetCredentials()
     }
 
     // MARK: The response
@@ -526,7 +486,7 @@ final class Exchange: StageOwner {
 
     /// The last stage has received the end of the response.
     override func responseDidEnd(_ error: SessionError?) {
-        if let error { return fail(problem(for: error)) }
+        if let error { return fail(upload.problem(for: error, isAllSent: origin.task?.pendingBodyBytes == 0)) }
         finish(nil)
         stream.finished(persists: writer.persists && upload.isComplete, isWhole: true)
     }
@@ -547,14 +507,6 @@ final class Exchange: StageOwner {
                 isHop: hooks?.isFollowing ?? false
             )
         )
-    }
-
-    /// A stall is reported as the client's when its request body is the part that is missing.
-    private func problem(for error: SessionError) -> Problem {
-        if error.code == .stalled, !upload.isComplete, let task = origin.task, task.pendingBodyBytes == 0 {
-            return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
-        }
-        return Problem(error)
     }
 
     // MARK: - Authentication of the client
@@ -604,23 +556,8 @@ final class Exchange: StageOwner {
         if restarts { admission.credentials.restart() } else { admission.credentials.end() }
     }
 
-    /// Determines the credentials of a hop, by its rule.
-    ///
-    /// - Parameter then: called when the values are there, where their sources have to run first.
-    /// - Returns: whether they are there already; otherwise the request waits, or was refused.
-    override func obtainCredentials(
-        ofHop hop: RedirectMachine.Hop,
-        to endpoint: Endpoint,
-        _ then: @escaping () -> Void
-    ) -> Bool {
-        let step = admission.credentialsOfHop(generation?.credentials, hop, head)
-        if case .ready = step { return true }
-        follow(step, to: endpoint, then)
-        return false
-    }
-
     /// Waits for what the credentials need.
-    private func follow(_ step: RequestCredentials.Step, to endpoint: Endpoint, _ then: @escaping () -> Void) {
+    override func follow(_ step: RequestCredentials.Step, to endpoint: Endpoint, _ then: @escaping () -> Void) {
         switch step {
         case .ready: then()
         case .gather: gatherBody(then)
@@ -638,7 +575,10 @@ final class Exchange: StageOwner {
         let limit = (hooks?.route ?? route)?.endpoint.map { RequestCredentials.patience(at: $0) } ?? .seconds(0)
         let later = resumption { [self] (problem: Problem?) in
             if generation !== services.generation {
-                restartRepetition()
+                // It begins again under the current policy, and is its one repeat.
+                if head.framing.hasBody { return fail(Self.bodyWasSent) }
+                origin.noteRepetition()
+                restart(after: nil)
             } else if let problem {
                 fail(problem)
             } else {
@@ -651,17 +591,7 @@ final class Exchange: StageOwner {
     override func sendAgain() {
         guard let endpoint = route?.endpoint else { return }
         origin.noteRepetition()
-        start(endpoint)
-    }
-
-    /// The policy was replaced while the credential of a request was renewed, which the server has refused to process: it begins again
-    /// under the current policy, and is its one repeat.
-    private func restartRepetition() {
-        guard head.framing.hasBody else {
-            origin.noteRepetition()
-            return restart(after: nil)
-        }
-        fail(Self.bodyWasSent)
+        start(nil, endpoint)
     }
 
     private static let bodyWasSent = Problem(
@@ -705,34 +635,7 @@ final class Exchange: StageOwner {
         if canContinue() { then() }
     }
 
-    // MARK: - Hooks
-
-    /// Prepares the hooks for the request that is about to be sent.
-    private func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HeaderFields)
-    {
-        let hooks = HookStage(
-            rules,
-            of: self,
-            on: route,
-            deadline: endpoint.timeouts.spans.total.map { startedAt &+ $0.nanoseconds },
-            listener: stream.listener,
-            services: services,
-            origin: origin,
-            writer: writer
-        )
-        self.hooks = hooks
-        rules.headers.request.apply(to: &fields)
-        if !rules.headers.request.isEmpty { credentials?.removeWritten(from: &fields) }
-        guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
-        hooks.keepBody(of: head.framing, limit: limit)
-    }
-
     // MARK: - Tunnels and upgrades
-
-    private func forgetRelay() {
-        relay?.end()
-        relay = nil
-    }
 
     private func makeRelay(on route: Route) -> ExchangeRelay {
         let made = ExchangeRelay(of: self, stream, writer, on: route)

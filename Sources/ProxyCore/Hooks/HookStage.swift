@@ -30,25 +30,32 @@ final class HookStage: ResponseStage {
         let changes: FieldChanges?
     }
 
-    /// - Parameters:
-    ///   - route: the route of the client's request.
-    ///   - deadline: the end of the exchange's time, in nanoseconds of the loop's clock.
+    /// - Parameter route: the route of the client's request.
     init(
         _ rules: HostHooks,
         of exchange: StageOwner,
         on route: Route,
-        deadline: UInt64?,
-        listener: ListenerRoutes,
-        services: WorkerServices,
-        origin: OriginStage,
-        writer: ClientWriter
+        to endpoint: Endpoint,
+        _ origin: OriginStage,
+        _ writer: ClientWriter
     ) {
+        let deadline = endpoint.timeouts.spans.total.map { exchange.startedAt &+ $0.nanoseconds }
         hooks = ExchangeHooks(rules, route: route, deadline: deadline)
         self.exchange = exchange
-        self.listener = listener
-        self.services = services
+        listener = exchange.stream.listener
+        services = exchange.stream.services
         self.origin = origin
         self.writer = writer
+    }
+
+    /// Prepares the request that is about to be sent.
+    ///
+    /// - Parameter bodyLimit: a longer body is not kept.
+    func prepare(_ fields: inout HeaderFields, bodyLimit: Int) {
+        let changes = hooks.rules.headers.request
+        changes.apply(to: &fields)
+        if !changes.isEmpty { exchange.credentials?.removeWritten(from: &fields) }
+        keepBody(of: exchange.head.framing, limit: bodyLimit)
     }
 
     /// The request is over, or starts again.
@@ -88,7 +95,7 @@ final class HookStage: ResponseStage {
     // MARK: - The request body
 
     /// Keeps the request body for redirects, if it is short enough.
-    func keepBody(of framing: BodyFraming, limit: Int) {
+    private func keepBody(of framing: BodyFraming, limit: Int) {
         guard hooks.rules.keepsBodies || exchange.credentials?.canRenew == true, framing.hasBody else { return }
         if case .length(let count) = framing, count > limit { return }
         hooks.keepBody(
@@ -123,6 +130,18 @@ final class HookStage: ResponseStage {
         }
         origin.send(bytes)
     }
+
+    /// The same for bytes that were kept before: the last piece may be kept back, which is not to be a copy of a whole body.
+    func sendInPieces(_ bytes: borrowing Span<UInt8>, isLast: Bool) {
+        var position = 0
+        while position < bytes.count {
+            let end = min(bytes.count, position + Self.keptPiece)
+            send(bytes.extracting(position..<end), isLast: isLast && end == bytes.count)
+            position = end
+        }
+    }
+
+    private static let keptPiece = 64 << 10
 
     /// The client's body has ended. Returns false when the replay buffer has to be sent or written first.
     func canEndBody() -> Bool {
@@ -262,11 +281,17 @@ final class HookStage: ResponseStage {
             error == nil
             && hooks.finishDownload { [weak self] result in
                 switch result {
-                case .success(let outcome): self?.exchange.respondWithDownload(outcome)
+                case .success(let outcome): self?.respond(with: outcome)
                 case .failure(let problem): self?.exchange.fail(problem)
                 }
             }
         if !isSaved { writer.receiveEnd(error) }
+    }
+
+    /// The body was saved to a file: sends the client the file's location.
+    private func respond(with outcome: DownloadedFile) {
+        let date = services.httpDate
+        exchange.respond(with: .download(outcome, keepAlive: exchange.canPersist, date: date))
     }
 
     /// Sends the request once more, with a credential that was renewed.
@@ -346,12 +371,13 @@ final class HookStage: ResponseStage {
                     user: exchange.user
                 )
                 if let refusal { return fail(refusal, at: plan.hop) }
-                awaitsCredential = true
-                let isReady = exchange.obtainCredentials(ofHop: plan.hop, to: endpoint) { [weak self] in
-                    self?.goOn(plan, to: endpoint, on: route)
+                let step = exchange.admission.credentialsOfHop(generation.credentials, plan.hop, exchange.head)
+                guard case .ready = step else {
+                    awaitsCredential = true
+                    return exchange.follow(step, to: endpoint) { [weak self] in
+                        self?.goOn(plan, to: endpoint, on: route)
+                    }
                 }
-                guard isReady else { return }
-                awaitsCredential = false
             }
             follow(plan, to: endpoint, on: route)
         }

@@ -90,7 +90,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             givesCredentials: route.hooks?.givesCredentials == true || changes?.givesCredentials == true,
             credentials: exchange.credentials?.partition,
             bypasses: request.fields.authenticatesConnection
-                || exchange.connectionOwner(isNew: false)?.owns(request.endpoint) == true,
+                || connectionOwner(for: exchange, isNew: false)?.owns(request.endpoint) == true,
             loop: services.loop
         )
         let cache = CacheStage(transaction, consume request, delegate: self, loop: services.loop)
@@ -102,7 +102,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
         let guarded = exchange.admission.credentials.fields(of: request)
-        let owner = exchange.connectionOwner(isNew: request.fields.authenticatesConnection)
+        let owner = connectionOwner(for: exchange, isNew: request.fields.authenticatesConnection)
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
         if let owner { task.owner = owner }
@@ -110,6 +110,14 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if unsent != nil { unsent = nil }
         exchange.sendWaitingBody(to: task)
         task.resume()
+    }
+
+    /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
+    ///
+    /// - Parameter isNew: the client is about to.
+    private func connectionOwner(for exchange: StageOwner, isNew: Bool) -> ConnectionOwner? {
+        guard let transport = exchange.stream?.transport, isNew || transport.ownsConnections else { return nil }
+        return transport.connectionOwner(for: exchange.user, isNew: isNew)
     }
 
     // MARK: The request body
@@ -234,7 +242,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             }
             if task != nil { exchange?.admission.credentials.noteRefusal() }
         }
-        if head.fields.offersConnectionAuthentication, let owner = exchange?.connectionOwner(isNew: true) {
+        if head.fields.offersConnectionAuthentication, let exchange,
+            let owner = connectionOwner(for: exchange, isNew: true)
+        {
             task?.giveConnection(to: owner)
         }
         return next.receive(head)

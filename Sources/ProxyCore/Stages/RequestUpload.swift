@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import ProxyConfiguration
+import SessionCore
 
 /// The body of a client's request on its way to the origin: how much has come, whether it goes on, who is asked for it, and how it ends.
 ///
@@ -85,6 +86,14 @@ struct RequestUpload {
             if route.rules != nil, !RequestReading.override(trailers).isEmpty { trailers = HeaderFields() }
         }
         return trailers
+    }
+
+    /// The response to a request whose transfer has failed. A stall is reported as the client's when its body is the part that is missing.
+    ///
+    /// - Parameter isAllSent: the origin has what has come of the body.
+    func problem(for error: SessionError, isAllSent: Bool) -> Problem {
+        guard error.code == .stalled, !body.isComplete, isAllSent else { return Problem(error) }
+        return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
     }
 
     // MARK: 100 (Continue)

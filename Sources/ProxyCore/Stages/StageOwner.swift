@@ -14,6 +14,8 @@ class StageOwner {
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     final var generation: Generation?
     final var isOver = true
+    /// The client's side; nil while the exchange is unused.
+    final var stream: ExchangeStream!
 
     /// Whether the exchange has begun and not ended.
     final var isUnderWay: Bool { !isOver }
@@ -46,11 +48,6 @@ class StageOwner {
     /// Ends the request with an error, and cancels its task.
     func fail(_ problem: Problem) { preconditionFailure("a subclass overrides this") }
 
-    /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
-    ///
-    /// - Parameter isNew: the client is about to.
-    func connectionOwner(isNew: Bool) -> ConnectionOwner? { preconditionFailure("a subclass overrides this") }
-
     /// The path and query of the client's request.
     final var target: [UInt8] { head.copyOfTarget() }
 
@@ -63,7 +60,16 @@ class StageOwner {
     }
 
     /// The fields of the client's request that are sent to an origin.
-    func clientFields(on route: Route) -> HeaderFields { preconditionFailure("a subclass overrides this") }
+    final func clientFields(on route: Route) -> HeaderFields {
+        // At each hop of redirects: the client has asked for the first one.
+        let rewriter = admission.route.flatMap {
+            RequestRewriter.make(for: head, on: $0, stream.listener, stream.services.generation.router)
+        }
+        let mark = OriginFields.Mark(for: head, on: route, stream.services)
+        var fields = OriginFields.make(from: head, mark: mark, rewriter: rewriter)
+        credentials?.removeFieldsOfClient(from: &fields)
+        return fields
+    }
 
     /// Sends a new task the part of the body that is here.
     func sendWaitingBody(to task: LoopTask) { preconditionFailure("a subclass overrides this") }
@@ -87,15 +93,10 @@ class StageOwner {
     /// Sends a request without body and hooks once more, with credentials that were renewed.
     func sendAgain() { preconditionFailure("a subclass overrides this") }
 
-    /// Determines the credentials of a hop, by its rule.
+    /// Waits for what the credentials of the request need, or those of a hop.
     ///
-    /// - Parameter then: called when the values are there, where their sources have to run first.
-    /// - Returns: whether they are there already; otherwise the request waits, or was refused.
-    func obtainCredentials(
-        ofHop hop: RedirectMachine.Hop,
-        to endpoint: Endpoint,
-        _ then: @escaping () -> Void
-    ) -> Bool {
+    /// - Parameter then: called when they are there, unless the request was refused.
+    func follow(_ step: RequestCredentials.Step, to endpoint: Endpoint, _ then: @escaping () -> Void) {
         preconditionFailure("a subclass overrides this")
     }
 
@@ -112,8 +113,8 @@ class StageOwner {
         preconditionFailure("a subclass overrides this")
     }
 
-    /// The body was saved to a file: sends the client the file's location.
-    func respondWithDownload(_ outcome: DownloadedFile) { preconditionFailure("a subclass overrides this") }
+    /// Sends a response of the proxy's own that is no error.
+    func respond(with own: borrowing OwnResponse) { preconditionFailure("a subclass overrides this") }
 
     /// Starts the background refresh of a stored response that is being served stale.
     func refresh(_ stage: CacheStage) { preconditionFailure("a subclass overrides this") }

@@ -69,7 +69,7 @@ final class RelayFlowTests {
         #expect(flow.wantsInput(pending: 256 << 10))
     }
 
-    @Test("The end of the input is refused before the relaying begins, and passed on once later")
+    @Test("The end of the input is passed on once, when the relaying has begun")
     func inputEnd() {
         for phase in Self.phases {
             flow = Self.flow(in: phase)
@@ -86,7 +86,7 @@ final class RelayFlowTests {
 
     // MARK: Output
 
-    @Test("The origin is paused at 256 KB that wait, and goes on below 64 KB")
+    @Test("The origin pauses at 256 KB that wait, and goes on below 64 KB")
     func pausedOrigin() {
         flow.takeOver(checksFirstBytes: false)
         #expect(flow.delivered(waiting: (256 << 10) - 1) == .proceed && !flow.resumes(waiting: 0))
@@ -104,7 +104,7 @@ final class RelayFlowTests {
         #expect(allDelivered() == "shut down" && allDelivered() == "wait")
     }
 
-    @Test("A client gets what waits before its connection closes, and a reset where the stream broke")
+    @Test("A client gets what waits, then a reset if the stream broke")
     func streamEnd() {
         for phase in [RelayFlow.Phase.opening, .relaying] {
             for (error, end) in [(nil, "close well"), (SessionError(.stalled, "x"), "reset stalled")] {
@@ -115,7 +115,7 @@ final class RelayFlowTests {
         }
     }
 
-    @Test("A stream that fails while it is dialled gives the connection back; later ends are ignored")
+    @Test("A stream that fails while it is dialled gives the client's connection back")
     func otherStreamEnds() {
         #expect(flow.streamEnded(SessionError(.stalled, "x")) == .giveBack && flow.phase == .closed)
         for phase in [RelayFlow.Phase.finishing, .closed] {
@@ -130,7 +130,7 @@ final class RelayFlowTests {
 
     // MARK: The end
 
-    @Test("A relay closes well where one side has ended, and the client sees whether that was all")
+    @Test("A relay closes well where one side has ended, and resets incomplete output")
     func close() {
         for (clientEnds, originEnds, hasOutput, end) in [
             (false, false, false, "reset client_closed"), (true, false, false, "reset well"),

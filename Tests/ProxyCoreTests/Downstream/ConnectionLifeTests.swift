@@ -65,7 +65,7 @@ final class ConnectionLifeTests {
 
     // MARK: Time
 
-    @Test("When the time is up, a head or a body is late, or the connection is idle")
+    @Test("A time that is up means another thing in each phase")
     func timeouts() {
         let expected: [ConnectionLife.Timeout] = [.idle, .checkBody, .close, .ignore]
         for (phase, outcome) in zip(Self.phases, expected) {
@@ -80,7 +80,7 @@ final class ConnectionLifeTests {
         #expect(life.timeIsUp(isInsideHead: true) == .checkBody)
     }
 
-    @Test("An idle connection closes, unless a head has begun or a last response is being read")
+    @Test("An idle connection closes, unless a head or a last response is under way")
     func idleness() {
         for (isInsideHead, isDraining, hasOutput, expected) in [
             (false, false, false, ConnectionLife.Idleness.close), (false, false, true, .close),
@@ -97,7 +97,7 @@ final class ConnectionLifeTests {
         }
     }
 
-    @Test("The idle time begins again with each 1,024 bytes that the client reads, and with the last")
+    @Test("The idle time begins again with each 1,024 bytes that the client reads")
     func slowReader() {
         #expect(!life.wrote(1023, isAll: false, hasExchange: false) && life.wrote(1, isAll: false, hasExchange: false))
         #expect(life.wrote(1023, isAll: false, hasExchange: false) == false, "it counts from there")
@@ -105,7 +105,7 @@ final class ConnectionLifeTests {
         #expect(life.wrote(0, isAll: true, hasExchange: false) == true)
     }
 
-    @Test("A request has times of its own, and what it has written counts for the idle time behind it")
+    @Test("Output of a request does not begin the idle time")
     func writingInExchange() {
         life.beginExchange()
         #expect(life.wrote(4096, isAll: true, hasExchange: true) == false)

@@ -189,7 +189,7 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(Self.route(.requests(authority)))) == "serve a.example")
     }
 
-    @Test("A CONNECT with a body, or on a stream of HTTP/2, is refused, whatever its route")
+    @Test("A CONNECT with a body, or in HTTP/2, is refused, whatever its route")
     func impossibleConnects() throws {
         let endpoint = try Self.endpoint("a.example")
         let authority = InterceptedAuthority(scheme: .http, host: try Host("a.example"), port: 80)
@@ -355,28 +355,6 @@ final class RequestAdmissionTests {
         #expect(!isReady(admission.credentialsOfHop(desk, hop, head)))
     }
 
-    @Test("A signed hop is refused by its own query, and where it keeps a body")
-    func signedHops() throws {
-        let loop = try EventLoop()
-        loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
-        let source = AWSSource(scope: AWSScope(region: "eu-west-1", service: "sts"), keys: .command(["/bin/true"]))
-        let desk = Self.desk(loop, .awsSigV4(source))
-        let rules = try Self.rules(Self.getOnly, for: "a.example")
-        let head = try Self.head(["POST http://a.example/x HTTP/1.1", "Host: a.example", "Content-Length: 3"])
-        for (target, keepsBody, isRefused) in [
-            ("/x", false, false), ("/x", true, true), ("/x?X-Amz-Signature=0", false, true),
-        ] {
-            let hop = try hop(.get, "http://a.example\(target)", keepsBody: keepsBody)
-            #expect(admission.refusal(ofHop: hop, by: rules, fields: HeaderFields(), user: nil) == nil)
-            let step = admission.credentialsOfHop(desk, hop, head)
-            if case .refused(let problem) = step {
-                #expect(isRefused && problem.code == .credentialWithheld)
-            } else {
-                #expect(!isRefused)
-            }
-        }
-    }
-
     @Test("After a reload a hop is followed by the route that the new policy gives it, or not at all")
     func hopsAfterReload() throws {
         let (first, second) = (try Self.origin(), try Self.origin())
@@ -407,5 +385,27 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(Self.origin())) == "send a.example")
         admission.release()
         #expect(admission.route == nil)
+    }
+
+    @Test("A signed hop is refused by its query, and where it keeps a body")
+    func signedHops() throws {
+        let loop = try EventLoop()
+        loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
+        let source = AWSSource(scope: AWSScope(region: "eu-west-1", service: "sts"), keys: .command(["/bin/true"]))
+        let desk = Self.desk(loop, .awsSigV4(source))
+        let rules = try Self.rules(Self.getOnly, for: "a.example")
+        let head = try Self.head(["POST http://a.example/x HTTP/1.1", "Host: a.example", "Content-Length: 3"])
+        for (target, keepsBody, isRefused) in [
+            ("/x", false, false), ("/x", true, true), ("/x?X-Amz-Signature=0", false, true),
+        ] {
+            let hop = try hop(.get, "http://a.example\(target)", keepsBody: keepsBody)
+            #expect(admission.refusal(ofHop: hop, by: rules, fields: HeaderFields(), user: nil) == nil)
+            let step = admission.credentialsOfHop(desk, hop, head)
+            if case .refused(let problem) = step {
+                #expect(isRefused && problem.code == .credentialWithheld)
+            } else {
+                #expect(!isRefused)
+            }
+        }
     }
 }

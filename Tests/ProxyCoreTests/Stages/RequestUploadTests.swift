@@ -14,12 +14,17 @@ final class RequestUploadTests {
     /// Gives bytes of the client, and says what becomes of them.
     private func feed(_ text: String) -> String {
         let bytes = Array(text.utf8)
-        switch upload.next(bytes.span) {
-        case .data(let range, _): return "data \(range.count)"
-        case .needMore: return "more"
-        case .end: return "end"
-        case .failed(let problem): return problem.code.rawValue
+        var (position, outcome) = (0, "more")
+        while position < bytes.count {
+            let rest = Array(bytes[position...])
+            switch upload.next(rest.span) {
+            case .data(let range, let consumed): (position, outcome) = (position + consumed, "data \(range.count)")
+            case .needMore(let consumed): position += max(1, consumed)
+            case .end(let consumed): (position, outcome) = (position + consumed, "end")
+            case .failed(let problem): return problem.code.rawValue
+            }
         }
+        return outcome
     }
 
     private func fields(_ names: [String]) -> HeaderFields {
@@ -58,7 +63,7 @@ final class RequestUploadTests {
 
     // MARK: The end
 
-    @Test("A body of HTTP/1.1 ends with its last byte, and one of HTTP/2 with its stream")
+    @Test("Bodies of HTTP/1.1 end with their last byte, those of HTTP/2 with their stream")
     func ends() {
         for (version, atOnce) in [(UInt8(1), true), (2, false)] {
             upload.reset()
@@ -82,7 +87,7 @@ final class RequestUploadTests {
         #expect(upload.streamEnded(trailers: nil) && upload.hasEnded && upload.isComplete)
     }
 
-    @Test("A body beyond its limit fails, also by a limit that a reload has lowered")
+    @Test("A body beyond its limit fails, also where a reload has lowered it")
     func limits() {
         #expect(upload.begin(.length(4), limit: 3)?.code == .requestTooLarge)
         #expect(upload.begin(.untilClose, limit: 4) == nil && feed("abcd") == "data 4")
@@ -109,11 +114,24 @@ final class RequestUploadTests {
         #expect(upload.bodyIsWanted() == true)
     }
 
+    @Test("A stall is the client's where its body is the part that is missing")
+    func stalls() {
+        for (isWhole, code, isAllSent, expected) in [
+            (false, SessionError.Code.stalled, true, Problem.Code.requestTimeout), (false, .stalled, false, .stalled),
+            (false, .connectFailed, true, .connectFailed), (true, .stalled, true, .stalled),
+        ] {
+            upload.reset()
+            #expect(upload.begin(.length(4), limit: nil) == nil && feed(isWhole ? "abcd" : "abc") != "more")
+            #expect(upload.problem(for: SessionError(code, "x"), isAllSent: isAllSent).code == expected)
+        }
+    }
+
     // MARK: Trailers
 
     @Test("Trailers of both versions of HTTP go on")
     func trailers() throws {
         #expect(upload.begin(.chunked, limit: nil) == nil)
+        #expect(feed("3\r\nabc\r\n") == "data 3" && upload.count == 3, "without their framing")
         #expect(feed("0\r\nX-A: value\r\n\r\n") == "end" && upload.endsHere(majorVersion: 1))
         #expect(names(upload.trailers(to: try Self.route(), with: nil)) == ["X-A"])
         upload.reset()
@@ -134,6 +152,11 @@ final class RequestUploadTests {
         // What one hop may not get, a later one does not get either.
         #expect(names(upload.trailers(to: try Self.route(), with: nil)) == ["X-B"])
 
+        let definition = CredentialDefinition(name: "key", source: .command(["/bin/true"]))
+        end("Authorization", "X-B")
+        let credentials = RuleCredentials(["key"], of: [definition], place: 0)
+        #expect(names(upload.trailers(to: try Self.route(), with: credentials)) == ["X-B"])
+
         let rule = #"{"id": "get", "host": "a.example", "method": "GET", "then": "allow"}"#
         let ruled = try Self.route(rules: rule)
         end("X-HTTP-Method-Override", "X-B")
@@ -146,7 +169,7 @@ final class RequestUploadTests {
 
     // MARK: 100 (Continue)
 
-    @Test("A client that waits is asked for its body once, unless some of it has come")
+    @Test("A waiting client is asked for its body once, unless some of it came")
     func expectation() {
         #expect(upload.begin(.length(4), limit: nil) == nil)
         upload.expect(true, originDecides: true)
