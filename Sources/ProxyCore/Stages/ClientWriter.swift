@@ -146,15 +146,7 @@ final class ClientWriter: ResponseStage {
         )
     }
 
-    /// Writes the response to OPTIONS that is for the proxy itself.
-    func writeOptions(keepAlive: Bool) { write(.options(keepAlive: keepAlive, date: services.httpDate)) }
-
-    /// Writes the location of the file that the body was saved to.
-    func writeDownload(_ outcome: DownloadedFile, keepAlive: Bool) {
-        write(.download(outcome, keepAlive: keepAlive, date: services.httpDate))
-    }
-
-    private func write(_ own: borrowing OwnResponse) {
+    func write(_ own: borrowing OwnResponse) {
         response.begin(own)
         stream.write(own)
     }

@@ -10,6 +10,16 @@ enum OriginFields {
         case via([UInt8])
         /// The pseudonym alone, in CDN-Loop (RFC 8586), for which no server switches compression off.
         case cdnLoop([UInt8])
+
+        init(for head: borrowing RequestHead, on route: Route, _ services: WorkerServices) {
+            if !route.addsVia {
+                self = .cdnLoop(services.pseudonym)
+            } else if head.majorVersion == 2 {
+                self = .via(services.viaOfVersion2)
+            } else {
+                self = .via(head.minorVersion == 0 ? services.viaOfVersion10 : services.viaOfVersion11)
+            }
+        }
     }
 
     /// Copies the end-to-end fields in their order, then adds this proxy's mark (RFC 9110, section 7.6). The session adds

@@ -13,17 +13,17 @@ struct RequestAdmission {
         case tunnel(Endpoint)
         case intercept(Endpoint)
         /// The requests of plain HTTP inside the CONNECT are served.
-        case serve(InterceptedAuthority)
+        indirect case serve(InterceptedAuthority)
         /// An OPTIONS that is for the proxy itself, or that may not be forwarded (RFC 9110, section 7.6.2).
         case respondToOptions
         /// It gets an error response. Nothing of it was sent.
-        case refuse(Problem)
+        indirect case refuse(Problem)
     }
 
     /// What becomes of a hop when the policy was replaced before it was sent.
     enum HopStep {
         case follow(Route)
-        case fail(Problem)
+        indirect case fail(Problem)
     }
 
     /// The latest route; nil before the first one.
@@ -70,7 +70,7 @@ struct RequestAdmission {
     ///   - route: of the listener.
     ///   - user: the user's name; nil where clients are not authenticated.
     ///   - pseudonym: the proxy's own name in `Via`.
-    ///   - mayUpgrade: the client's connection can be given to another protocol.
+    ///   - canHandOver: the client's connection can be given to a relay.
     ///   - desk: of the policy; nil where no rule gives credentials.
     @inline(__always)
     mutating func admit(
@@ -78,17 +78,19 @@ struct RequestAdmission {
         on route: Route,
         user: [UInt8]?,
         pseudonym: [UInt8],
-        mayUpgrade: Bool,
+        canHandOver: Bool,
         _ desk: CredentialDesk?
     ) -> Step {
         self.route = route
         if route.rules != nil { ruling.begin() }
-        if head.fields.mayContain(anyOf: [.via, .other]), OriginFields.comesFromUs(head.fields, pseudonym: pseudonym) {
+        if head.fields.mayContain(anyOf: Self.passage), OriginFields.comesFromUs(head.fields, pseudonym: pseudonym) {
             return .refuse(Self.loop)
         }
-        guard case .origin(let endpoint) = route.destination else { return admitConnect(route, user) }
+        guard case .origin(let endpoint) = route.destination else {
+            return admitConnect(head, route, user, canHandOver)
+        }
         if head.method == .options, head.maxForwards == 0 { return .respondToOptions }
-        let offer = mayUpgrade ? UpgradeOffer(head) : nil
+        let offer = canHandOver ? UpgradeOffer(head) : nil
         guard let rules = route.rules else { return .send(offer, endpoint, .ready) }
         let verdict = Self.judge(head, isUpgrade: offer != nil, by: rules, user)
         if let refusal = ruling.note(verdict, by: rules) { return .refuse(refusal) }
@@ -98,21 +100,30 @@ struct RequestAdmission {
 
     /// The same for a CONNECT. Out of line: other requests would pay for it.
     @inline(never)
-    private mutating func admitConnect(_ route: Route, _ user: [UInt8]?) -> Step {
+    private mutating func admitConnect(
+        _ head: borrowing RequestHead,
+        _ route: Route,
+        _ user: [UInt8]?,
+        _ canHandOver: Bool
+    ) -> Step {
+        let step: Step
         switch route.destination {
         case .refused(let problem): return .refuse(problem)
         case .origin: return .refuse(Problem(.internal, "A request was taken for a CONNECT."))
-        case .tunnel(let endpoint):
-            if let rules = route.rules, let refusal = ruling.note(rules.judgeTunnel(user: user), by: rules) {
-                return .refuse(refusal)
-            }
-            return .tunnel(endpoint)
-        case .intercept(let endpoint):
-            return outrightRefusal(by: route.rules, user).map { .refuse($0) } ?? .intercept(endpoint)
-        case .requests(let authority):
-            return outrightRefusal(by: route.rules, user).map { .refuse($0) } ?? .serve(authority)
+        case .tunnel(let endpoint): step = .tunnel(endpoint)
+        case .intercept(let endpoint): step = .intercept(endpoint)
+        case .requests(let authority): step = .serve(authority)
         }
+        if let rules = route.rules, let refusal = refusal(ofConnect: step, by: rules, user) { return .refuse(refusal) }
+        if head.framing.hasBody { return .refuse(Problem(.requestInvalid, "A CONNECT has no body.")) }
+        guard canHandOver else {
+            return .refuse(Problem(.connectDenied, "No tunnels are made in HTTP/2. Send the CONNECT in HTTP/1.1."))
+        }
+        return step
     }
+
+    /// The fields that name the proxies on the way: Via, and CDN-Loop among the others.
+    private static let passage: FieldNameSet = [.via, .other]
 
     private static let loop = Problem(
         .loopDetected,
@@ -134,10 +145,10 @@ struct RequestAdmission {
         )
     }
 
-    /// The refusal of a CONNECT in which every request would be refused. One that passes is no decision: the requests in it are judged
-    /// and counted.
-    private mutating func outrightRefusal(by rules: HostRules?, _ user: [UInt8]?) -> Problem? {
-        guard let rules else { return nil }
+    /// The refusal of a CONNECT by rules: of a tunnel, and of one in which every request would be refused. That such a one passes is no
+    /// decision: the requests in it are judged and counted.
+    private mutating func refusal(ofConnect step: Step, by rules: HostRules, _ user: [UInt8]?) -> Problem? {
+        if case .tunnel = step { return ruling.note(rules.judgeTunnel(user: user), by: rules) }
         let verdict = rules.judgeInterception(user: user)
         return verdict.decision == .denied ? ruling.note(verdict, by: rules) : nil
     }

@@ -65,7 +65,7 @@ final class RequestAdmissionTests {
     private func admit(
         _ decision: ListenerRoutes.Decision,
         user: String? = nil,
-        mayUpgrade: Bool = true,
+        canHandOver: Bool = true,
         _ desk: CredentialDesk? = nil,
         _ lines: String...
     ) throws -> String {
@@ -82,7 +82,7 @@ final class RequestAdmissionTests {
                     on: route,
                     user: user.map { Array($0.utf8) },
                     pseudonym: Self.pseudonym,
-                    mayUpgrade: mayUpgrade,
+                    canHandOver: canHandOver,
                     desk
                 )
             )
@@ -136,6 +136,12 @@ final class RequestAdmissionTests {
             let lines = ("\(method) http://a.example/ HTTP/1.1", "Host: a.example", "Max-Forwards: \(hops)")
             #expect(try admit(.route(route), nil, lines.0, lines.1, lines.2) == expected)
         }
+        let lines = ("OPTIONS http://a.example/ HTTP/1.1", "Host: a.example")
+        #expect(try admit(.route(route), nil, lines.0, lines.1) == "send a.example")
+        // No rule is asked about what is not sent.
+        let none = try Self.origin(try Self.rules(Self.getOnly, for: "b.example"))
+        #expect(try admit(.route(none), nil, lines.0, lines.1, "Max-Forwards: 0") == "options")
+        #expect(try admit(.route(none), nil, lines.0, lines.1) == "request_denied")
     }
 
     @Test(
@@ -160,10 +166,10 @@ final class RequestAdmissionTests {
     @Test("Another protocol is offered only where the client's connection can carry it")
     func upgrades() throws {
         let lines = ("GET http://a.example/ HTTP/1.1", "Host: a.example", "Upgrade: websocket", "Connection: upgrade")
-        for (mayUpgrade, expected) in [(true, "send a.example upgrade"), (false, "send a.example")] {
+        for (canHandOver, expected) in [(true, "send a.example upgrade"), (false, "send a.example")] {
             let step = try admit(
                 .route(Self.origin()),
-                mayUpgrade: mayUpgrade,
+                canHandOver: canHandOver,
                 nil,
                 lines.0,
                 lines.1,
@@ -183,6 +189,22 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(Self.route(.requests(authority)))) == "serve a.example")
     }
 
+    @Test("A CONNECT with a body, or in HTTP/2, is refused, whatever its route")
+    func impossibleConnects() throws {
+        let endpoint = try Self.endpoint("a.example")
+        let authority = InterceptedAuthority(scheme: .http, host: try Host("a.example"), port: 80)
+        let lines = ("CONNECT a.example:443 HTTP/1.1", "Host: a.example:443")
+        for destination in [Route.Destination.tunnel(endpoint), .intercept(endpoint), .requests(authority)] {
+            let route = Self.route(destination)
+            #expect(try admit(.route(route), nil, lines.0, lines.1, "Transfer-Encoding: chunked") == "request_invalid")
+            #expect(try admit(.route(route), canHandOver: false, nil, lines.0, lines.1) == "connect_denied")
+            #expect(try admit(.route(route), nil, lines.0, lines.1).hasSuffix(" a.example"))
+        }
+        // The rules are asked first, so that their counts do not depend on it.
+        let none = Self.route(.tunnel(endpoint), try Self.rules(Self.getOnly, for: "b.example"))
+        #expect(try admit(.route(none), canHandOver: false, nil, lines.0, lines.1) == "request_denied")
+    }
+
     // MARK: By rules
 
     private static let mineOnly = #"{"id": "me", "host": "a.example", "user": "me", "then": "allow"}"#
@@ -196,6 +218,15 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(route), nil, post.0, post.1) == "request_denied")
         #expect(admission.ruling.allowingRule == nil)
 
+        let path = #"{"id": "path", "host": "a.example", "path": "/x", "then": "allow"}"#
+        let paths = try Self.origin(try Self.rules(path, for: "a.example"))
+        let other = ("GET http://a.example/y HTTP/1.1", "Host: a.example")
+        #expect(try admit(.route(paths)) == "send a.example")
+        #expect(try admit(.route(paths), nil, other.0, other.1) == "request_denied")
+        // A field of the client may say another method to the server.
+        let override = "X-HTTP-Method-Override: DELETE"
+        #expect(try admit(.route(route), nil, other.0, other.1, override) == "request_denied")
+
         let users = try Self.rules(Self.mineOnly, for: "a.example")
         #expect(try admit(.route(Self.origin(users)), user: "me") == "send a.example")
         #expect(try admit(.route(Self.origin(users)), user: "you") == "request_denied")
@@ -204,7 +235,7 @@ final class RequestAdmissionTests {
         let lines = ("GET http://a.example/ HTTP/1.1", "Host: a.example", "Upgrade: websocket", "Connection: upgrade")
         #expect(try admit(.route(route), nil, lines.0, lines.1, lines.2, lines.3) == "request_denied")
         #expect(
-            try admit(.route(route), mayUpgrade: false, nil, lines.0, lines.1, lines.2, lines.3) == "send a.example"
+            try admit(.route(route), canHandOver: false, nil, lines.0, lines.1, lines.2, lines.3) == "send a.example"
         )
     }
 
@@ -225,8 +256,9 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(Self.route(.tunnel(endpoint), some))) == "request_denied")
         #expect(try admit(.route(Self.route(.intercept(endpoint), some))) == "intercept a.example")
         #expect(try admit(.route(Self.route(.requests(authority), some))) == "serve a.example")
-        // The requests in it are judged; the CONNECT has no verdict of its own.
+        // The requests in it are judged and counted; the CONNECT has no verdict of its own.
         #expect(admission.ruling.allowingRule == nil)
+        #expect(some.all.tallies.map(\.count) == [0, 1], "the tunnel alone was counted")
 
         let none = try Self.rules(Self.getOnly, for: "b.example")
         #expect(try admit(.route(Self.route(.intercept(endpoint), none))) == "request_denied")
@@ -244,9 +276,12 @@ final class RequestAdmissionTests {
     // MARK: Credentials
 
     /// The credentials of the first rule: a key that a command prints, which has not run.
-    private static func desk(_ loop: EventLoop) -> CredentialDesk {
+    private static func desk(
+        _ loop: EventLoop,
+        _ source: CredentialSource = .command(["/bin/true"])
+    ) -> CredentialDesk {
         var configuration = Configuration()
-        configuration.credentials = [CredentialDefinition(name: "key", source: .command(["/bin/true"]))]
+        configuration.credentials = [CredentialDefinition(name: "key", source: source)]
         var requests = RequestsConfiguration()
         var rule = RequestRule(id: "get", .allow)
         rule.credentials = ["key"]
@@ -276,11 +311,11 @@ final class RequestAdmissionTests {
 
     // MARK: Hops and restarts
 
-    private func hop(_ method: HTTPMethod, _ url: String) throws -> RedirectMachine.Hop {
+    private func hop(_ method: HTTPMethod, _ url: String, keepsBody: Bool = false) throws -> RedirectMachine.Hop {
         RedirectMachine.Hop(
             url: try #require(AbsoluteURL(url)),
             method: method,
-            keepsBody: false,
+            keepsBody: keepsBody,
             crossesOrigins: false
         )
     }
@@ -338,6 +373,7 @@ final class RequestAdmissionTests {
 
     @Test("After sixteen reloads in a row the next one ends a waiting request")
     func restarts() throws {
+        #expect(try admit(.route(Self.origin())) == "send a.example")
         for count in 1...16 { #expect(admission.restart() == nil && admission.restarts == count) }
         #expect(admission.restart()?.code == .sessionInvalidated)
         admission.begin()
@@ -349,5 +385,27 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(Self.origin())) == "send a.example")
         admission.release()
         #expect(admission.route == nil)
+    }
+
+    @Test("A signed hop is refused by its query, and where it keeps a body")
+    func signedHops() throws {
+        let loop = try EventLoop()
+        loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
+        let source = AWSSource(scope: AWSScope(region: "eu-west-1", service: "sts"), keys: .command(["/bin/true"]))
+        let desk = Self.desk(loop, .awsSigV4(source))
+        let rules = try Self.rules(Self.getOnly, for: "a.example")
+        let head = try Self.head(["POST http://a.example/x HTTP/1.1", "Host: a.example", "Content-Length: 3"])
+        for (target, keepsBody, isRefused) in [
+            ("/x", false, false), ("/x", true, true), ("/x?X-Amz-Signature=0", false, true),
+        ] {
+            let hop = try hop(.get, "http://a.example\(target)", keepsBody: keepsBody)
+            #expect(admission.refusal(ofHop: hop, by: rules, fields: HeaderFields(), user: nil) == nil)
+            let step = admission.credentialsOfHop(desk, hop, head)
+            if case .refused(let problem) = step {
+                #expect(isRefused && problem.code == .credentialWithheld)
+            } else {
+                #expect(!isRefused)
+            }
+        }
     }
 }
