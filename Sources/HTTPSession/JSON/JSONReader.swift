@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import StrictJSON
 
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
 /// Options for reading JSON.
 public struct JSONReadingOptions: Sendable, Hashable {
     /// Whether a text may be a single number, string, boolean or null (RFC 8259 allows it, RFC 4627 did not).
@@ -197,10 +193,3 @@ struct JSONReader {
         }
     }
 }
-
-#if !NO_FOUNDATION
-extension JSONFault: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
-}
-#endif

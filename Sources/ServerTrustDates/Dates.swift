@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside, times are seconds since 1970. Programs get and give dates; the proxy, which is built without Foundation, needs none.
-#if !NO_FOUNDATION
+// Inside, times are seconds since 1970. Programs get and give dates; the proxy, which does without Foundation, needs none. What has
+// no date as an argument is in ServerTrust, for the present time.
 public import FoundationEssentials
 public import HTTPCore
+public import ServerTrust
 public import StrictJSON
 
 extension TrustEvaluation {
@@ -17,11 +18,11 @@ extension TrustEvaluation {
     public var pinSetEndDate: Date? { pinSetEnd == .max ? nil : Date(unixSeconds: pinSetEnd) }
 
     /// Whether the verdict still allows a request: to be checked for each request on a persistent connection.
-    public func isStillGood(at date: Date = Date()) -> Bool { isStillGood(at: date.unixSeconds) }
+    public func isStillGood(at date: Date) -> Bool { isStillGood(at: date.unixSeconds) }
 
     /// The pin set that ends within 30 days, or the certificate of a pinned domain's chain that has less than a third
     /// of its lifetime left; if both do, the one that ends first. Nil for those that have ended.
-    public func nearExpiry(at date: Date = Date()) -> Expiry? { nearExpiry(at: date.unixSeconds) }
+    public func nearExpiry(at date: Date) -> Expiry? { nearExpiry(at: date.unixSeconds) }
 }
 
 extension Expiry {
@@ -39,12 +40,12 @@ extension PinValidationReport {
     ///   - date: the time of the evaluation.
     /// - Returns: nil when there is nothing to report: the pins did not fail. An invalid chain is not a pin failure
     ///   (RFC 7469, section 2.6: it fails before the pins are checked).
-    public init?(_ trust: ConnectionTrust, port: UInt16, at date: Date = Date()) {
+    public init?(_ trust: ConnectionTrust, port: UInt16, at date: Date) {
         self.init(trust, port: port, at: date.unixSeconds)
     }
 
     /// The same for an evaluation that was made offline.
-    public init?(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, port: UInt16, at date: Date = Date()) {
+    public init?(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, port: UInt16, at date: Date) {
         self.init(evaluation, of: policy, port: port, at: date.unixSeconds)
     }
 }
@@ -64,7 +65,7 @@ extension SecurityPolicy {
         staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
-        at date: Date? = nil
+        at date: Date?
     ) -> TrustEvaluation {
         evaluate(chain: chain, staple: staple, host: host, anchors: anchors, at: date?.unixSeconds)
     }
@@ -87,7 +88,7 @@ extension SecurityPolicy {
         staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
-        at date: Date? = nil
+        at date: Date?
     ) -> TrustEvaluation? {
         evaluate(storeContext: storeContext, staple: staple, host: host, anchors: anchors, at: date?.unixSeconds)
     }
@@ -98,7 +99,7 @@ extension SecurityPolicy {
     /// on, and for a pin set that has expired with `onExpiration: unpinned`. A set that has expired with `deny` refuses
     /// every server. Only this method decides; whether a pin file names a host at all is another question
     /// (`PinnedDomains.names`).
-    public func isHeldToPins(at date: Date = Date()) -> Bool { isHeldToPins(at: date.unixSeconds) }
+    public func isHeldToPins(at date: Date) -> Bool { isHeldToPins(at: date.unixSeconds) }
 }
 
 extension PinnedDomains {
@@ -108,7 +109,7 @@ extension PinnedDomains {
     ///   - host: in normal form.
     ///   - port: of the connection.
     ///   - date: the time of the handshake.
-    public func isHeldToPins(host: Host, port: UInt16, at date: Date = Date()) -> Bool {
+    public func isHeldToPins(host: Host, port: UInt16, at date: Date) -> Bool {
         isHeldToPins(host: host, port: port, at: date.unixSeconds)
     }
 }
@@ -124,7 +125,7 @@ extension PinFile {
     /// - Throws: every issue of every file at once.
     public static func load(
         path: String,
-        at date: Date = Date(),
+        at date: Date,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
     ) throws(DocumentIssues) -> Loaded {
         try load(path: path, at: date.unixSeconds, library: library)
@@ -133,7 +134,7 @@ extension PinFile {
     /// Loads the files given.
     public static func load(
         files: [String],
-        at date: Date = Date(),
+        at date: Date,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
     ) throws(DocumentIssues) -> Loaded {
         try load(files: files, at: date.unixSeconds, library: library)
@@ -149,7 +150,7 @@ extension PinFile {
     public static func load(
         text: String,
         file: String,
-        at date: Date = Date(),
+        at date: Date,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
     ) throws(DocumentIssues) -> Loaded {
         try load(text: text, file: file, at: date.unixSeconds, library: library)
@@ -164,7 +165,7 @@ extension PresentedTrust {
     }
 
     /// Makes the input of an evaluation, now or at a given time.
-    public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, date: Date? = nil) {
+    public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, date: Date?) {
         self.init(chain: chain, staple: staple, anchors: anchors, time: date?.unixSeconds)
     }
 }
@@ -197,4 +198,3 @@ extension Date {
         return Int64(exactly: seconds) ?? (seconds > 0 ? .max : .min)
     }
 }
-#endif

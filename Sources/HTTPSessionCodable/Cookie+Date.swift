@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
 public import FoundationEssentials
 public import HTTPCore
-import ServerTrust
+public import HTTPSession
+import ServerTrustDates
 public import SessionCore
 
 extension Cookie {
@@ -34,4 +34,3 @@ extension Cookie {
         )
     }
 }
-#endif

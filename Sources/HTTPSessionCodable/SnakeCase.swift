@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
 import FoundationEssentials
 
 /// The names of `JSONEncoder.KeyEncodingStrategy.convertToSnakeCase`, by Foundation's rules.
@@ -33,4 +32,3 @@ extension Character {
     fileprivate var isUpper: Bool { unicodeScalars.first?.properties.generalCategory == .uppercaseLetter }
     fileprivate var isLower: Bool { unicodeScalars.first?.properties.generalCategory == .lowercaseLetter }
 }
-#endif

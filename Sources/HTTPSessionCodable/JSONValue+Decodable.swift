@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
 import FoundationEssentials
-#endif
+public import HTTPSession
 
 extension JSONValue: Decodable {
     /// JSON of any form, as a part of a type. A decoder does not tell the spelling of numbers and the order of members: those
@@ -27,9 +26,7 @@ extension JSONValue: Decodable {
     private static func number(in container: any SingleValueDecodingContainer) -> JSONNumber? {
         if let number = try? container.decode(Int.self) { return JSONNumber(number) }
         if let number = try? container.decode(UInt64.self) { return JSONNumber(number) }
-        #if !NO_FOUNDATION
         if let number = try? container.decode(Decimal.self) { return JSONNumber("\(number)") }
-        #endif
         return (try? container.decode(Double.self)).flatMap { JSONNumber($0) }
     }
 }
