@@ -29,10 +29,6 @@ int pinproxy_ssl_ctx_on_status(SSL_CTX *context, int (*callback)(SSL *, void *),
     return SSL_CTX_set_tlsext_status_cb(context, callback) == 1 && SSL_CTX_set_tlsext_status_arg(context, argument) == 1;
 }
 
-int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context) {
-    return SSL_CTX_set_tlsext_status_type(context, TLSEXT_STATUSTYPE_ocsp) == 1;
-}
-
 int pinproxy_ssl_set_min_version(SSL *ssl, int version) { return SSL_set_min_proto_version(ssl, version); }
 
 int pinproxy_ssl_ask_for_staple(SSL *ssl) { return SSL_set_tlsext_status_type(ssl, TLSEXT_STATUSTYPE_ocsp) == 1; }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import HTTPCore
-import IOCore
+package import IOCore
 import ProxyConfiguration
 import ServerTrust
 import StrictJSON
 
 /// Writes the response for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
-enum ErrorResponse {
+package enum ErrorResponse {
     /// Writes the whole response as text of HTTP/1.1.
     ///
     /// - Parameters:
@@ -15,7 +15,7 @@ enum ErrorResponse {
     ///   - isPage: whether the client is a browser that shows a page instead.
     ///   - keepAlive: whether the connection stays open.
     ///   - writeFields: writes further fields of the head.
-    static func write(
+    package static func write(
         _ problem: Problem,
         to output: inout ByteBuffer,
         isHead: Bool = false,
