@@ -73,7 +73,7 @@ help:
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make test-library  the libraries alone: they are built without the proxy, and their tests run'
 	@echo 'make clients      every real client and server, and docs/clients.md from what they did'
-	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
+	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in systemd-nspawn'
 	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
 	@echo 'make walk         RELEASE=…, after it: the commands of README and docs, pasted into a fresh Debian with systemd'
 	@echo 'make build        the release binary: $(BINARY)'
@@ -166,7 +166,7 @@ debian-package:
 
 # Afterwards: every command of the walked documents, in a fresh system that systemd has booted.
 walk:
-	@.ci/install-packages unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
+	@.ci/install-packages systemd-nspawn:systemd-container unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
 	@.ci/walk '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
@@ -342,7 +342,7 @@ image: deb
 	@$(PACKAGE_ENVIRONMENT) deploy/make-image $(VERSION) $(PACKAGES)/pinproxy_$(VERSION)-*.deb $(PACKAGES)
 	@$(SUMS)
 
-# The releases of Debian that `make release` makes a package for; others than this machine's are made in a chroot (.ci/debian).
+# The releases of Debian that `make release` makes a package for; others than this machine's are made in systemd-nspawn (.ci/debian).
 RELEASES ?= bookworm trixie
 # The key of GnuPG that signs the checksums; none: no signature.
 KEY ?=

@@ -18,7 +18,7 @@ package struct JSONValue: Sendable {
 
     package struct Member: Sendable {
         package var name: String
-        package var namePlace: Place
+        var namePlace: Place
         package var value: JSONValue
     }
 

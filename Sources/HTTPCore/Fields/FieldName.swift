@@ -244,7 +244,7 @@ package struct FieldNameSet: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     @inlinable
     @inline(__always)
-    package func intersects(_ other: FieldNameSet) -> Bool { bits & other.bits != 0 }
+    func intersects(_ other: FieldNameSet) -> Bool { bits & other.bits != 0 }
 
     package var isEmpty: Bool { bits == 0 }
 }

@@ -278,7 +278,7 @@ package struct ByteBuffer: ~Copyable {
 ///
 /// A thin layer over the allocator: sizes are rounded so that a buffer grows in few steps, and the allocator's
 /// per-thread lists do the pooling.
-package enum BufferPool {
+enum BufferPool {
     static let smallest = 2048
 
     static func allocate(_ needed: Int) -> (UnsafeMutableRawPointer, Int) {
