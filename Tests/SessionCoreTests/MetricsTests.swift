@@ -15,6 +15,32 @@ struct MetricsTests {
         zip(times, times.dropFirst()).allSatisfy { $0 <= $1 }
     }
 
+    @Test("the times of a part's transactions begin with the task, the last one behind the others")
+    func parts() {
+        func part(_ start: Int64, _ fetchStarts: [Int64]) -> TaskMetrics {
+            var part = TaskMetrics()
+            part.fetchStart = start
+            let transactions = fetchStarts.map {
+                var transaction = TransactionMetrics()
+                transaction.fetchStart = $0
+                return transaction
+            }
+            part.earlierTransactions = transactions.dropLast()
+            part.transaction = transactions[transactions.count - 1]
+            return part
+        }
+        var metrics = TaskMetrics()
+        metrics.fetchStart = 1000
+        metrics.add(part(1000, [1]))
+        #expect(metrics.transactions.map(\.fetchStart) == [1])
+        metrics.add(part(1500, [2, 3]))
+        metrics.add(part(2000, [4]))
+        #expect(metrics.transactions.map(\.fetchStart) == [1, 502, 503, 1004])
+        #expect(metrics.transaction.requestStart == Self.absent && metrics.fetchStart == 1000)
+        metrics.add(part(3000, [Self.absent]))
+        #expect(metrics.transactions.map(\.fetchStart) == [1, 502, 503, 1004, Self.absent])
+    }
+
     @Test(
         "a new connection has every phase in order, a reused one none",
         arguments: [true, false]

@@ -48,24 +48,6 @@ struct LongTurnTests {
         #expect(next.contains("\"worker\":0,\"milliseconds\":150,\"work\":[\"handshake\"],\"count\":2,"))
     }
 
-    @Test("the workers' turns are added, and each one's longest is shown")
-    func figures() {
-        let records = [TurnRecord(), TurnRecord(), TurnRecord()]
-        records[0].noteShort()
-        records[0].note(turn(3), at: 0)
-        records[2].note(turn(34_000, [.handshake, .message]), at: 0)
-        records[2].noteProcessor(nanoseconds: 34_000_000_000)
-        let figures = TurnFigures(records, at: 0)
-        #expect(figures.counts.reduce(0, +) == 3)
-        #expect(figures.counts.last == 1)
-        #expect(figures.processorTime == 34_000_000)
-        #expect(
-            figures.document
-                == "{\"workers\":[{\"longestTurn\":{\"milliseconds\":3,\"work\":[\"handshake\"]}},{},"
-                + "{\"longestTurn\":{\"milliseconds\":34000,\"work\":[\"handshake\",\"message\"]}}]}\n"
-        )
-    }
-
     @Test("a worker that computes too long in one turn causes an event")
     func worker() throws {
         var configuration = Configuration()

@@ -3,6 +3,7 @@ import Glibc
 import HTTPCore
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyConfiguration

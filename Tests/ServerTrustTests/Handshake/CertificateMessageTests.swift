@@ -192,13 +192,7 @@ struct CertificateMessageTests {
         ]
         for (chain, words) in cases {
             let client = InMemoryClient()
-            try TLSVerification.install(
-                on: client.context,
-                policy: .pinning(good.pin),
-                host: Host("a.example.com"),
-                anchors: pki.anchors,
-                generation: 1
-            )
+            try client.hold(to: .pinning(good.pin), host: Host("a.example.com"), anchors: pki.anchors)
             let server = try InMemoryServer(TestServer(identity: good.identity, chain: chain), version: version)
             let handshake = InMemoryHandshake(client, server)
             #expect(handshake.isFinished == (words == nil), "\(chain.count)")
@@ -214,13 +208,7 @@ struct CertificateMessageTests {
         for isBounded in [true, false] {
             let client = InMemoryClient()
             if isBounded {
-                try TLSVerification.install(
-                    on: client.context,
-                    policy: .pinning(good.pin),
-                    host: Host("a.example.com"),
-                    anchors: pki.anchors,
-                    generation: 1
-                )
+                try client.hold(to: .pinning(good.pin), host: Host("a.example.com"), anchors: pki.anchors)
             }
             let server = try InMemoryServer(good, version: version)
             SSL_CTX_set_cipher_list(server.context, "DHE:@SECLEVEL=0")
