@@ -4,7 +4,7 @@ import Glibc
 /// A program run for its exit code (posix_spawn(3)).
 ///
 /// `Sendable` because nothing changes after `init`; `kill` and `wait` are system calls.
-final class ChildProcess: Sendable {
+final class ExecutedProgram: Sendable {
     let identifier: pid_t
 
     /// The reason why a program could not be started.

@@ -3,14 +3,14 @@
 ///
 /// Objects keep the order of their members and every duplicate; numbers keep their spelling, which the reader of the
 /// document interprets.
-package struct JSONValue: Sendable {
+package struct DocumentValue: Sendable {
     package indirect enum Content: Sendable {
         case null
         case bool(Bool)
         /// The number as written, which RFC 8259's grammar allows.
         case number(String)
         case string(String)
-        case array([JSONValue])
+        case array([DocumentValue])
         case object([Member])
         /// A value that could not be parsed; an issue about it is already recorded.
         case unreadable
@@ -19,7 +19,7 @@ package struct JSONValue: Sendable {
     package struct Member: Sendable {
         package var name: String
         var namePlace: Place
-        package var value: JSONValue
+        package var value: DocumentValue
     }
 
     /// The start of a value: line and column from 1, the column in Unicode scalars.
