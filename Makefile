@@ -17,9 +17,8 @@ RELEASE ?=
 # The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on. Overlapping accesses
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
 # in the release build the checks would take a fifth of all Swift code's time.
-# The proxy needs no types of Foundation, which would make the binary half as large again.
 # The table of the addresses of functions is read-only once the program has started.
-RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -DNO_FOUNDATION \
+RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked \
     -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 # mimalloc in the C library's place, for the allocations of OpenSSL and of the Swift runtime. Looked for when it is needed,
 # since build-packages may just have installed it; ALLOCATOR= builds without.
@@ -64,7 +63,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: owners help run demo build test test-library examples outside docs site chart api lint format sanitize install uninstall clean toolchain \
+.PHONY: owners help run demo build test test-library examples outside docs site chart api lint format sanitize sanitize-short install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image release
 
 help:
@@ -74,7 +73,7 @@ help:
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make test-library  the libraries alone: they are built without the proxy, and their tests run'
 	@echo 'make clients      every real client and server, and docs/clients.md from what they did'
-	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
+	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in systemd-nspawn'
 	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
 	@echo 'make walk         RELEASE=…, after it: the commands of README and docs, pasted into a fresh Debian with systemd'
 	@echo 'make build        the release binary: $(BINARY)'
@@ -88,7 +87,7 @@ help:
 	@echo 'make site         the pages as a web site with a search, in .build/site; broken links are errors'
 	@echo 'make outside      builds a package that uses the library, outside of this folder, and runs it'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
-	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
+	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer; make sanitize-short: a few of them'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make cache-simulation  a million steps of the cache beside a model of RFC 9111 (SIMULATION_SEED=1)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
@@ -167,7 +166,7 @@ debian-package:
 
 # Afterwards: every command of the walked documents, in a fresh system that systemd has booted.
 walk:
-	@.ci/install-packages unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
+	@.ci/install-packages systemd-nspawn:systemd-container unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
 	@.ci/walk '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
@@ -195,9 +194,10 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
+DOCUMENTED := ServerTrust ServerTrustDates HTTPCaching SessionCore HTTPSession HTTPSessionCodable HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
 
-# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
+# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do: one file, and another for each
+# module whose types it extends.
 docs: build-packages
 	@.ci/install-packages python3:python3
 	@for module in $(DOCUMENTED); do \
@@ -208,8 +208,9 @@ docs: build-packages
 	    $(SWIFT) build --target $$module --scratch-path $(DOCS)/build \
 	        -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc $(abspath $(DOCS))/symbols/all; \
 	    mkdir -p $(DOCS)/symbols/$$module; \
-	    cp $(DOCS)/symbols/all/$$module.symbols.json $(DOCS)/symbols/$$module; \
-	    .ci/documentation $(DOCS)/symbols/$$module/$$module.symbols.json; \
+	    find $(DOCS)/symbols/all \( -name $$module.symbols.json -o -name "$$module@*.symbols.json" \) \
+	        -exec cp -t $(DOCS)/symbols/$$module {} +; \
+	    for graph in $(DOCS)/symbols/$$module/*.json; do .ci/documentation $$graph; done; \
 	    $(DOCC) convert Sources/$$module/$$module.docc --additional-symbol-graph-dir $(DOCS)/symbols/$$module \
 	        --fallback-display-name $$module --fallback-bundle-identifier pinproxy.$$module --warnings-as-errors \
 	        --output-path $(DOCS)/$$module.doccarchive; \
@@ -247,6 +248,7 @@ lint: toolchain
 	@.ci/page-errors --check
 	@.ci/names
 	@.ci/places
+	@.ci/titles
 	@.ci/links
 	@.ci/walk --check
 	@.ci/debian --check
@@ -264,6 +266,14 @@ sanitize: test-packages
 	    $(SWIFT) test --disable-xctest --no-parallel --sanitize address --scratch-path .build/address --skip SystemTests
 	ASAN_OPTIONS=detect_leaks=0 $(SWIFT) test --disable-xctest --no-parallel --sanitize address --scratch-path .build/address \
 	    --skip-build --filter SystemTests --skip 'StreamingTests|unreadAnswers'
+
+# The modules that are nearest to memory, for .ci/run: what they need is built in a part of the time.
+SHORT_SANITIZED := IOCoreTests HTTPCoreTests HTTP2CoreTests WebSocketCoreTests StrictJSONTests
+
+sanitize-short: test-packages
+	PINPROXY_TEST_TARGETS='$(SHORT_SANITIZED)' $(SWIFT) build --build-tests --sanitize address --scratch-path .build/address
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.txt PINPROXY_TEST_TARGETS='$(SHORT_SANITIZED)' SWIFT='$(SWIFT)' \
+	    .ci/test --no-parallel --sanitize address --scratch-path .build/address
 
 install:
 	@test -x $(BINARY) || { echo 'Nothing is built yet: make build (not as root), then make install.' >&2; exit 1; }
@@ -332,7 +342,7 @@ image: deb
 	@$(PACKAGE_ENVIRONMENT) deploy/make-image $(VERSION) $(PACKAGES)/pinproxy_$(VERSION)-*.deb $(PACKAGES)
 	@$(SUMS)
 
-# The releases of Debian that `make release` makes a package for; others than this machine's are made in a chroot (.ci/debian).
+# The releases of Debian that `make release` makes a package for; others than this machine's are made in systemd-nspawn (.ci/debian).
 RELEASES ?= bookworm trixie
 # The key of GnuPG that signs the checksums; none: no signature.
 KEY ?=

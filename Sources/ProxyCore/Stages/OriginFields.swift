@@ -82,10 +82,10 @@ enum OriginFields {
 
     /// Whether a request has this process's name already (rule 45): a redirect may have led it from a host with Via to one without.
     static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8]) -> Bool {
-        var place = fields.first(.via)
-        while let index = place {
+        var found = fields.first(.via)
+        while let index = found {
             if holds(fields.value(at: index), pseudonym) { return true }
-            place = fields.next(.via, after: index)
+            found = fields.next(.via, after: index)
         }
         for index in 0..<fields.count where fields.id(at: index) == .other {
             if fields.name(at: index).equalsIgnoringCase(cdnLoop.bytes), holds(fields.value(at: index), pseudonym) {

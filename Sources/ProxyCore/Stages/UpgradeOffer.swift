@@ -13,8 +13,8 @@ struct UpgradeOffer {
     init?(_ head: borrowing RequestHead) {
         guard head.wantsUpgrade, !head.framing.hasBody, head.method != .connect else { return nil }
         var protocols: [[UInt8]] = []
-        var place = head.fields.first(.upgrade)
-        while let index = place {
+        var found = head.fields.first(.upgrade)
+        while let index = found {
             let value = head.fields.value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
@@ -22,7 +22,7 @@ struct UpgradeOffer {
                 guard Self.isProtocol(member), !Self.isOfThisHop(member) else { continue }
                 protocols.append(Array(copying: member))
             }
-            place = head.fields.next(.upgrade, after: index)
+            found = head.fields.next(.upgrade, after: index)
         }
         guard !protocols.isEmpty, protocols.count <= 16 else { return nil }
         self.protocols = protocols
@@ -45,8 +45,8 @@ struct UpgradeOffer {
     func isAccepted(by response: borrowing ResponseHead) -> Bool {
         guard response.connection.upgrade else { return false }
         var hasAny = false
-        var place = response.fields.first(.upgrade)
-        while let index = place {
+        var found = response.fields.first(.upgrade)
+        while let index = found {
             let value = response.fields.value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
@@ -54,7 +54,7 @@ struct UpgradeOffer {
                 guard isOffered(member) else { return false }
                 hasAny = true
             }
-            place = response.fields.next(.upgrade, after: index)
+            found = response.fields.next(.upgrade, after: index)
         }
         return hasAny
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
 import HTTPCore
+import HTTPSessionCodable
 import ServerTrust
 import TestSupport
 import Testing
@@ -80,7 +81,7 @@ struct ParametersTests {
 
     private struct Seen: Decodable, Sendable { var method: String }
 
-    @Test("serializers are named where one is expected, and their values may leave a Swift task")
+    @Test("serializers have short names where one is expected; their values are sendable")
     func serializers() async throws {
         let stage = try HTTPStage(answering: { HTTPStage.echo($0) })
         let manager = stage.manager

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
 import HTTPCore
+import HTTPSessionCodable
 import TestSupport
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
 
 @Suite("Adapters that block", .onOwnThreads)
 struct BlockingAdapterTests {
-    @Test("hold up no request of another manager")
+    @Test("a blocking adapter holds up no request of another manager")
     func otherManager() async throws {
         let gate = Gate()
         let blocked = Monitor(0)
