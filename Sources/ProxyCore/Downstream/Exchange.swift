@@ -55,7 +55,7 @@ final class Exchange: StageOwner {
             relay.end()
             self.relay = nil
         }
-        client.reset()
+        identity.reset()
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
@@ -131,7 +131,7 @@ final class Exchange: StageOwner {
     /// Determines the client's user.
     private func identify() {
         generation = services.generation
-        client.begin(as: stream.transport.clientName)
+        identity.begin(as: stream.transport.clientName)
         forgetCredentials(restarts: true)
         switch stream.listener.security.authentication {
         case .none: routeRequest()
@@ -209,7 +209,7 @@ final class Exchange: StageOwner {
         if problem != nil { problem = nil }
         admission.begin()
         if hooks != nil { hooks = nil }
-        client.reset()
+        identity.reset()
         forgetCredentials()
         origin.reset()
         writer.begin()
@@ -515,7 +515,7 @@ final class Exchange: StageOwner {
     private func authenticate(_ credentials: ClientCredentials) {
         let isStillKnown = user != nil && stream.transport.isStillKnown(under: credentials)
         let isIntercepted = stream.transport.intercepted != nil
-        follow(client.authenticate(isStillKnown: isStillKnown, isIntercepted: isIntercepted), credentials)
+        follow(identity.authenticate(isStillKnown: isStillKnown, isIntercepted: isIntercepted), credentials)
     }
 
     private func follow(_ step: ClientIdentity.Step, _ credentials: ClientCredentials) {
@@ -529,11 +529,11 @@ final class Exchange: StageOwner {
                 var current: ClientCredentials?
                 if case .credentials(let demanded) = stream.listener.security.authentication { current = demanded }
                 if ClientIdentity.outlivesReload(verdict, about: presented, credentials, current) || canContinue() {
-                    follow(client.conclude(verdict, credentials), credentials)
+                    follow(identity.conclude(verdict, credentials), credentials)
                 }
             }
             if let verdict = services.authenticator.verify(presented, credentials, then: later) {
-                follow(client.conclude(verdict, credentials), credentials)
+                follow(identity.conclude(verdict, credentials), credentials)
             }
         }
     }
@@ -645,7 +645,7 @@ final class Exchange: StageOwner {
 
     /// Serves requests of plain HTTP inside the CONNECT: each is handled as one in absolute form.
     private func serveRequests(for authority: InterceptedAuthority) {
-        stream.transport.enter(authority, user: client.authenticated)
+        stream.transport.enter(authority, user: identity.authenticated)
         writer.writeConnectionEstablished(to: &stream.output)
         finish(nil)
         stream.finished(persists: !services.isDraining, isWhole: true)

@@ -92,7 +92,7 @@ final class ExchangeRelay: RelayOwner {
 
     // MARK: From the relay
 
-    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? { exchange.client.authenticated }
+    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? { exchange.identity.authenticated }
 
     func writeConnectionEstablished(_ output: inout ByteBuffer) {
         writer.writeConnectionEstablished(to: &output)

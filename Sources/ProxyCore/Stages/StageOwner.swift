@@ -9,7 +9,7 @@ class StageOwner {
     final var head = RequestHead()
     final var upload = RequestUpload()
     final var startedAt: UInt64 = 0
-    final var client = ClientIdentity()
+    final var identity = ClientIdentity()
     final var admission = RequestAdmission()
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     final var generation: Generation?
@@ -23,7 +23,7 @@ class StageOwner {
     // MARK: The request
 
     /// The authenticated user; nil when the listener does not authenticate clients.
-    final var user: [UInt8]? { client.user }
+    final var user: [UInt8]? { identity.user }
 
     /// The credentials that the request gets, or the hop of it that is under way; nil for most.
     final var credentials: RuleCredentials? { admission.credentials.rule }
