@@ -17,6 +17,7 @@ struct AdminSource: Sendable {
     let monitor: PinMonitor
     let lists: RevocationListFetcher
     let credentials: CredentialRenewals
+    let traces: TraceExport
     let cache: CacheHolder
     let logLosses: LogLosses
     let recentTasks: RecentTasks
@@ -52,6 +53,7 @@ struct AdminSource: Sendable {
             lists: lists.figures(at: Clock.realtime / 1_000_000),
             credentials: credentials.figures,
             date: Clock.realtime / 1_000_000,
+            traces: traces.figures,
             lostLogLines: logLosses.count,
             cache: cache.current.map { CacheFigures($0) },
             process: .read(),

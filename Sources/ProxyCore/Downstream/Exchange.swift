@@ -66,6 +66,7 @@ final class Exchange: StageOwner {
         if hooks != nil { hooks = nil }
         if relay != nil { forgetRelay() }
         if presented != nil { presented = nil }
+        if identity != nil { identity = nil }
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
@@ -109,6 +110,7 @@ final class Exchange: StageOwner {
     /// The head is complete: routes the request and sends it.
     func didReceiveHead() {
         reset()
+        if let rules = services.generation.identities { identity = rules.identify(head) }
         if let problem = body.begin(head.framing, limit: services.generation.requestBodyLimit) {
             refuse(problem, keepAlive: false)
             return
@@ -257,6 +259,7 @@ final class Exchange: StageOwner {
         if hooks != nil { hooks = nil }
         if user != nil { user = nil }
         if presented != nil { presented = nil }
+        if identity != nil { identity = nil }
         forgetCredentials()
         origin.reset()
         writer.begin()
@@ -290,6 +293,7 @@ final class Exchange: StageOwner {
             to: &fields
         )
         credentials?.removeFieldsOfClient(from: &fields)
+        if let identity { identity.write(to: &fields) }
         // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
         let canRenew = credentials?.canRenew == true
         let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)
@@ -364,6 +368,7 @@ final class Exchange: StageOwner {
     override func clientFields(on route: Route?) -> HeaderFields {
         var fields = OriginFields.make(from: head, mark: mark(on: route), rewriter: requestRewriter)
         credentials?.removeFieldsOfClient(from: &fields)
+        identity?.write(to: &fields)
         return fields
     }
 
@@ -440,6 +445,7 @@ final class Exchange: StageOwner {
     /// Removes what would undo the decisions about the head: some servers add trailers to its fields.
     private func prune(_ trailers: inout HeaderFields, on route: Route) {
         credentials?.removeFieldsOfClient(from: &trailers)
+        identity?.removeNames(from: &trailers)
         route.hooks?.headers.request.removeNames(from: &trailers)
         if route.rules != nil, !RequestReading.override(trailers).isEmpty { trailers = HeaderFields() }
     }
@@ -556,6 +562,9 @@ final class Exchange: StageOwner {
         )
         let client = stream.transport.addressText
         services.log { $0.write(self, task, client: client, now: now, to: &$1) }
+        if let identity, let trace = identity.trace, trace.isSampled {
+            services.trace { SpanRecord(self, identity, in: trace, task, client: client, now: now, masking: $0) }
+        }
     }
 
     // MARK: The response

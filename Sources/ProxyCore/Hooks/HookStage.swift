@@ -384,6 +384,7 @@ final class HookStage: ResponseStage {
             client: exchange.clientFields(on: route),
             credentials: exchange.credentials
         )
+        exchange.identity?.renew(hop: hooks.earlier.count, in: &fields)
         exchange.expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
         var request = SessionRequest(
             endpoint: endpoint,

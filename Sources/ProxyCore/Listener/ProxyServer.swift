@@ -14,6 +14,7 @@ package final class ProxyServer {
     private let monitor: PinMonitor
     private let lists: RevocationListFetcher
     private let credentials: CredentialRenewals
+    private let traces: TraceExport
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
     let cache: CacheHolder
@@ -98,6 +99,11 @@ package final class ProxyServer {
         credentialSettings.log = monitoring.log
         credentialSettings.lists = lists.source
         credentials = CredentialRenewals(snapshot: snapshot, settings: credentialSettings)
+        var traceSettings = TraceSettings()
+        traceSettings.log = monitoring.log
+        traceSettings.lists = lists.source
+        traceSettings.version = build.version
+        traces = TraceExport(snapshot: snapshot, settings: traceSettings)
         do throws(MonitoringFailure) {
             monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
         } catch {
@@ -221,6 +227,7 @@ package final class ProxyServer {
                 server: state,
                 monitor: monitor,
                 passwords: passwords,
+                traces: traces,
                 log: log,
                 recentTasks: recentTasks,
                 cache: cache.current,
@@ -254,6 +261,7 @@ package final class ProxyServer {
             monitor: monitor,
             lists: lists,
             credentials: credentials,
+            traces: traces,
             cache: cache,
             logLosses: logLosses,
             recentTasks: recentTasks,
@@ -342,6 +350,7 @@ package final class ProxyServer {
         monitor.replace(replacement)
         lists.replace(replacement)
         credentials.replace(replacement)
+        traces.replace(replacement)
         let responses = replaceCache(from: current, to: replacement.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         // The kept lines were masked by the former rules.
@@ -477,6 +486,7 @@ package final class ProxyServer {
         state.handshakes.stop()
         monitor.stop()
         credentials.stop()
+        traces.stop()
         lists.stop()
         admin?.stop()
         cache.current?.store.close()

@@ -14,6 +14,8 @@ class StageOwner {
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     final var generation: Generation?
     final var isOver = true
+    /// What others know the request by; nil where requests have neither trace nor id.
+    final var identity: RequestIdentity?
 
     /// Whether the exchange has begun and not ended.
     final var isUnderWay: Bool { !isOver }
