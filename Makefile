@@ -64,7 +64,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: owners help run demo build test test-library examples outside docs site chart api lint format sanitize install uninstall clean toolchain \
+.PHONY: owners help run demo build test test-library examples outside docs site chart api lint format sanitize sanitize-short install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages clients debian debian-package walk picture deb dist image release
 
 help:
@@ -88,7 +88,7 @@ help:
 	@echo 'make site         the pages as a web site with a search, in .build/site; broken links are errors'
 	@echo 'make outside      builds a package that uses the library, outside of this folder, and runs it'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
-	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
+	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer; make sanitize-short: a few of them'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make cache-simulation  a million steps of the cache beside a model of RFC 9111 (SIMULATION_SEED=1)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
@@ -247,6 +247,7 @@ lint: toolchain
 	@.ci/page-errors --check
 	@.ci/names
 	@.ci/places
+	@.ci/titles
 	@.ci/links
 	@.ci/walk --check
 	@.ci/debian --check
@@ -264,6 +265,14 @@ sanitize: test-packages
 	    $(SWIFT) test --disable-xctest --no-parallel --sanitize address --scratch-path .build/address --skip SystemTests
 	ASAN_OPTIONS=detect_leaks=0 $(SWIFT) test --disable-xctest --no-parallel --sanitize address --scratch-path .build/address \
 	    --skip-build --filter SystemTests --skip 'StreamingTests|unreadAnswers'
+
+# The modules that are nearest to memory, for .ci/run: what they need is built in a part of the time.
+SHORT_SANITIZED := IOCoreTests HTTPCoreTests HTTP2CoreTests WebSocketCoreTests StrictJSONTests
+
+sanitize-short: test-packages
+	PINPROXY_TEST_TARGETS='$(SHORT_SANITIZED)' $(SWIFT) build --build-tests --sanitize address --scratch-path .build/address
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.txt PINPROXY_TEST_TARGETS='$(SHORT_SANITIZED)' SWIFT='$(SWIFT)' \
+	    .ci/test --no-parallel --sanitize address --scratch-path .build/address
 
 install:
 	@test -x $(BINARY) || { echo 'Nothing is built yet: make build (not as root), then make install.' >&2; exit 1; }

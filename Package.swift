@@ -123,16 +123,22 @@ let package = Package(
                 "ProxyConfiguration", "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON",
                 "HTTPCore", "IOCore", "CShims",
             ],
-            resources: [.embedInCode("Admin/page.html")],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ProxyAdmin",
+            dependencies: [
+                "ProxyCore", "ProxyConfiguration", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON",
+                "HTTPCore", "IOCore",
+            ],
+            resources: [.embedInCode("page.html")],
             swiftSettings: strict
         ),
         .executableTarget(
             name: "pinproxy",
             dependencies: [
-                "ProxyCore", "ProxyConfiguration", "HTTPSession", "SessionCore", "ServerTrust", "StrictJSON",
-                "HTTPCore",
-                "IOCore", "CShims",
-                "COpenSSL",
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSession", "SessionCore", "ServerTrust",
+                "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
                 // For their versions alone.
                 "CCares", "CIDN2", "CLibcurl", "CNGHTTP2", "CPSL", "CSQLite", "CZlib",
             ],
@@ -227,12 +233,21 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "ProxyAdminTests",
+            dependencies: [
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore",
+                "TestSupport",
+            ],
+            swiftSettings: strict
+        ),
         // What every reader of bytes from outside is held to; the tests run it over Tests/Fuzzing/Corpus, the fuzzer over anything.
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyCore", "ProxyConfiguration", "HTTPSession", "HTTPSessionCodings", "SessionCore", "WebSocketCore",
-                "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL", "TestSupport",
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSession", "HTTPSessionCodings", "SessionCore",
+                "WebSocketCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL",
+                "TestSupport",
             ],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict

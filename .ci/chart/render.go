@@ -19,6 +19,11 @@ type failure string
 
 func (text failure) Error() string { return string(text) }
 
+// The files of a chart that are no templates: .Files.Get.
+type files map[string]string
+
+func (all files) Get(name string) string { return all[name] }
+
 func main() {
 	var input struct {
 		Values       map[string]interface{}
@@ -26,6 +31,7 @@ func main() {
 		Chart        map[string]interface{}
 		Capabilities map[string]interface{}
 		Templates    map[string]string
+		Files        files
 	}
 	write := func(value interface{}) { json.NewEncoder(os.Stdout).Encode(value) }
 	if err := json.NewDecoder(os.Stdin).Decode(&input); err != nil {
@@ -43,6 +49,11 @@ func main() {
 		text, err := yaml.Marshal(value)
 		return strings.TrimSuffix(string(text), "\n"), err
 	}
+	functions["fromYaml"] = func(text string) (map[string]interface{}, error) {
+		value := map[string]interface{}{}
+		err := yaml.Unmarshal([]byte(text), &value)
+		return value, err
+	}
 	functions["fromJsonArray"] = func(text string) ([]interface{}, error) {
 		list := []interface{}{}
 		err := json.Unmarshal([]byte(text), &list)
@@ -56,7 +67,7 @@ func main() {
 			return
 		}
 	}
-	data := map[string]interface{}{"Values": input.Values, "Release": input.Release, "Chart": input.Chart, "Capabilities": input.Capabilities}
+	data := map[string]interface{}{"Values": input.Values, "Release": input.Release, "Chart": input.Chart, "Capabilities": input.Capabilities, "Files": input.Files}
 	rendered := map[string]string{}
 	for name := range input.Templates {
 		if strings.HasSuffix(name, ".tpl") {

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 bool pinproxy_curl_global_init(void) {
-    return OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) == 1 && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 struct dial {
     struct pinproxy_dial_callbacks callbacks;

@@ -10,6 +10,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* OpenSSL's handler at exit frees what threads that still run use. Only the first call into the library can leave it out, so that
+   is made here, before main(), in pinproxy and in every program that has the libraries. */
+__attribute__((constructor)) static void leave_out_exit_handler(void) {
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 int pinproxy_ssl_ctx_set_min_version(SSL_CTX *context, int version) {
     return SSL_CTX_set_min_proto_version(context, version);
 }
@@ -21,10 +27,6 @@ void pinproxy_ssl_ctx_full_handshakes_only(SSL_CTX *context) {
 
 int pinproxy_ssl_ctx_on_status(SSL_CTX *context, int (*callback)(SSL *, void *), void *argument) {
     return SSL_CTX_set_tlsext_status_cb(context, callback) == 1 && SSL_CTX_set_tlsext_status_arg(context, argument) == 1;
-}
-
-int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context) {
-    return SSL_CTX_set_tlsext_status_type(context, TLSEXT_STATUSTYPE_ocsp) == 1;
 }
 
 int pinproxy_ssl_set_min_version(SSL *ssl, int version) { return SSL_set_min_proto_version(ssl, version); }

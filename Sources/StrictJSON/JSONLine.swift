@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One JSON object on one line, member by member, where speed does not matter.
-package struct JSONLine {
-    private var members: [String] = []
+/// One JSON object on one line, member by member: all JSON that pinproxy writes off the request path.
+///
+/// Two others remain. A line of the task log goes into a `ByteBuffer` without any `String` (`append(jsonEscaping:)` in ProxyCore), and a
+/// `JSONValue` of the session library has options for its text (`JSONValue.serialized`).
+package struct JSONLine: Sendable {
+    /// The members with the commas between them.
+    private var members = ""
 
     package init() {}
 
@@ -10,17 +14,27 @@ package struct JSONLine {
     package mutating func add(_ name: String, _ value: some BinaryInteger) { add(name, text: "\(value)") }
     /// - Parameter number: the text of a JSON number.
     package mutating func add(_ name: String, number: String) { add(name, text: number) }
+    package mutating func addNull(_ name: String) { add(name, text: "null") }
 
+    package mutating func add(_ name: String, strings: some Sequence<String>) {
+        add(name, text: JSONString.array(strings))
+    }
     /// - Parameter array: JSON texts.
     package mutating func add(_ name: String, array: [String]) { add(name, text: "[\(array.joined(separator: ","))]") }
     package mutating func add(_ name: String, _ value: JSONLine) { add(name, text: value.object) }
 
-    private mutating func add(_ name: String, text: String) {
-        members.append("\(JSONString.quoted(name)):\(text)")
+    /// Adds the members of another object.
+    package mutating func add(membersOf other: JSONLine) { append(other.members) }
+
+    private mutating func add(_ name: String, text: String) { append("\(JSONString.quoted(name)):\(text)") }
+
+    private mutating func append(_ text: String) {
+        if !members.isEmpty, !text.isEmpty { members += "," }
+        members += text
     }
 
     /// The object as a value inside another.
-    package var object: String { "{\(members.joined(separator: ","))}" }
+    package var object: String { "{\(members)}" }
 
     /// The object with a newline.
     package var text: String { "\(object)\n" }

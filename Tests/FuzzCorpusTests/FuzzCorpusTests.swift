@@ -31,7 +31,7 @@ struct FuzzCorpusTests {
         #expect(inputs >= 7, "\(target.rawValue) has no corpus")
     }
 
-    @Test("a corpus cut short and with flipped bits keeps them too", arguments: FuzzTarget.allCases)
+    @Test("a damaged corpus keeps them too", arguments: FuzzTarget.allCases)
     func mutations(target: FuzzTarget) throws {
         let session = try FuzzSession(target)
         var random = SeededGenerator(seed: 7)
@@ -47,7 +47,7 @@ struct FuzzCorpusTests {
         }
     }
 
-    @Test("for random spellings of a host its pins, the rules and the address that is dialled agree")
+    @Test("random spellings of a host have the same pins, rules and address")
     func spellings() throws {
         var random = SeededGenerator(seed: 11)
         for round in 0..<1500 {

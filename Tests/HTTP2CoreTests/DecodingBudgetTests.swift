@@ -36,7 +36,7 @@ private enum Block {
 
 @Suite("Room behind a response head")
 struct HeadRoomTests {
-    @Test("a head that goes out tells of its room, because a body may wait for it alone")
+    @Test("a leaving head reports its room, because a body may wait for it")
     func told() throws {
         let pair = Pair()
         let request = try #require(pair.request("GET", "/"))
@@ -61,7 +61,7 @@ struct DecodingBudgetTests {
         return server
     }
 
-    @Test("references cost the budget what they stand for, and without budget the connection ends: ENHANCE_YOUR_CALM")
+    @Test("references cost the budget their size; without budget the connection ends")
     func references() {
         let server = server()
         server.decodingLeft = 1 << 20
@@ -78,7 +78,7 @@ struct DecodingBudgetTests {
         #expect(server.session.hasDecodedTooMuch)
     }
 
-    @Test("a paused session reads on where it stopped: the same streams, whatever the frames and the pieces")
+    @Test("a paused session continues where it stopped, however frames and pieces come")
     func paused() {
         var random = SeededGenerator(seed: 34)
         for _ in 0..<40 {
@@ -119,9 +119,7 @@ struct DecodingBudgetTests {
         }
     }
 
-    @Test(
-        "a session that is paused in the middle of a frame decodes a few hundred references more, not the whole frame"
-    )
+    @Test("a session paused within a frame decodes a few hundred more references")
     func pausedInFrame() {
         let server = server(HTTP2Settings(headerListBytes: 64 << 20))
         server.pauses = true
@@ -156,7 +154,7 @@ struct DecodingBudgetTests {
         #expect(server.opened.count == 20_000)
     }
 
-    @Test("behind a malformed field no further one is delivered, and none of a stream that is refused")
+    @Test("after a malformed field, or a refusal, no further field is delivered")
     func malformed() {
         for isRefused in [false, true] {
             let server = server()

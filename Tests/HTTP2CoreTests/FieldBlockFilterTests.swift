@@ -40,7 +40,7 @@ struct FieldBlockFilterTests {
     private static let substitute: [UInt8] = [0x7F, 0x81, 0x1F] + [UInt8](repeating: UInt8(ascii: "x"), count: 4096)
 
     @Test(
-        "a block without such a string goes on as it is, whole and byte by byte",
+        "a block without such a string passes as it is, whole or by bytes",
         arguments: [0x00, 0x10, 0x40, 0x44]
     )
     func untouched(_ form: UInt8) {
@@ -53,7 +53,7 @@ struct FieldBlockFilterTests {
     }
 
     @Test(
-        "a value of more than 64 KB is replaced by one that empties the table too, whole and byte by byte",
+        "a value above 64 KB is replaced by one that empties the table",
         arguments: [0x00, 0x10, 0x40, 0x44]
     )
     func value(_ form: UInt8) {
@@ -66,14 +66,14 @@ struct FieldBlockFilterTests {
         }
     }
 
-    @Test("so is a name")
+    @Test("a name above 64 KB is replaced likewise")
     func name() {
         let filtered = filter([[0x82, 0x40] + Self.text(70_000) + Self.text("value") + [0x84]])
         let isSame = filtered.bytes == [0x82, 0x40] + Self.substitute + Self.text("value") + [0x84]
         #expect(isSame && filtered.hasOmitted)
     }
 
-    @Test("a block that ends amid such a string is told, and a length that none can have is left to nghttp2")
+    @Test("a block that ends within such a string is reported")
     func invalid() {
         #expect(filter([[0x40] + Self.text("x") + Array(Self.text(70_000).dropLast())]).isCut)
         let absurd: [UInt8] = [0x40, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 1, 2, 3]

@@ -12,7 +12,7 @@ struct HTTP2SessionTests {
         return trailers
     }
 
-    @Test("a request and its answer, with bodies and trailers both ways")
+    @Test("a request and its response have bodies and trailers both ways")
     func whole() throws {
         let pair = Pair()
         let request = try #require(
@@ -97,7 +97,7 @@ struct HTTP2SessionTests {
         #expect(refused.closed == .protocolError && refused.heads.isEmpty)
     }
 
-    @Test("an answer without a body ends with its head")
+    @Test("a response without a body ends with its head")
     func headOnly() throws {
         let pair = Pair()
         let request = try #require(pair.request())
@@ -108,7 +108,7 @@ struct HTTP2SessionTests {
         #expect(request.ended && request.closed == .noError)
     }
 
-    @Test("no more comes than credit was given for, and all of it once it is")
+    @Test("bytes arrive up to the credit, and the rest when it grows")
     func credit() throws {
         let pair = Pair(client: HTTP2Settings(streamWindow: 65_535, connectionWindow: 1 << 20))
         let request = try #require(pair.request())
@@ -147,7 +147,7 @@ struct HTTP2SessionTests {
         #expect(pair.server.opened.last?.body.count == 1_000_000)
     }
 
-    @Test("no more than the limit is produced at a time")
+    @Test("output stays within its limit at a time")
     func boundedOutput() throws {
         let pair = Pair(client: HTTP2Settings(streamWindow: 1 << 20, connectionWindow: 1 << 20))
         let request = try #require(pair.request())
@@ -177,7 +177,7 @@ struct HTTP2SessionTests {
         #expect(!request.ended)
     }
 
-    @Test("an answer that ends before its request asks for no more of it")
+    @Test("a response that ends before its request stops its body")
     func earlyAnswer() throws {
         let pair = Pair()
         let request = try #require(pair.request("POST", body: "begun", ends: false))
@@ -189,7 +189,7 @@ struct HTTP2SessionTests {
         #expect(request.closed == .noError && request.closedByPeer)
     }
 
-    @Test("a field that the stream refuses, or that is none, resets the stream and leaves the connection")
+    @Test("a refused or malformed field resets the stream and leaves the connection")
     func refusedField() throws {
         let pair = Pair()
         pair.server.setUp = { $0.refusesFields = true }
@@ -206,7 +206,7 @@ struct HTTP2SessionTests {
         #expect(good.closed == nil)
     }
 
-    @Test("a stream that is refused says that nobody looked at it")
+    @Test("a refused stream counts as not processed")
     func refusedStream() throws {
         let pair = Pair()
         pair.server.refusesStreams = true
@@ -215,7 +215,7 @@ struct HTTP2SessionTests {
         #expect(request.closed == .refusedStream)
     }
 
-    @Test("the end of a connection comes in two steps, and what was under way is finished")
+    @Test("a connection ends in two steps, and running requests finish")
     func goAway() throws {
         let pair = Pair()
         let first = try #require(pair.request())
@@ -235,7 +235,7 @@ struct HTTP2SessionTests {
         #expect(pair.server.session.streams.isEmpty)
     }
 
-    @Test("a connection that is terminated says why, and takes nothing more")
+    @Test("a terminated connection gives its reason, and accepts nothing more")
     func terminate() throws {
         let pair = Pair()
         pair.server.session.terminate(.enhanceYourCalm)
@@ -263,7 +263,7 @@ struct HTTP2SessionTests {
         #expect(!server.give(Array("GET / HTTP/1.1\r\nHost: x\r\n\r\n".utf8)))
     }
 
-    @Test("an abandoned connection tells its streams, and calls nobody afterwards")
+    @Test("an abandoned connection tells its streams, and makes no calls afterwards")
     func abandon() throws {
         let pair = Pair()
         let request = try #require(pair.request("POST", body: "x", ends: false))
@@ -275,7 +275,7 @@ struct HTTP2SessionTests {
         #expect(!isTaken)
     }
 
-    @Test("what a peer asks to be acknowledged is bounded")
+    @Test("acknowledgements for a peer are bounded")
     func pings() {
         let server = Peer(.server)
         #expect(server.give(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]))
@@ -303,7 +303,7 @@ struct HTTP2ValueTests {
         }
     }
 
-    @Test("the allowance for frames runs out, and comes back with time or with what is earned")
+    @Test("the allowance for frames runs out, and returns with time or progress")
     func allowance() {
         var allowance = FrameRateLimiter(burst: 3, rate: 2, now: 0)
         func taken(_ count: Int, at time: UInt64) -> [Bool] { (0..<count).map { _ in allowance.consume(at: time) } }

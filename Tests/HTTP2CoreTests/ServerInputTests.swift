@@ -66,7 +66,7 @@ struct ServerInputTests {
         }
     }
 
-    @Test("a field of 70 KB costs its request alone, and the compression table is as the client thinks it is")
+    @Test("a field of 70 KB costs its request alone, and leaves the table right")
     func largeField() throws {
         let server = Peer(.server)
         let kept: [UInt8] = [0x40] + FieldBlockFilterTests.text("x-kept") + FieldBlockFilterTests.text("1")
@@ -86,7 +86,7 @@ struct ServerInputTests {
         #expect(errors(server.take()) == [])
     }
 
-    @Test("a frame may end anywhere in a field of 70 KB: the compression table stays as the client thinks it is")
+    @Test("a frame may end within a field of 70 KB: the table stays right")
     func largeFieldInPieces() throws {
         // A string that is kept, with a length of several bytes, and one that is too long.
         var block = Self.get
@@ -112,7 +112,7 @@ struct ServerInputTests {
         }
     }
 
-    @Test("a field block that ends amid a field of 70 KB cannot be read")
+    @Test("a field block that ends within a field of 70 KB is unreadable")
     func cutField() {
         let server = Peer(.server)
         let cut: [UInt8] =
@@ -139,7 +139,7 @@ struct ServerInputTests {
         #expect(server.session.streams.count == 2)
     }
 
-    @Test("what comes on a stream that was reset is dropped, and weighs")
+    @Test("frames on a reset stream are dropped, and count")
     func late() throws {
         let server = Peer(.server)
         #expect(server.give(Self.preface + Self.frame(1, 4, 1, [0x83] + Self.get.dropFirst())))
@@ -152,7 +152,7 @@ struct ServerInputTests {
         #expect(server.opened.count == 1 && server.opened[0].body.isEmpty)
     }
 
-    @Test("frames that bring nothing forward weigh, and those that do weigh nothing")
+    @Test("frames that advance nothing count, and those that do cost nothing")
     func burden() {
         func weight(_ frames: [UInt8], settings: HTTP2Settings = HTTP2Settings()) -> Double {
             let server = Peer(.server, settings)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("What became of a client's streams")
 struct StreamLedgerTests {
-    @Test("frames on a stream that was closed in good order are an error of the connection")
+    @Test("frames on an orderly closed stream are a connection error")
     func closed() {
         var ledger = StreamLedger()
         for stream: Int32 in [1, 3, 5] { ledger.opened(stream) }
@@ -14,7 +14,7 @@ struct StreamLedgerTests {
         #expect(ledger.evaluate(.headers, on: 3) == .violation(.streamClosed))
     }
 
-    @Test("a number that was passed over may not be used any more")
+    @Test("a skipped stream number may not be used any more")
     func skipped() {
         var ledger = StreamLedger()
         for stream: Int32 in [1, 7, 9] { ledger.opened(stream) }
@@ -23,7 +23,7 @@ struct StreamLedgerTests {
         #expect(ledger.evaluate(.data, on: 3) == .violation(.streamClosed))
     }
 
-    @Test("what was on its way when the server reset a stream is late, and the newest 256 are known")
+    @Test("frames in flight after a reset are late; the newest 256 are known")
     func reset() {
         var ledger = StreamLedger()
         for number: Int32 in 0..<300 {
@@ -34,7 +34,7 @@ struct StreamLedgerTests {
         #expect(ledger.evaluate(.data, on: 87) == .violation(.streamClosed))
     }
 
-    @Test("of the numbers that were passed over the newest are known, and a violation stays one")
+    @Test("the newest skipped numbers are known, and a violation stays one")
     func manySkipped() {
         var ledger = StreamLedger()
         for number: Int32 in 0..<20 { ledger.opened(4 * number + 3) }

@@ -24,7 +24,7 @@ struct UnprocessedRequestTests {
         return stream
     }
 
-    @Test("a request whose head never left is refused when the connection ends, one that left is not")
+    @Test("an unsent request is refused when the connection ends, a sent one is not")
     func unsent() throws {
         let delegate = HTTP2SessionDelegate()
         let session = try #require(HTTP2Session(.client, HTTP2Settings(), delegate: delegate))
@@ -36,7 +36,7 @@ struct UnprocessedRequestTests {
         #expect(unsent.code == .refusedStream)
     }
 
-    @Test("a request above GOAWAY's last stream is refused, also when the connection ends with it")
+    @Test("a request above GOAWAY's last stream is refused, also at the connection's end")
     func excluded() throws {
         let delegate = HTTP2SessionDelegate()
         let session = try #require(HTTP2Session(.client, HTTP2Settings(), delegate: delegate))

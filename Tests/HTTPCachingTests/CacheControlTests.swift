@@ -23,7 +23,7 @@ struct CacheControlTests {
         #expect(CacheControl(HeaderFields()).maxAge == nil)
     }
 
-    @Test("5.2 and 5.2.3: names are read in any case, arguments as tokens or quoted, over several field lines")
+    @Test("5.2 and 5.2.3: names match in any case; arguments are tokens or quoted, over several lines")
     func spelling() throws {
         let control = try control("MAX-AGE=\"60\", No-Store,, public", "s-maxage=5 , unknown=\"a, no-transform\"")
         #expect(control.maxAge == 60)
@@ -44,7 +44,7 @@ struct CacheControlTests {
         #expect(try control("only-if-cached, no-transform").onlyIfCached)
     }
 
-    @Test("5.2.2.4 and 5.2.2.7: no-cache and private that name more than 64 fields concern the whole response")
+    @Test("5.2.2.4 and 5.2.2.7: no-cache and private with more than 64 fields concern the whole response")
     func manyNames() throws {
         func names(_ range: ClosedRange<Int>) -> String { range.map { "X\($0)" }.joined(separator: ", ") }
         #expect(try control("private=\"\(names(1...64))\"").isPrivate == .fields((1...64).map { "x\($0)" }))
@@ -99,7 +99,7 @@ struct CacheControlTests {
         #expect(try control("max-age=\(text)").maxAge == 0)
     }
 
-    @Test("4.2.1: a directive that is there twice counts if both say the same, else the response is stale")
+    @Test("4.2.1: a repeated directive counts if both agree, else the response is stale")
     func duplicates() throws {
         #expect(try control("max-age=5, max-age=5").maxAge == 5)
         #expect(try control("max-age=5, max-age=6").maxAge == 0)
@@ -107,7 +107,7 @@ struct CacheControlTests {
     }
 
     @Test(
-        "what cannot be read is noted",
+        "a directive that cannot be read is noted",
         arguments: ["a b", "max-age=", "private=\"x, no-store", "=5", "a=\"b\"c", "a=\"b\\"]
     )
     func malformed(text: String) throws {

@@ -17,7 +17,7 @@ struct CacheFlowTests {
         let to: CacheFlow.State
     }
 
-    @Test("after events by chance only what the table lists has followed, and all of it has")
+    @Test("random events lead to all steps of the table, and to no others")
     func walk() throws {
         var random = SeededGenerator(seed: 1)
         var seen: Set<Step> = []

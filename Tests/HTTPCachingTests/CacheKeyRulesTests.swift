@@ -54,7 +54,7 @@ struct CacheKeyRulesTests {
         return String(uri.dropFirst(start.count))
     }
 
-    @Test("parameters that a rule names are left out, and with the last of them the question mark")
+    @Test("parameters that a rule names are left out, and an empty query with them")
     func ignored() throws {
         let rules = Self.rules(["utm_*", "fbclid"])
         for (rest, expected) in [
@@ -68,7 +68,7 @@ struct CacheKeyRulesTests {
         #expect(try target("/x?a=1&b", CacheKeyRules()) == "/x?a=1&b")
     }
 
-    @Test("a parameter that some origins read as several, or by another name, stays")
+    @Test("a parameter stays if some origins read it as several or by another name")
     func ambiguous() throws {
         let rules = Self.rules(["utm_*", "*_ga"], sorts: true)
         for rest in [
@@ -77,7 +77,7 @@ struct CacheKeyRulesTests {
         ] { #expect(try target(rest, rules) == rest) }
     }
 
-    @Test("sorting makes the order of names indifferent, and keeps that of values of one name")
+    @Test("sorting ignores the order of names and keeps the order of one name's values")
     func sorted() throws {
         let rules = Self.rules(sorts: true)
         for (rest, expected) in [
@@ -133,7 +133,7 @@ struct CacheKeyRulesTests {
         }
     }
 
-    @Test("the first rule that fits the path decides; one that names none fits all, and dot segments have none")
+    @Test("the first rule that fits the path decides; one without paths fits all")
     func paths() throws {
         var rules = Self.rules(["a"], path: "/v1/*")
         rules.rules += Self.rules(["b"]).rules
@@ -173,7 +173,7 @@ struct CacheKeyRulesTests {
         #expect(try key("/x", CacheKeyRules(), [("X-Tenant", long)]) != nil)
     }
 
-    @Test("a part of a store without added fields is the partition, as it was in earlier versions")
+    @Test("without added fields a store's part is the partition, as in earlier versions")
     func parts() {
         for partition in [[], [1, 2], Array("ann".utf8)] as [[UInt8]] {
             let key = CacheKey(uri: Array("GET http://a:80/".utf8), part: partition)
@@ -197,7 +197,7 @@ struct CacheKeyRulesTests {
         #expect(Set(all.map(\.digest)).count == all.count)
     }
 
-    @Test("4.4: an unsafe method invalidates the URL under the rules, and the URL as it is")
+    @Test("4.4: an unsafe method invalidates the URL as it is and under the rules")
     func invalidation() throws {
         let rules = Self.rules(["utm_*"], fields: ["x-tenant"])
         let url = try #require(AbsoluteURL("https://a.example/x?utm_a=1"))
@@ -232,7 +232,7 @@ struct CacheKeyRulesTests {
     }
 
     @Test(
-        "a purge of a URL finds the responses for all values of added fields, in memory and on disk",
+        "a purge of a URL finds the responses for all values of added fields",
         arguments: [false, true]
     )
     func purge(onDisk: Bool) throws {

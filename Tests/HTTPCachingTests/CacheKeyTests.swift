@@ -11,7 +11,7 @@ struct CacheKeyTests {
         return CacheKey(method: method, origin: url.origin, target: url.target.span, partition: partition)
     }
 
-    @Test("2: a key is method and target URI: scheme, host, port, path and query each make another")
+    @Test("2: scheme, host, port, path, query and method each make another key")
     func parts() throws {
         let one = try key("https://a.example/x?y")
         #expect(one == (try key("https://A.example.:443/x?y#part")))
@@ -29,13 +29,13 @@ struct CacheKeyTests {
         #expect(CacheKey(url: "ftp://a.example/") == nil)
     }
 
-    @Test("4: a stored answer to GET has the key of a HEAD, and of no other method")
+    @Test("4: a stored response to GET has the key of HEAD, and of no other")
     func head() throws {
         #expect(try key("https://a.example/", method: .head) == key("https://a.example/"))
         #expect(try key("https://a.example/", method: .post) != key("https://a.example/"))
     }
 
-    @Test("2: a partition keeps clients apart, and invalidation still finds all of a URI by one hash")
+    @Test("2: a partition keeps clients apart, and invalidation finds a URI's responses by one hash")
     func partitions() throws {
         let one = try key("https://a.example/", partition: [1])
         let other = try key("https://a.example/", partition: [2])

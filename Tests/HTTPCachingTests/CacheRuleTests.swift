@@ -51,7 +51,7 @@ struct CacheRuleTests {
     }
 
     @Test(
-        "a path with dot segments fits no rule that stores, and every rule for paths that skips",
+        "a path with dot segments fits skipping rules for paths, and no storing rule",
         arguments: [
             "/static/../account", "/static/./x", "/static/%2e%2e/account", "/static/%2E./account", "/static/..",
             "/static/.", "/static/..;/account", "/static/..;v=1/account", "/static/..%2faccount",
@@ -84,7 +84,7 @@ struct CacheRuleTests {
         #expect(stored(try verdict(rules, target: target, []))?.1 == 300)
     }
 
-    @Test("3: a rule gives a lifetime in place of the response's own, and to statuses that have none")
+    @Test("3: a rule's lifetime replaces the response's own, and serves statuses without one")
     func lifetime() throws {
         let rule = CacheRule(statuses: [200, 503], action: .store(lifetime: 300))
         #expect(stored(try verdict([rule], status: 503, []))?.1 == 300)
@@ -145,7 +145,7 @@ struct CacheRuleTests {
         #expect(stored(try verdict(rules, [("Content-Type", "text/plain")])) != nil)
     }
 
-    @Test("the query is no part of what a path names, and an encoded path is the same path")
+    @Test("a rule's path ignores the query, and an encoded path is the same path")
     func paths() throws {
         let rules = [CacheRule(path: PathPattern("/v1/*"), action: .skip)]
         for target in ["/v1/a", "/%761/a", "/v1/a?b", "/v%31/%61?b"] {
@@ -154,7 +154,7 @@ struct CacheRuleTests {
         for target in ["/v2/a", "/v2?/v1/a", "/v1"] { #expect(stored(try verdict(rules, target: target, [])) != nil) }
     }
 
-    @Test("a second type neither hides from a rule that skips nor fits one that stores")
+    @Test("a second type neither hides from a skipping rule nor fits a storing one")
     func twoTypes() throws {
         let pairs = [("Content-Type", "text/plain"), ("Content-Type", "text/html")]
         let html = [try type("text/html")]

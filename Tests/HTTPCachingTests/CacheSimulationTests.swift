@@ -6,13 +6,13 @@ import Testing
 /// A short run of `make cache-simulation`.
 @Suite("The cache beside a model of RFC 9111")
 struct CacheSimulationTests {
-    @Test("requests, answers, purges, crashes and clocks by chance: both do the same", arguments: [true, false])
+    @Test("cache and model agree on random requests, responses, purges, crashes and clocks", arguments: [true, false])
     func inMemory(isShared: Bool) throws {
         let simulation = try Simulation(seed: isShared ? 1001 : 1002, isShared: isShared)
         try simulation.run(steps: 4_000)
     }
 
-    @Test("the same with a disk, which outlives crashes", arguments: [true, false])
+    @Test("cache and model agree with a disk, which outlives crashes", arguments: [true, false])
     func onDisk(isShared: Bool) throws {
         let folder = try TemporaryFolder()
         let seed: UInt64 = isShared ? 2001 : 2002
@@ -20,7 +20,7 @@ struct CacheSimulationTests {
         try simulation.run(steps: 1_000)
     }
 
-    @Test("the same where URIs share their counters of removals", arguments: [1, 4])
+    @Test("cache and model agree where URIs share counters of removals", arguments: [1, 4])
     func sharedCounters(epochCount: Int) throws {
         let folder = try TemporaryFolder()
         let inMemory = try Simulation(seed: 3001, isShared: true, epochCount: epochCount)

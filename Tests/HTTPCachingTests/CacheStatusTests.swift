@@ -6,13 +6,13 @@ import Testing
 
 @Suite("RFC 9211: Cache-Status")
 struct CacheStatusTests {
-    @Test("9211 2: a hit with its time to live, and a stale one with a negative")
+    @Test("9211 2: a hit says its time to live, a stale hit a negative one")
     func hits() {
         #expect(CacheStatus(.hit, timeToLive: 30).text == "pinproxy; hit; ttl=30")
         #expect(CacheStatus(.hit, timeToLive: -5).text == "pinproxy; hit; ttl=-5")
     }
 
-    @Test("9211 2: why a request was forwarded, and what became of it")
+    @Test("9211 2: the field says why a request was forwarded, and what became of it")
     func forwarded() {
         var status = CacheStatus(.forward(.stale), timeToLive: 60)
         status.forwardStatus = 304
@@ -29,7 +29,7 @@ struct CacheStatusTests {
         for (reason, text) in reasons { #expect(CacheStatus(.forward(reason)).text == "pinproxy; fwd=\(text)") }
     }
 
-    @Test("9211 2: what caches nearer to the origin said of a stored response is kept, and a validation replaces it")
+    @Test("9211 2: entries of caches nearer to the origin are kept, and a validation replaces them")
     func nearer() throws {
         let fields = [("Cache-Status", "Edge; hit; ttl=9"), ("Cache-Status", "CDN; fwd=stale"), ("ETag", "\"a\"")]
         let stored = try CachingStage.stored(fields)
@@ -53,7 +53,7 @@ struct CacheStatusTests {
 
 @Suite("Surrogate keys")
 struct SurrogateKeyTests {
-    @Test("tags are parted by spaces in Surrogate-Key and by commas in Cache-Tag, each counted once")
+    @Test("spaces separate tags in Surrogate-Key, commas in Cache-Tag; each counts once")
     func tags() throws {
         let fields = try CachingStage.fields([
             ("Surrogate-Key", "a  b a"), ("cache-tag", "c d , a,,e"), ("Cache-Tag", "f"),
@@ -64,7 +64,7 @@ struct SurrogateKeyTests {
         #expect(SurrogateKeys.tags(of: HeaderFields()) == [])
     }
 
-    @Test("a tag that is too long, and those behind the 128th, are left out")
+    @Test("tags that are too long, and those after the 128th, are left out")
     func limits() throws {
         let many = (0..<200).map { "t\($0)" }.joined(separator: " ")
         #expect(SurrogateKeys.tags(of: try HeaderFields("Surrogate-Key", many)).count == 128)

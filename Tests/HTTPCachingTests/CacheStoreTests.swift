@@ -59,7 +59,7 @@ struct CacheStoreTests {
         return insertion?.finish() ?? false
     }
 
-    @Test("what is stored is found at once, and after a restart on the disk, which fills memory again")
+    @Test("a stored response is found at once, and fills memory again after a restart")
     func levels() throws {
         let body = DiskStoreStage.bytes(5000)
         try #require(try insert("http://a.example/", body))
@@ -73,7 +73,7 @@ struct CacheStoreTests {
         #expect(try find("http://b.example/").found.entry == nil)
     }
 
-    @Test("what was found on the disk and is validated is updated in memory, too", arguments: [3, 5000])
+    @Test("a validation updates a response that was found on disk in memory, too", arguments: [3, 5000])
     func updatedAfterDisk(count: Int) throws {
         try #require(try insert("http://a.example/", DiskStoreStage.bytes(count)))
         try disk.settle()
@@ -88,7 +88,7 @@ struct CacheStoreTests {
         #expect(fields.contains { $0.name == "ETag" && $0.value == "\"new\"" })
     }
 
-    @Test("a body that is too large for memory is on disk alone, and a smaller one before it is gone")
+    @Test("a body too large for memory is on disk alone; its predecessor is gone")
     func large() throws {
         try insert("http://a.example/", [1])
         let body = DiskStoreStage.bytes(300_000)
@@ -110,7 +110,7 @@ struct CacheStoreTests {
         #expect(try find("http://a.example/").found.entry != nil)
     }
 
-    @Test("4.4: what was on its way while its URI was invalidated is not stored")
+    @Test("4.4: a response on its way while its URI is invalidated is not stored")
     func overtaken() throws {
         let key = try Stage.key("http://a.example/")
         let epoch = store.epoch(of: key)
@@ -123,7 +123,7 @@ struct CacheStoreTests {
         #expect(try find("http://a.example/").found.entry != nil)
     }
 
-    @Test("a body that is cut short, too long or larger than a rule allows is in neither store")
+    @Test("a body that is cut short or exceeds a limit is in neither store")
     func truncated() throws {
         #expect(try !insert("http://a.example/", [1, 2], length: 3))
         #expect(try !insert("http://a.example/", [1, 2, 3, 4], length: 3))
@@ -133,7 +133,7 @@ struct CacheStoreTests {
         #expect(try find("http://a.example/").found.entry == nil)
     }
 
-    @Test("a validation changes both, a purge empties both")
+    @Test("a validation changes both stores, and a purge empties both")
     func updateAndPurge() throws {
         try insert("http://a.example/", [1], [("ETag", "\"a\"")])
         let entry = try #require(try find("http://a.example/").found.entry)
@@ -164,7 +164,7 @@ struct CacheStoreTests {
         return try count.wait(for: "the purge") { $0 }
     }
 
-    @Test("a prefix takes the URLs that begin so, in every partition, and no others, in memory and on disk")
+    @Test("a purge by prefix takes all URLs that begin so, and no others")
     func prefix() throws {
         let urls = [
             "http://a.example/v1/", "http://a.example/v1/x?y", "http://a.example/v1", "http://a.example/v10",
@@ -183,7 +183,7 @@ struct CacheStoreTests {
         #expect(store.purgedCounts.removed == 8)
     }
 
-    @Test("a soft purge makes stale: validation or grace from then on, after a restart too, until a validation")
+    @Test("after a soft purge a response is stale until a validation, after restarts too")
     func softPurge() throws {
         let url = "http://a.example/"
         let fields = [("Cache-Control", "max-age=1000, stale-while-revalidate=60"), ("ETag", "\"a\"")]
@@ -219,7 +219,7 @@ struct CacheStoreTests {
         #expect(try find(url).found.entry?.response.freshness(now: purgedAt).isFresh == true)
     }
 
-    @Test("what was on its way, or being validated, while its URI was softly purged is not stored as fresh")
+    @Test("a response on its way during a soft purge is not stored as fresh")
     func softPurgeOvertakes() throws {
         let url = "http://a.example/"
         let fields = [("Cache-Control", "max-age=1000"), ("ETag", "\"a\"")]
@@ -256,7 +256,7 @@ struct CacheStoreTests {
 
     private struct Unexpected: Error {}
 
-    @Test("without a disk, memory alone answers")
+    @Test("without a disk, memory alone serves")
     func memoryAlone() throws {
         let alone = CacheStore(memory: MemoryStore(capacity: 1 << 20), Stage.shared)
         let key = try Stage.key("http://a.example/")
@@ -287,7 +287,7 @@ struct CacheStoreTests {
         try #require(insertion?.finish() == true)
     }
 
-    @Test("what is stored is told, the latest first, each entry once, whichever store it is in")
+    @Test("the list of stored responses has each once, the latest first, from both stores")
     func listing() throws {
         #expect(try list() == [])
         try insert(
@@ -315,7 +315,7 @@ struct CacheStoreTests {
     }
 
     @Test(
-        "a body that is still on its way to the disk when its URI is removed is not stored",
+        "a body on its way to the disk is not stored after its removal",
         arguments: [false, true]
     )
     func overtakenRemoval(isPurge: Bool) throws {

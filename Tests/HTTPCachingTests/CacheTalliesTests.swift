@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Counts of a cache by host and rule")
 struct CacheTalliesTests {
-    @Test("a host's counts stay when its rules change, and those of the new rules begin at 0")
+    @Test("a host's counts stay when its rules change, and new rules count from 0")
     func rules() {
         let tallies = CacheTallies()
         let first = tallies.tally(host: "a.test", entry: "a.test", rules: ["skip", "store"])
@@ -29,7 +29,7 @@ struct CacheTalliesTests {
         )
     }
 
-    @Test("clients' hosts are bounded in number, and take no room from those of the configuration")
+    @Test("clients' hosts are bounded in number and take no room from configured hosts")
     func bounds() {
         let tallies = CacheTallies()
         for number in 0..<(CacheTallies.freeHostsAtMost + 50) {

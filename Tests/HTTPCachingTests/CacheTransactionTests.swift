@@ -98,7 +98,7 @@ struct CacheTransactionTests {
         transaction.didEnd(isWhole: true)
     }
 
-    @Test("a miss is stored, and a hit answers the next request")
+    @Test("a miss is stored, and the next request is a hit")
     func missAndHit() throws {
         let first = try transaction()
         #expect(try forwarded(first).isEmpty)
@@ -114,7 +114,7 @@ struct CacheTransactionTests {
         #expect(cache.counts == ResponseCache.Counts(hits: 1, misses: 1, stored: 1))
     }
 
-    @Test("what is cut short, or came from a server that did not pass in full, is not stored")
+    @Test("a response that is cut short, or from a doubtful server, is not stored")
     func notStored() throws {
         let cut = try transaction()
         _ = try forwarded(cut)
@@ -133,7 +133,7 @@ struct CacheTransactionTests {
         #expect(cache.store.memory.statistics.entries == 0 && cache.counts.stored == 0)
     }
 
-    @Test("a stale response is validated: 304 answers with what is stored, 200 takes its place")
+    @Test("a stale response is validated: 304 reuses it, 200 replaces it")
     func validation() throws {
         try store([1, 2, 3], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let first = try transaction()
@@ -152,7 +152,7 @@ struct CacheTransactionTests {
     }
 
     @Test(
-        "5.2.2.7: a 304 that forbids storing answers its client, and nothing stays stored",
+        "5.2.2.7: a 304 that forbids storing serves its client, and nothing stays stored",
         arguments: ["no-store", "private"]
     )
     func forbiddingUpdate(control: String) throws {
@@ -166,7 +166,7 @@ struct CacheTransactionTests {
         #expect(cache.store.memory.statistics.entries == 0)
     }
 
-    @Test("7.3: a cookie that comes with a 304 goes to the client that asked, and to nobody else")
+    @Test("7.3: a cookie of a 304 goes to the client that asked alone")
     func cookieOfUpdate() throws {
         try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let first = try transaction()
@@ -177,7 +177,7 @@ struct CacheTransactionTests {
         #expect(try answered(try transaction()).head.fields.value(for: "Set-Cookie") == nil)
     }
 
-    @Test("what a request with credentials validates is its own answer, and no update for others")
+    @Test("a request with credentials validates for itself and updates nothing for others")
     func credentialsOfUpdate() throws {
         try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let first = try transaction("http://a.example/", [("Authorization", "x")])
@@ -190,7 +190,7 @@ struct CacheTransactionTests {
         second.cancel()
     }
 
-    @Test("a 304 that means nothing stored has the origin asked for the whole")
+    @Test("after a 304 that matches nothing stored, the whole response is requested")
     func askAgain() throws {
         try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let transaction = try transaction("http://a.example/", [("X", "1")])
@@ -203,7 +203,7 @@ struct CacheTransactionTests {
         transaction.didEnd(isWhole: true)
     }
 
-    @Test("a client's condition is met out of the cache, after a validation too")
+    @Test("a client's condition is evaluated by the cache, after a validation too")
     func clientCondition() throws {
         try store([1], [("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
         #expect(try answered(try transaction("http://a.example/", [("If-None-Match", "\"a\"")])).head.status == 304)
@@ -217,7 +217,7 @@ struct CacheTransactionTests {
         #expect(answer.head.status == 304)
     }
 
-    @Test("an unsafe method removes what is stored for its target, and what is on its way")
+    @Test("an unsafe method removes what is stored or on its way for its target")
     func invalidation() throws {
         try store()
         let under = try transaction("http://a.example/other")
@@ -241,7 +241,7 @@ struct CacheTransactionTests {
         #expect(cache.store.memory.statistics.entries == 1)
     }
 
-    @Test("a HEAD is answered from the cache; one that goes to the origin updates what is stored, or makes it stale")
+    @Test("a HEAD is served from the cache; from the origin it updates the entry")
     func head() throws {
         try store([1, 2, 3], [("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
         let answer = try answered(try transaction(method: .head))
@@ -255,7 +255,7 @@ struct CacheTransactionTests {
         next.cancel()
     }
 
-    @Test("stale-if-error answers for a failed origin, but never for one that failed its pins")
+    @Test("stale-if-error covers a failed origin, but never a failed pin")
     func failures() throws {
         try store([7], [("Cache-Control", "max-age=0, stale-if-error=60")])
         let broken = try transaction()
@@ -284,9 +284,7 @@ struct CacheTransactionTests {
         return step.value
     }
 
-    @Test(
-        "a failed pin puts the whole origin in doubt: nothing stale of it is used until a trusted server has answered"
-    )
+    @Test("after a failed pin no stale response is used until a trusted server responds")
     func doubtedOrigin() throws {
         let terms = ("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")
         let urls = ["http://a.example/1", "http://a.example/2"]
@@ -329,7 +327,7 @@ struct CacheTransactionTests {
         #expect(try answered(try transaction(urls[1], [("Accept-Language", "fr")])).refreshes)
     }
 
-    @Test("a cache that takes another one's place knows of the origins in doubt")
+    @Test("a cache that replaces another one knows the origins in doubt")
     func doubtsPassedOn() throws {
         let failed = try transaction("http://a.example/1")
         _ = try forwarded(failed)
@@ -343,7 +341,7 @@ struct CacheTransactionTests {
         #expect(!next.doubts(origin))
     }
 
-    @Test("a failure that says nothing of the server lets nothing stale stand in, and puts no origin in doubt")
+    @Test("a failure unrelated to the server causes no stale response and no doubt")
     func undoubtedOrigin() throws {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")])
         let refreshing = try #require(
@@ -356,7 +354,7 @@ struct CacheTransactionTests {
         #expect(try answered(try transaction()).refreshes)
     }
 
-    @Test("the answer to an unsafe method waits until the disk has let go of what it makes worthless")
+    @Test("the response to an unsafe method waits until the disk has dropped invalidated ones")
     func invalidationOnDisk() throws {
         let disk = try DiskStoreStage()
         let cache = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), disk: disk.store, Stage.shared))
@@ -395,7 +393,7 @@ struct CacheTransactionTests {
         #expect(isRelayedAtOnce)
     }
 
-    @Test("what could never answer, without lifetime and validator, is not kept in a cache for all")
+    @Test("a response without lifetime and validator is not kept in a shared cache")
     func worthless() throws {
         for fields: Stage.Pairs in [[], [("Cache-Control", "max-age=0")], [("Cache-Control", "no-cache")]] {
             let transaction = try transaction()
@@ -422,7 +420,7 @@ struct CacheTransactionTests {
         guard case .gatewayTimeout = try result({ impatient.begin($0) }) else { throw TimedOut("504") }
     }
 
-    @Test("stale-while-revalidate answers at once, and one request asks in the background")
+    @Test("stale-while-revalidate responds at once, and one request revalidates in the background")
     func background() throws {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\""), ("X", "1")])
         let transaction = try transaction("http://a.example/", [("Range", "bytes=0-0"), ("Y", "2")])
@@ -443,7 +441,7 @@ struct CacheTransactionTests {
         #expect(fresh.refresh { _ in } != nil)
     }
 
-    @Test("500 requests for one cold URI: one asks the origin, all get its answer")
+    @Test("of 500 requests for one cold URI one asks the origin for all")
     func collapse() throws {
         let cache = ResponseCache(cache.store, patience: .seconds(600))
         let leader = try transaction(in: cache)
@@ -465,7 +463,7 @@ struct CacheTransactionTests {
         #expect(cache.counts.collapsed == 499 && cache.waitingCount == 0)
     }
 
-    @Test("a request whose lookup was overtaken by the answer to another one takes that answer, and asks nobody")
+    @Test("a request takes the response that was stored while its lookup ran")
     func overtakenLookup() throws {
         let disk = try DiskStoreStage()
         let store = CacheStore(memory: MemoryStore(capacity: 100_000), disk: disk.store, Stage.shared)
@@ -502,7 +500,7 @@ struct CacheTransactionTests {
         #expect(cache.leads(try transaction("http://a.example/", [("A", "3")], in: cache)) == false)
     }
 
-    @Test("a refresh that another one was quicker with is not made")
+    @Test("a refresh that another request has overtaken is not made")
     func overtakenRefresh() throws {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\"")])
         let quick = try transaction()
@@ -515,7 +513,7 @@ struct CacheTransactionTests {
         #expect(cache.leads(try transaction()))
     }
 
-    @Test("a stale answer is refreshed by one request also while requests for its key do not wait for each other")
+    @Test("one request refreshes a stale response, also where requests are not collapsed")
     func refreshWhileSeparate() throws {
         let first = try transaction()
         _ = try forwarded(first)
@@ -530,7 +528,7 @@ struct CacheTransactionTests {
         #expect(try answered(try self.transaction()).status.text == "pinproxy; hit; ttl=60")
     }
 
-    @Test("an answer that is private reaches no other request: those that wait go to the origin")
+    @Test("a private response reaches no other request: the waiting ones go to the origin")
     func privateAnswer() throws {
         let leader = try transaction()
         _ = try forwarded(leader)
@@ -548,7 +546,7 @@ struct CacheTransactionTests {
         _ = try forwarded(try transaction())
     }
 
-    @Test("when the leader's client goes, the next one leads; who has waited long enough goes alone")
+    @Test("when the leader's client goes, the next one leads; impatient requests go alone")
     func leaderGone() throws {
         let leader = try transaction()
         _ = try forwarded(leader)
@@ -569,7 +567,7 @@ struct CacheTransactionTests {
         loop.run(atMost: .milliseconds(1))
     }
 
-    @Test("requests that differ in Vary do not get each other's answer, collapsed or not")
+    @Test("requests that differ in Vary do not get each other's response, collapsed or not")
     func vary() throws {
         let leader = try transaction("http://a.example/", [("A", "1")])
         _ = try forwarded(leader)
@@ -595,7 +593,7 @@ struct CacheTransactionTests {
         #expect(try answered(try self.transaction()).head.fields.contains(.setCookie) == false)
     }
 
-    @Test("a body in a file answers; one that is gone is a miss, and the origin is asked")
+    @Test("a body in a file is served; without the file the origin is asked")
     func files() throws {
         let disk = try DiskStoreStage()
         let store = CacheStore(memory: MemoryStore(capacity: 10_000), disk: disk.store, Stage.shared)

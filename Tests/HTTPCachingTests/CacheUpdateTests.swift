@@ -62,7 +62,7 @@ struct CacheUpdateTests {
         return (cache.store.memory.entries(for: key).map(\.response.fields), try #require(answer))
     }
 
-    @Test("a client's Cache-Control that cannot be read, or says no-store, has the store left as it is")
+    @Test("a client's no-store, or its unreadable Cache-Control, leaves the store as it is")
     func ofRequest() throws {
         for control in ["=1", "no-store"] {
             let left = try left(after: [("Cache-Control", control)], [("Cache-Control", "max-age=60")])
@@ -74,7 +74,7 @@ struct CacheUpdateTests {
         )
     }
 
-    @Test("what the origin forbids to store goes, whatever the client's Cache-Control says")
+    @Test("a response that the origin forbids to store goes, whatever the client says")
     func ofResponse() throws {
         for request in ["no-cache", "no-store", "=1"] {
             for response in ["no-store", "private", "=1"] {
@@ -83,7 +83,7 @@ struct CacheUpdateTests {
         }
     }
 
-    @Test("7.3: the client whose request was validated gets its own cookie, not the one that is stored for all")
+    @Test("7.3: a client whose request was validated gets its own cookie, not the stored one")
     func cookie() throws {
         for request: Stage.Pairs in [[], [("Range", "bytes=9-")]] {
             let old: Stage.Pairs = [("Set-Cookie", "old=1")]
@@ -95,7 +95,7 @@ struct CacheUpdateTests {
     }
 
     @Test(
-        "4.3.5: a HEAD that contradicts a response for the second time leaves a validation on its way alone",
+        "4.3.5: a second HEAD that contradicts a response leaves its validation alone",
         arguments: [true, false]
     )
     func contradictedTwice(isInMemory: Bool) throws {

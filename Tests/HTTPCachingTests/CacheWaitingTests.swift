@@ -8,7 +8,7 @@ import Testing
 @testable import HTTPCaching
 
 /// The fate of waiting requests, and of bodies without space.
-@Suite("Requests that wait for another one's answer")
+@Suite("Requests that wait for another one's response")
 struct CacheWaitingTests {
     typealias Stage = CachingStage
 
@@ -97,7 +97,7 @@ struct CacheWaitingTests {
         }
     }
 
-    @Test("a failure of the origin lets all that wait go at once")
+    @Test("a failure of the origin releases all waiting requests at once")
     func failure() throws {
         let leader = try transaction()
         leader.begin { _ in }
@@ -107,7 +107,7 @@ struct CacheWaitingTests {
         #expect(steps.forwards == 11 && cache.waitingCount == 0)
     }
 
-    @Test("half a body is half a body for all that read along, and never looks whole")
+    @Test("half a body is incomplete for all that read along")
     func half() throws {
         let leader = try transaction()
         #expect(try relay(leader, length: 200).isStored)
@@ -131,7 +131,7 @@ struct CacheWaitingTests {
         #expect(cache.counts.collapsed == 4 && cache.counts.stored == 1)
     }
 
-    @Test("a response that came before a purge is read along by those that asked before it, and by no other")
+    @Test("a response from before a purge serves only requests from before it")
     func purged() throws {
         let leader = try transaction()
         #expect(try relay(leader, length: 2).isStored)
@@ -146,7 +146,7 @@ struct CacheWaitingTests {
         #expect(cache.counts.stored == 0)
     }
 
-    @Test("a request that came after a removal does not get the response that was requested before it")
+    @Test("a request after a removal does not get the response requested before it")
     func invalidatedBefore() throws {
         let leader = try transaction()
         leader.begin { _ in }
@@ -188,7 +188,7 @@ struct CacheWaitingTests {
     }
 
     @Test(
-        "what only the disk takes is read along from its file, or waited for if its length is not known",
+        "a body that only the disk takes is read from its growing file",
         arguments: [true, false]
     )
     func onDiskAlone(isSaid: Bool) throws {
@@ -204,7 +204,7 @@ struct CacheWaitingTests {
         #expect(cache.counts.collapsed == 6 && cache.counts.stored == 1)
     }
 
-    @Test("where bodies that stand still have all the room, a new one is not said to be stored, nor waited for")
+    @Test("without room for a new body, requests do not wait for it")
     func noRoom() throws {
         // 1 MB for bodies on their way, of which these two take all.
         let standing = try (0..<2).map { try transaction("http://a.example/\($0)") }
@@ -230,7 +230,7 @@ struct CacheWaitingTests {
         #expect(try read(following.readers[0]) == nil)
     }
 
-    @Test("a body of unknown length that finds no room on its way lets go of those that wait, and is not counted")
+    @Test("a growing body without room releases waiting requests and is not counted")
     func noRoomLater() throws {
         let standing = try transaction("http://a.example/standing")
         #expect(try relay(standing, length: 900_000).isStored)
@@ -244,7 +244,7 @@ struct CacheWaitingTests {
         #expect(cache.counts.stored == 0)
     }
 
-    @Test("bodies that stand still give their room to others, and are not stored", arguments: [true, false])
+    @Test("stalled bodies give their room to others, and are not stored", arguments: [true, false])
     func standing(hasDisk: Bool) throws {
         let disk = try DiskStoreStage(capacity: 8 << 20) { $0.stall = 0 }
         let store = CacheStore(

@@ -64,7 +64,7 @@ struct ClientConditionTests {
         #expect(!ClientConditions.areMet(try HeaderFields("If-Modified-Since", Stage.anHourBefore), by: undated))
     }
 
-    @Test("4.3.2: only a stored 200 is answered with 304")
+    @Test("4.3.2: only a stored 200 becomes a 304")
     func statuses() throws {
         #expect(try answer([("If-None-Match", "*")], status: 404).status == 404)
     }
@@ -84,14 +84,14 @@ struct ClientConditionTests {
         #expect(answer.body.isEmpty && answer.contentLength == nil)
     }
 
-    @Test("4: a stored answer to GET answers HEAD, with the length and without the body")
+    @Test("4: a stored response to GET serves HEAD, with the length and without the body")
     func head() throws {
         let answer = try answer([], method: .head)
         #expect(answer.status == 200 && answer.body.isEmpty && answer.contentLength == 10)
     }
 
     @Test(
-        "3.3: a range is answered with 206 out of the complete response",
+        "3.3: a complete response serves a range with 206",
         arguments: [
             ("bytes=0-0", 0..<1, "bytes 0-0/10"), ("bytes=2-4", 2..<5, "bytes 2-4/10"),
             ("bytes=2-", 2..<10, "bytes 2-9/10"), ("bytes=-3", 7..<10, "bytes 7-9/10"),
@@ -106,7 +106,7 @@ struct ClientConditionTests {
         #expect(answer.fields.value(for: "Content-Type") == "a/b")
     }
 
-    @Test("3.3: a range behind the end is answered with 416", arguments: ["bytes=10-", "bytes=10-12", "bytes=-0"])
+    @Test("3.3: a range behind the end gets 416", arguments: ["bytes=10-", "bytes=10-12", "bytes=-0"])
     func unsatisfiable(value: String) throws {
         let answer = try answer([("Range", value)])
         #expect(answer.status == 416 && answer.body.isEmpty)
@@ -116,7 +116,7 @@ struct ClientConditionTests {
     }
 
     @Test(
-        "3.3: several ranges, another unit and what cannot be read are answered with the whole",
+        "3.3: several ranges, other units and unreadable ranges get the whole response",
         arguments: [
             "bytes=0-1,3-4", "lines=0-1", "bytes=4-2", "bytes=x-2", "bytes=-", "bytes", "bytes=1", "bytes=1-x",
             "bytes=--1",
@@ -127,14 +127,14 @@ struct ClientConditionTests {
         #expect(answer.status == 200 && answer.body == 0..<10)
     }
 
-    @Test("3.3: a range of another status than 200, or of a HEAD, is no matter")
+    @Test("3.3: Range is ignored for HEAD and for statuses other than 200")
     func rangesElsewhere() throws {
         #expect(try answer([("Range", "bytes=0-1")], status: 404).status == 404)
         #expect(try answer([("Range", "bytes=0-1")], method: .head).status == 200)
     }
 
     @Test(
-        "4.3.2: If-Range is met by a strong entity tag or a date that is a strong validator",
+        "4.3.2: If-Range matches a strong entity tag or a date that is a strong validator",
         arguments: [
             ("\"a\"", true), ("W/\"a\"", false), ("\"b\"", false), (CachingStage.anHourBefore, true),
             (CachingStage.date, false), ("x", false),
@@ -146,20 +146,20 @@ struct ClientConditionTests {
         #expect(try answer(request, response).status == (isMet ? 206 : 200))
     }
 
-    @Test("4.3.2: If-Range is not met by a weak tag of the stored response, nor by a date as late as the response")
+    @Test("4.3.2: If-Range matches neither a weak tag nor a date as late as the response")
     func weakIfRange() throws {
         #expect(try answer([("Range", "bytes=0-1"), ("If-Range", "\"a\"")], [("ETag", "W/\"a\"")]).status == 200)
         let justNow = [("Last-Modified", Stage.date)]
         #expect(try answer([("Range", "bytes=0-1"), ("If-Range", Stage.date)], justNow).status == 200)
     }
 
-    @Test("4.3.2: a met If-None-Match is answered with 304, whatever the Range")
+    @Test("4.3.2: a matching If-None-Match gets 304, whatever the Range")
     func conditionBeforeRange() throws {
         #expect(try answer([("If-None-Match", "\"a\""), ("Range", "bytes=0-1")]).status == 304)
         #expect(try answer([("If-None-Match", "\"b\""), ("Range", "bytes=0-1")]).status == 206)
     }
 
-    @Test("5.2 and 5.2.2.6: an answer passes the directives on, and the body unchanged")
+    @Test("5.2 and 5.2.2.6: a response passes the directives on, and the body unchanged")
     func passedOn() throws {
         let response = [("Cache-Control", "max-age=9, no-transform, unknown=1"), ("Content-Encoding", "gzip")]
         let answer = try answer([], response)

@@ -15,7 +15,7 @@ struct CollapsedRequestsTests {
         return requests
     }
 
-    @Test("4: of 500 requests for one cold URI one goes to the origin, and all get its answer")
+    @Test("4: of 500 requests for one cold URI one reaches the origin for all")
     func oneLeader() {
         var requests = CollapsedRequests<Int>(patience: 100, memory: 1000)
         #expect(requests.join(0, for: key, now: 5) == .lead)
@@ -24,7 +24,7 @@ struct CollapsedRequestsTests {
         #expect(requests.join(0, for: key, now: 6) == .lead)
     }
 
-    @Test("4: an answer that is not for others lets all followers go to the origin, and those that come later")
+    @Test("4: a response that is not shareable sends all followers to the origin")
     func notForOthers() {
         var requests = collapsed(3)
         #expect(requests.isNotForOthers(0, for: key, now: 10) == [.goAlone(1), .goAlone(2)])
@@ -33,7 +33,7 @@ struct CollapsedRequestsTests {
         #expect(requests.finished(0, for: key) == [])
     }
 
-    @Test("4: when the leader fails, all that wait go to the origin at once, and those that come later wait again")
+    @Test("4: when the leader fails, all followers go at once; later requests wait again")
     func failure() {
         var requests = collapsed(4)
         #expect(requests.failed(0, for: key) == [.goAlone(1), .goAlone(2), .goAlone(3)])
@@ -51,7 +51,7 @@ struct CollapsedRequestsTests {
         #expect(requests.join(3, for: key, now: 9) == .lead)
     }
 
-    @Test("4: patience has an end")
+    @Test("4: followers wait for a bounded time")
     func patience() {
         var requests = collapsed(3)
         #expect(requests.expire(key, now: 100) == [])
@@ -60,7 +60,7 @@ struct CollapsedRequestsTests {
         #expect(requests.finished(0, for: key) == [.lookUp(2)])
     }
 
-    @Test("a follower whose client has gone gets nothing, and only the leader speaks for the rest")
+    @Test("a follower whose client is gone gets nothing, and the leader still leads")
     func leaving() {
         var requests = collapsed(3)
         requests.leave(1, for: key)
@@ -70,7 +70,7 @@ struct CollapsedRequestsTests {
         #expect(requests.finished(0, for: key) == [.lookUp(2)])
     }
 
-    @Test("a background revalidation leads unless another request is at the origin, also while requests go separately")
+    @Test("a background revalidation leads unless another request is at the origin")
     func refreshes() {
         var requests = collapsed(1)
         #expect(requests.lead(7, for: key) == false)
@@ -85,7 +85,7 @@ struct CollapsedRequestsTests {
         #expect(requests.lead(9, for: key) == true)
     }
 
-    @Test("beyond a number of followers requests go alone, and other keys are not touched")
+    @Test("above a number of followers requests go alone; other keys are not affected")
     func bounds() throws {
         var requests = CollapsedRequests<Int>(patience: 100, memory: 1000, followersAtMost: 1)
         #expect(requests.join(0, for: key, now: 0) == .lead)

@@ -30,7 +30,7 @@ struct DiskStoreDamageTests {
     // MARK: - Bodies
 
     @Test(
-        "something that is no file in the place of a body is a miss at once, and no thread waits for it",
+        "something other than a file in a body's place is a miss at once",
         arguments: ["FIFO", "link", "link to a FIFO", "device", "socket"]
     )
     func noFile(kind: String) throws {
@@ -60,7 +60,7 @@ struct DiskStoreDamageTests {
         #expect(stage.notices.with { $0 } == [])
     }
 
-    @Test("a row that names another row's body, with a checksum of its own, is a miss though that body was verified")
+    @Test("a row with another row's body is a miss, even with a valid checksum")
     func namesOfOthers() throws {
         let folder = try TemporaryFolder()
         var stage: DiskStoreStage? = try DiskStoreStage(folder)
@@ -82,7 +82,7 @@ struct DiskStoreDamageTests {
         try Self.proveWorking(again)
     }
 
-    @Test("a body that is cut while it is being read ends as a failure, not as another body")
+    @Test("a body that is cut while it is read ends as a failure")
     func cutWhileRead() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
@@ -133,7 +133,7 @@ struct DiskStoreDamageTests {
     }
 
     @Test(
-        "an index of another shape is made anew, said so, and works",
+        "an index of another shape is made anew, with a message",
         arguments: [
             "DROP TABLE entry", "DROP TABLE small", "DROP TABLE total", "DROP TABLE tag", "DROP TABLE setting",
             "DELETE FROM total", "DELETE FROM setting", "ALTER TABLE entry DROP COLUMN length",
@@ -160,7 +160,7 @@ struct DiskStoreDamageTests {
         }
     }
 
-    @Test("bits that flip anywhere in the index, and an index that is cut anywhere, give no wrong byte and end nothing")
+    @Test("flipped bits or cuts in the index give no wrong byte and no crash")
     func flippedBits() throws {
         let folder = try TemporaryFolder()
         let bodies = (0..<20).map { DiskStoreStage.bytes($0 < 15 ? 2000 : 40_000, seed: UInt64($0)) }
@@ -201,7 +201,7 @@ struct DiskStoreDamageTests {
     }
 
     @Test(
-        "something that is no file in the place of the index, or of a file of SQLite's beside it, is not used, and is told of",
+        "a folder or device in place of an index file is reported, not used",
         arguments: ["index.sqlite", "index.sqlite-wal", "index.sqlite-journal", "index.sqlite-shm"],
         ["FIFO", "link", "folder"]
     )
@@ -226,7 +226,7 @@ struct DiskStoreDamageTests {
 
     // MARK: - The folder
 
-    @Test("a folder with names that the store did not make is used, and they are left alone")
+    @Test("a folder with foreign names is used, and these are left alone")
     func oddNames() throws {
         let folder = try TemporaryFolder()
         do {
@@ -254,7 +254,7 @@ struct DiskStoreDamageTests {
     }
 
     @Test(
-        "a folder that is taken away or replaced under the store is used again, with a lock of its own",
+        "a folder that is replaced under the store is used with a new lock",
         arguments: ["removed", "replaced", "renamed"]
     )
     func replacedFolder(how: String) throws {
@@ -313,7 +313,7 @@ struct DiskStoreDamageTests {
         try Self.proveWorking(stage)
     }
 
-    @Test("a store whose folder was replaced leaves the new folder to a store that has it already")
+    @Test("a store whose folder was replaced leaves it to the store that has it")
     func takenFolder() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)

@@ -14,7 +14,7 @@ struct DiskStoreFailureTests {
 
     private static let large = DiskStoreStage.bytes(100_000)
 
-    @Test("a folder that cannot be made turns the store off, and it comes back when the folder can be")
+    @Test("a folder that cannot be made turns the store off until it can")
     func unwritableFolder() throws {
         let folder = try TemporaryFolder()
         // A file instead of the parent folder: no user can create a folder there.
@@ -35,7 +35,7 @@ struct DiskStoreFailureTests {
         #expect(stage.notices.with { $0.last }?.contains("is on again") == true)
     }
 
-    @Test("the folder of bodies taken away turns the store off, not wrong")
+    @Test("when the folder of bodies is gone, the store turns off")
     func lostFolder() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
@@ -51,7 +51,7 @@ struct DiskStoreFailureTests {
     }
 
     @Test(
-        "a corrupt index is made anew, said so, and works",
+        "a corrupt index is made anew, with a message, and works",
         arguments: ["no database at all", "", "SQLite format 3\0 and then nonsense"]
     )
     func corruptIndex(text: String) throws {
@@ -70,7 +70,7 @@ struct DiskStoreFailureTests {
         #expect(stage.notices.with { $0 }.contains { $0.contains("made anew") } == !text.isEmpty)
     }
 
-    @Test("an index whose pages are overwritten gives no wrong answer")
+    @Test("an index whose pages are overwritten gives no wrong response")
     func overwrittenPages() throws {
         let folder = try TemporaryFolder()
         var stage: DiskStoreStage? = try DiskStoreStage(folder)
@@ -95,7 +95,7 @@ struct DiskStoreFailureTests {
     }
 
     @Test(
-        "an index with totals that cannot be is made anew",
+        "an index with impossible totals is made anew",
         arguments: [
             "entries = -1", "entries = 9223372036854775807", "entries = 1152921504606846976", "cost = -1",
             "cost = 9223372036854775807",
@@ -119,7 +119,7 @@ struct DiskStoreFailureTests {
         #expect(again.notices.with { $0.first }?.contains("made anew") == true)
     }
 
-    @Test("a body of a length that cannot be is a miss, and its row goes", arguments: ["-1", "9223372036854775807"])
+    @Test("a body of impossible length is a miss, and its row goes", arguments: ["-1", "9223372036854775807"])
     func impossibleLength(length: String) throws {
         let folder = try TemporaryFolder()
         var stage: DiskStoreStage? = try DiskStoreStage(folder)
@@ -145,7 +145,7 @@ struct DiskStoreFailureTests {
         try Patience.poll(for: "the second store") { try second.body("http://a.example/") }
     }
 
-    @Test("the same trouble is told of once in a while, not each time")
+    @Test("a lasting trouble is reported once in a while, not each time")
     func quiet() throws {
         let folder = try TemporaryFolder()
         let blocker = try folder.write("x", as: "blocker")
@@ -154,7 +154,7 @@ struct DiskStoreFailureTests {
         #expect(stage.notices.with { $0.count } == 1)
     }
 
-    @Test("a disk without room stores nothing for a while, and what is stored is still read")
+    @Test("a full disk stores nothing for a while, and stored responses are still read")
     func readingOnAFullDisk() throws {
         let stage = try DiskStoreStage { $0.pause = 3600 }
         for number in 0..<30 {
@@ -181,7 +181,7 @@ struct DiskStoreFailureTests {
     }
 
     @Test(
-        "a head that cannot take its predecessor's place is not left to it: the entry goes",
+        "when a head cannot replace its predecessor, the entry goes",
         arguments: [ENOSPC, EIO]
     )
     func updateWithoutRoom(code: Int32) throws {
@@ -214,7 +214,7 @@ struct DiskStoreFailureTests {
         #expect(stage.notices.with { $0.last }?.contains("stores again") == true)
     }
 
-    @Test("what is removed while the store is off is not there when it is on again")
+    @Test("a response that is removed while the store is off does not return")
     func removalWhileOff() throws {
         let stage = try DiskStoreStage()
         for name in ["kept", "gone"] { try stage.insert("http://a.example/\(name)", Self.large) }
@@ -236,7 +236,7 @@ struct DiskStoreFailureTests {
         #expect(try paused.body("http://a.example/kept") == Self.large)
     }
 
-    @Test("a full disk stops the storing for a while and ends nothing")
+    @Test("a full disk pauses storing and ends nothing")
     func fullDisk() throws {
         let folder = try TemporaryFolder()
         // A separate small file system in separate namespaces.
@@ -255,7 +255,7 @@ struct DiskStoreFailureTests {
         #expect(child.exitCode == nil)
     }
 
-    @Test("100,000 entries are there after the opening, and a lookup is answered (the time: make bench-cache-start)")
+    @Test("100,000 entries are found after opening (the time: make bench-cache-start)")
     func opening() throws {
         let folder = try TemporaryFolder()
         try DiskStoreStage(folder).store.close()

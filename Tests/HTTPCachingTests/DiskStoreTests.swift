@@ -15,7 +15,7 @@ struct DiskStoreTests {
     private static let large = DiskStoreStage.bytes(200_000)
     private static let small = DiskStoreStage.bytes(3000, seed: 2)
 
-    @Test("small and large bodies are found as they were stored, and again after a restart")
+    @Test("small and large bodies are found as stored, and again after a restart")
     func restart() throws {
         let folder = try TemporaryFolder()
         for round in 0..<3 {
@@ -40,7 +40,7 @@ struct DiskStoreTests {
         }
     }
 
-    @Test("the readers of a body share its descriptor; a file that has changed meanwhile is opened anew")
+    @Test("readers of a body share its descriptor; a changed file is opened anew")
     func sharedDescriptor() throws {
         let stage = try DiskStoreStage()
         let url = "http://a.example/large"
@@ -62,7 +62,7 @@ struct DiskStoreTests {
         #expect(closed == nil)
     }
 
-    @Test("bodies take their share of the descriptors and no more: others are misses meanwhile, and stay stored")
+    @Test("bodies above their share of descriptors are misses and stay stored")
     func shareOfDescriptors() async {
         // The share is the whole process's.
         await #expect(processExitsWith: .success) {
@@ -88,7 +88,7 @@ struct DiskStoreTests {
         }
     }
 
-    @Test("a closed store leaves its folder, even while a child process that begins has a copy of its descriptors")
+    @Test("a closed store releases its folder, even while a child process has its descriptors")
     func copiedLock() throws {
         let folder = try TemporaryFolder()
         let first = try DiskStoreStage(folder)
@@ -108,7 +108,7 @@ struct DiskStoreTests {
         #expect(second.notices.with { $0 } == [])
     }
 
-    @Test("variants of a key live side by side, and the later of the same kind takes the earlier one's place")
+    @Test("variants of a key coexist, and the later of one kind replaces the earlier")
     func variants() throws {
         let stage = try DiskStoreStage()
         let vary = [("Vary", "A")]
@@ -122,7 +122,7 @@ struct DiskStoreTests {
         #expect(stage.files() == [])
     }
 
-    @Test("3.3: a body that is aborted, cut short or too long is never found and leaves no file")
+    @Test("3.3: a body that is aborted, cut short or too long is never found")
     func truncated() throws {
         let stage = try DiskStoreStage()
         let key = try Stage.key("http://a.example/")
@@ -151,7 +151,7 @@ struct DiskStoreTests {
     }
 
     @Test(
-        "a file that is torn, changed, emptied or gone is a miss and never an answer",
+        "a file that is torn, changed, emptied or gone is a miss",
         arguments: ["torn", "changed", "emptied", "gone", "longer", "folder"]
     )
     func damagedFile(how: String) throws {
@@ -180,7 +180,7 @@ struct DiskStoreTests {
         #expect(stage.store.statistics.entries == 0 && stage.store.statistics.offBecause == nil)
     }
 
-    @Test("a changed byte in the index, of a head or of a small body, is a miss")
+    @Test("a changed byte in an indexed head or small body is a miss")
     func damagedRow() throws {
         for column in ["entry SET head", "small SET bytes", "entry SET checksum", "entry SET length"] {
             let folder = try TemporaryFolder()
@@ -199,7 +199,7 @@ struct DiskStoreTests {
         }
     }
 
-    @Test("no more is kept than the store may have, the used ones longer than the unused")
+    @Test("the store keeps no more than its limit, the used entries longest")
     func bound() throws {
         let stage = try DiskStoreStage(capacity: 2_000_000)
         try stage.insert("http://a.example/kept", Self.small)
@@ -223,7 +223,7 @@ struct DiskStoreTests {
         #expect(try !stage.insert("http://a.example/big", DiskStoreStage.bytes(250_001)))
     }
 
-    @Test("purging by URI, host and tag removes what they name, files too")
+    @Test("a purge by URI, host or tag removes what it names, files too")
     func purging() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/1", Self.large, tags: ["x", "y"])
@@ -242,7 +242,7 @@ struct DiskStoreTests {
         #expect(stage.files() == [] && stage.store.statistics.bytes == 0)
     }
 
-    @Test("4.3.4: a validated response takes the place of the head on disk")
+    @Test("4.3.4: a validated response replaces the head on disk")
     func update() throws {
         let folder = try TemporaryFolder()
         var stage: DiskStoreStage? = try DiskStoreStage(folder)
@@ -265,7 +265,7 @@ struct DiskStoreTests {
         #expect(try again.body(of: found) == Self.large)
     }
 
-    @Test("a validation that comes late leaves the head of what has taken the place of its response meanwhile")
+    @Test("a late validation leaves a head that has replaced its response")
     func lateUpdate() throws {
         let stage = try DiskStoreStage()
         let url = "http://a.example/"
@@ -290,7 +290,7 @@ struct DiskStoreTests {
         }
     }
 
-    @Test("a validation whose Vary makes its response one for the requests of another has that one go")
+    @Test("a validation removes another response that its new Vary makes redundant")
     func mergingUpdate() throws {
         let stage = try DiskStoreStage()
         let url = "http://a.example/"
@@ -312,7 +312,7 @@ struct DiskStoreTests {
         #expect(stage.store.statistics.entries == 1)
     }
 
-    @Test("what is about to be found may be there: an invalidation in that moment does not pass it by")
+    @Test("an invalidation during a lookup is not missed")
     func expectedKey() throws {
         let stage = try DiskStoreStage()
         try stage.settle()
@@ -338,7 +338,7 @@ struct DiskStoreTests {
         #expect(!store.mayHave(key))
     }
 
-    @Test("a body in use is read to its end, though it is purged meanwhile")
+    @Test("a body in use is read to its end, though it is purged")
     func purgedWhileRead() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
@@ -349,7 +349,7 @@ struct DiskStoreTests {
         #expect(body.read(at: 0, count: 1 << 20) == Self.large)
     }
 
-    @Test("pieces that the kernel has in memory are the file's, to its last byte and not beyond")
+    @Test("bytes from the kernel's memory are the file's, up to its last byte")
     func cachedPieces() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
@@ -367,7 +367,7 @@ struct DiskStoreTests {
         #expect(beyond == 0)
     }
 
-    @Test("a file that the kernel has to read from the disk is read by a thread, and has the same bytes")
+    @Test("a thread reads what is not in memory, and the bytes are the same")
     func pieceOnDisk() throws {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
@@ -382,7 +382,7 @@ struct DiskStoreTests {
         #expect(body.read(at: count, count: 1 << 20).map { known + $0 } == Self.large)
     }
 
-    @Test("what an earlier process left unfinished, and bodies without an entry, are cleaned up")
+    @Test("leftovers of an earlier process, and bodies without an entry, are removed")
     func cleaning() throws {
         let folder = try TemporaryFolder()
         try DiskStoreStage(folder).store.close()
@@ -404,7 +404,7 @@ struct DiskStoreTests {
         return try box.wait(for: "the store") { $0 }
     }
 
-    @Test("readers and writers at the same time see whole bodies alone")
+    @Test("concurrent readers and writers see only whole bodies")
     func concurrency() throws {
         let stage = try DiskStoreStage(capacity: 4_000_000)
         let store = stage.store
@@ -456,7 +456,7 @@ struct DiskStoreTests {
         return faults
     }
 
-    @Test("kill -9 in the middle of writing, 200 times: no wrong byte, and no entry without its body")
+    @Test("kill -9 while writing, 200 times: no wrong byte, no entry without its body")
     func killed() throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/cache"
@@ -498,7 +498,7 @@ struct DiskStoreTests {
         return firstDifference(body, expected) == nil
     }
 
-    @Test("what is certainly not there need not be asked for; what is there always may be, after a restart too")
+    @Test("the store knows what it surely lacks, after a restart too")
     func filter() throws {
         let folder = try TemporaryFolder()
         for round in 0..<2 {

@@ -27,7 +27,7 @@ struct GrowingBodyTests {
         }
     }
 
-    @Test("a reader gets what is there, waits for more, and is woken once")
+    @Test("a reader gets what has arrived, waits for more, and is woken once")
     func waiting() throws {
         let body = body()
         let reader = try #require(body.makeReader())
@@ -46,7 +46,7 @@ struct GrowingBodyTests {
         #expect(read(late, at: 2) == "cd")
     }
 
-    @Test("the notice of a reader comes once, and at once for a reader that is there already")
+    @Test("a reader is notified once, and at once if it waits already")
     func notice() throws {
         let body = body()
         let notices = Atomic<Int>(0)
@@ -58,7 +58,7 @@ struct GrowingBodyTests {
         reader.close()
     }
 
-    @Test("a failure breaks off after what there was, and is never an end")
+    @Test("a failure breaks off after the received bytes, and is never an end")
     func failing() throws {
         let body = body()
         let reader = try #require(body.makeReader())
@@ -69,7 +69,7 @@ struct GrowingBodyTests {
         #expect(body.makeReader() == nil)
     }
 
-    @Test("when memory has given it up, readers keep what they need, and no other reader begins")
+    @Test("when memory has dropped it, readers keep what they need, and none begins")
     func outOfMemory() throws {
         let body = body(capacity: 3)
         let reader = try #require(body.makeReader())
@@ -94,7 +94,7 @@ struct GrowingBodyTests {
         #expect(!body.holdsOrigin {})
     }
 
-    @Test("the origin that waits for the slowest reader goes on when that has read, and is told once")
+    @Test("the origin waits for the slowest reader, and is told once to go on")
     func caughtUp() throws {
         let body = body(capacity: 3)
         let readers = try (0..<2).map { _ in try #require(body.makeReader() as GrowingReader?) }
@@ -130,7 +130,7 @@ struct GrowingBodyTests {
         }
     }
 
-    @Test("a thousand readers at any pace, on many threads, which go at any time", arguments: [true, false])
+    @Test("a thousand readers on many threads read at any pace and may leave", arguments: [true, false])
     func thousand(isKnown: Bool) throws {
         let body = body(length: isKnown ? Self.bytes.count : nil)
         let wrong = Atomic<Int>(0)

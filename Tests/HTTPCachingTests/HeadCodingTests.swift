@@ -33,7 +33,7 @@ struct HeadCodingTests {
         )
     }
 
-    @Test("a head with one byte changed, cut off or added is none")
+    @Test("a head with one byte changed, removed or added is invalid")
     func damage() throws {
         let bytes = HeadCoding.encode(try Self.sample(), tags: [], .none)
         for index in bytes.indices {
@@ -45,7 +45,7 @@ struct HeadCodingTests {
         #expect(HeadCoding.decode(bytes + [0], .none, Stage.shared) == nil)
     }
 
-    @Test("bytes with a right checksum but no head in them end nothing")
+    @Test("bytes with a right checksum but no head in them do no harm")
     func nonsense() throws {
         let bytes = HeadCoding.encode(try Self.sample(), tags: [[1]], .none)
         var generator = SeededGenerator(seed: 2)
@@ -90,7 +90,7 @@ struct HeadCodingTests {
         #expect(expired.expiredAge == 7 && !expired.freshness(now: Stage.now + 7).isFresh)
     }
 
-    @Test("heads of version 2, whose checksum does not cover the other columns of the row, are read")
+    @Test("heads of version 2, whose checksum does not cover the other columns, are read")
     func versionTwo() throws {
         let seal = RowSeal(uri: [1], part: [], file: nil, length: 2, checksum: 3)
         var old = Array(HeadCoding.encode(try Self.sample(), tags: [], seal).dropLast(8))
@@ -100,7 +100,7 @@ struct HeadCodingTests {
         #expect(HeadCoding.decode(old, seal, Stage.shared)?.0.status == 404)
     }
 
-    @Test("a head of another row is none")
+    @Test("a head of another row is invalid")
     func otherRow() throws {
         let seals = [
             RowSeal(uri: [1], part: [2], file: nil, length: 0, checksum: 0),
@@ -118,7 +118,7 @@ struct HeadCodingTests {
         }
     }
 
-    @Test("no bytes in a targeted field, a Vary or a condition end the program")
+    @Test("no bytes in a targeted field, a Vary or a condition crash the program")
     func anyFields() throws {
         var generator = SeededGenerator(seed: 5)
         let letters = Array("max-age=\"\\,;:()?=W/*bytes 0123456789-\té".utf8)

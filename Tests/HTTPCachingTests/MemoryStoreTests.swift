@@ -30,7 +30,7 @@ struct MemoryStoreTests {
         store.entries(for: try Stage.key(url)).map(\.body.count)
     }
 
-    @Test("4.3.3: what was stored is found under its key, all variants, and the later takes the earlier one's place")
+    @Test("4.3.3: all variants are found under their key, and a later one replaces an earlier")
     func variants() throws {
         let store = MemoryStore(capacity: 1 << 20)
         let vary = [("Vary", "A")]
@@ -44,7 +44,7 @@ struct MemoryStoreTests {
         #expect(store.statistics.entries == 3)
     }
 
-    @Test("no more bytes are kept than the store may have, whatever comes")
+    @Test("the store keeps no more bytes than its limit, whatever comes")
     func bound() throws {
         let store = MemoryStore(capacity: 100_000)
         var generator = SeededGenerator(seed: 4)
@@ -64,7 +64,7 @@ struct MemoryStoreTests {
         #expect(all.allSatisfy { $0.body.count <= store.largestBody })
     }
 
-    @Test("bodies in transit count: stored responses make room for them, and what is given up counts no more")
+    @Test("bodies in transit count: stored responses make room for them")
     func transitCounts() throws {
         let memory = MemoryStore(capacity: 4 << 20)
         let store = CacheStore(memory: memory, CacheOptions())
@@ -94,7 +94,7 @@ struct MemoryStoreTests {
 
     // A sanitizer keeps freed memory, and shadows all of it.
     @Test(
-        "the process takes up no more than 1.15 times the store's capacity, whatever the sizes, and gives it back",
+        "the process uses at most 1.15 times the store's capacity, and gives it back",
         .enabled(if: !Programs.isSanitized)
     )
     func resident() throws {
@@ -113,7 +113,7 @@ struct MemoryStoreTests {
         }
     }
 
-    @Test("a body that is too large is not taken, and the smaller one before it goes")
+    @Test("a body that is too large is not stored, and its predecessor goes")
     func tooLarge() throws {
         let store = MemoryStore(capacity: 10_000, largestBody: 1000)
         #expect(store.insert(try Self.entry("http://a.example/", body: 1000)))
@@ -122,7 +122,7 @@ struct MemoryStoreTests {
         #expect(store.statistics.bytes == 0)
     }
 
-    @Test("purging by URI takes every partition, by host and by tag what they name, and nothing else")
+    @Test("a purge takes all partitions of a URI, and a host or tag exactly")
     func purging() throws {
         let store = MemoryStore(capacity: 1 << 20)
         for partition in [[], [1]] as [[UInt8]] {
@@ -140,7 +140,7 @@ struct MemoryStoreTests {
         #expect(store.statistics.bytes == 0 && store.statistics.entries == 0)
     }
 
-    @Test("4.3.4: a validated response takes the place of what is still there, and does not bring back what is gone")
+    @Test("4.3.4: a validated response replaces a present one and restores no removed one")
     func replacing() throws {
         let store = MemoryStore(capacity: 1 << 20)
         let entry = try Self.entry("http://a.example/", body: 5)
@@ -166,7 +166,7 @@ struct MemoryStoreTests {
         }
     }
 
-    @Test("of one key no more than 32 variants are kept")
+    @Test("at most 32 variants of one key are kept")
     func manyVariants() throws {
         let store = MemoryStore(capacity: 1 << 20)
         for number in 0..<40 {
@@ -175,7 +175,7 @@ struct MemoryStoreTests {
         #expect(try bodies(store, "http://a.example/") == Array(8..<40))
     }
 
-    @Test("scans leave what is in use where it is: many more hits than with LRU")
+    @Test("scans leave what is in use in place: many more hits than with LRU")
     func scanResistance() throws {
         let capacity = 200
         let cost = try Self.entry("http://a.example/100", body: 1000).cost

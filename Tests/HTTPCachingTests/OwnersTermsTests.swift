@@ -17,7 +17,7 @@ struct OwnersTermsTests {
 
     // MARK: Bypass
 
-    @Test("a request bypasses with one of the fields, or of the cookies by pattern, empty ones too")
+    @Test("a request with one of the fields, or with a matching cookie, bypasses")
     func bypasses() throws {
         let bypass = CacheBypass(
             fields: ["X-Preview"],
@@ -34,7 +34,7 @@ struct OwnersTermsTests {
         ] as [Stage.Pairs] { #expect(!bypass.applies(to: try Stage.fields(pairs)), "\(pairs)") }
     }
 
-    @Test("a request that bypasses gets no stored response, and its own is not stored")
+    @Test("a bypassing request gets no stored response, and its own is not stored")
     func bypassed() throws {
         let fresh = try Stage.stored([("Cache-Control", "max-age=60, stale-if-error=600")])
         let plain = try request { _ in }
@@ -65,7 +65,7 @@ struct OwnersTermsTests {
     // MARK: Directives
 
     @Test(
-        "a directive of a request is not obeyed only if it is named",
+        "a request's directive is ignored only if it is named",
         arguments: [
             ("no-cache", IgnoredDirectives.noCache), ("max-age=0", .maxAge), ("min-fresh=100", .minFresh),
         ]
@@ -85,7 +85,7 @@ struct OwnersTermsTests {
         #expect(Stage.decide(request, validated) == .forward(.stale, validates: true))
     }
 
-    @Test("Pragma is not obeyed only if it is named itself, and one that cannot be read forbids as before")
+    @Test("Pragma is ignored only if it is named; an unreadable one still forbids")
     func pragma() throws {
         let fresh = try Stage.stored([("Cache-Control", "max-age=60")])
         for (ignored, isReused) in [(IgnoredDirectives.noCache, false), (.pragma, true)] {
@@ -133,7 +133,7 @@ struct OwnersTermsTests {
         return use?.reuse != nil
     }
 
-    @Test("grace prolongs a lifetime up to its limit, while it is revalidated or in the place of an error")
+    @Test("grace extends a lifetime up to its limit, during revalidation or after an error")
     func grace() throws {
         for field in [("Cache-Control", "max-age=60"), ("Expires", "Sun, 06 Nov 1994 08:50:37 GMT")] {
             let response = try Stage.stored([field])
@@ -154,7 +154,7 @@ struct OwnersTermsTests {
         #expect(Stage.decide(plain, try Stage.stored([("Cache-Control", "max-age=60")]), after: 61).reuse == nil)
     }
 
-    @Test("no grace under a refused server: neither for this request, nor until an accepted one has responded")
+    @Test("a refused server gives no grace until an accepted one has responded")
     func refused() throws {
         let response = try Stage.stored([("Cache-Control", "max-age=60")])
         #expect(try !isReused(response, after: .untrusted, at: 61))
@@ -176,7 +176,7 @@ struct OwnersTermsTests {
     }
 
     @Test(
-        "the origin's word comes before grace: what forbids stale use, its own directives, and what never had a lifetime",
+        "the origin's directives come before grace",
         arguments: [
             "max-age=60, must-revalidate", "max-age=60, proxy-revalidate", "s-maxage=60", "max-age=60, no-cache",
             "max-age=60, stale-while-revalidate=0, stale-if-error=0", "max-age=0", "max-age=60, =1",
@@ -189,7 +189,7 @@ struct OwnersTermsTests {
         #expect(try !isReused(response, after: .serverError(503), at: 61))
     }
 
-    @Test("the origin's own limits count in the place of the owner's; errors, and what has no lifetime, have no grace")
+    @Test("the origin's own limits replace the owner's; errors have no grace")
     func limits() throws {
         let own = try Stage.stored([("Cache-Control", "max-age=60, stale-while-revalidate=5, stale-if-error=90")])
         #expect(try isReused(own, after: 65) && !isReused(own, after: 66))
@@ -247,7 +247,7 @@ struct OwnersTermsTests {
         )
     }
 
-    @Test("after a failed connection no other is tried for a while, where a stale response will do")
+    @Test("after a failed connection no other is tried while a stale response serves")
     func retryAfter() throws {
         for (seconds, expected) in [(nil, true), (0, false), (4, false), (5, true)] as [(Int?, Bool)] {
             #expect(try isAsked(sinceFailure: seconds) == expected)
@@ -259,7 +259,7 @@ struct OwnersTermsTests {
         #expect(try isAsked(sinceFailure: 0, isDoubted: true))
     }
 
-    @Test("only a failed connection is remembered, and only until the origin responds")
+    @Test("only failed connections are remembered, and only until the origin responds")
     func failures() throws {
         for failure in [OriginFailure.noConnection, .unreachable, .untrusted, .other] {
             for retryAfter in [0, 5] {
@@ -284,7 +284,7 @@ struct OwnersTermsTests {
         #expect(failures.seconds(since: origins[0], now: 0) == nil && failures.seconds(since: origins[1], now: 0) == 0)
     }
 
-    @Test("negative caching: a rule's lifetime makes errors storable, as far as they are not about one request")
+    @Test("negative caching: a rule's lifetime makes errors storable if they concern all requests")
     func negative() throws {
         let statuses = StatusCodes([404...404, 410...410, 500...599, 429...429])
         let rule = CacheRule(statuses: statuses, action: .store(lifetime: 10))

@@ -145,7 +145,7 @@ struct PartialContentTests {
 
     // MARK: Storing and using parts
 
-    @Test("3.3: a part serves the ranges that it contains, with status 206, and no other request")
+    @Test("3.3: a part serves the ranges inside it with 206, and no other request")
     func contained() throws {
         #expect(try fetch(4..<10))
         #expect(listing == ["206 6"])
@@ -161,7 +161,7 @@ struct PartialContentTests {
         guard case .forward = try begin(try self.transaction(method: .head)) else { throw TimedOut("a forwarded HEAD") }
     }
 
-    @Test("3.3: a stale part is not used, and another validator in If-Range asks for another response")
+    @Test("3.3: a stale part, or one with another If-Range validator, is not used")
     func stale() throws {
         try fetch(4..<10)
         #expect(try answered([Self.range(4..<10), ("If-Range", "\"a\"")]) != nil)
@@ -174,7 +174,7 @@ struct PartialContentTests {
     }
 
     @Test(
-        "3.3, 3.4: only one range of a known length with a strong entity tag is stored",
+        "3.3, 3.4: only one range of known length with a strong entity tag is stored",
         arguments: [
             ([("ETag", "\"a\"")], "bytes 4-9/20", true), ([("ETag", "W/\"a\"")], "bytes 4-9/20", false),
             ([("Last-Modified", Stage.anHourBefore)], "bytes 4-9/20", false),
@@ -204,7 +204,7 @@ struct PartialContentTests {
         #expect(listing == (isStorable ? ["206 6"] : []))
     }
 
-    @Test("3.3: a part that was not asked for, lacks fields, or breaks off is not stored")
+    @Test("3.3: an unrequested, incomplete or defective part is not stored")
     func notStored() throws {
         let unasked = try transaction()
         _ = try forwarded(unasked)
@@ -222,7 +222,7 @@ struct PartialContentTests {
 
     // MARK: Combining
 
-    @Test("3.4: parts with the same strong entity tag are combined, touching or not, and complete ones become whole")
+    @Test("3.4: parts with the same strong entity tag are combined, and complete ones become whole")
     func combined() throws {
         try fetch(4..<8)
         try fetch(12..<16)
@@ -240,7 +240,7 @@ struct PartialContentTests {
     }
 
     @Test(
-        "3.4: parts of another representation, or in doubt, replace what is stored",
+        "3.4: parts of another or doubtful representation replace what is stored",
         arguments: [
             ([("ETag", "\"b\""), ("Cache-Control", "max-age=60")], 20, 100), (Self.head, 21, 0), (Self.head, 20, 100),
         ] as [(Stage.Pairs, Int, UInt8)]
@@ -258,7 +258,7 @@ struct PartialContentTests {
     }
 
     @Test(
-        "3.4: in the store, parts are combined only under the same tag, policy and kind of cache",
+        "3.4: parts are combined only under the same tag, policy and kind of cache",
         arguments: [
             ("\"a\"", PolicyDigest([1, 2, 3]), true, true), ("\"b\"", PolicyDigest([1, 2, 3]), true, false),
             ("W/\"a\"", PolicyDigest([1, 2, 3]), true, false), ("\"a\"", PolicyDigest([1, 2, 4]), true, false),
@@ -287,7 +287,7 @@ struct PartialContentTests {
     }
 
     @Test(
-        "parts stay out of files if one of them does",
+        "combined parts stay out of files if one of them does",
         arguments: [(false, false), (false, true), (true, false), (true, true)]
     )
     func inMemoryOnly(older: Bool, later: Bool) throws {
@@ -298,7 +298,7 @@ struct PartialContentTests {
         #expect(try #require(both).isInMemoryOnly == (older || later))
     }
 
-    @Test("3.4: a part without the entity tag makes the stored one go, also if it is not stored itself")
+    @Test("3.4: a part without the entity tag removes the stored one")
     func dropped() throws {
         for (status, fields) in [
             (206, [("ETag", "W/\"a\""), Self.contentRange(8..<12)]), (200, [("ETag", "\"b\"")]), (200, []), (404, []),
@@ -335,7 +335,7 @@ struct PartialContentTests {
         #expect(listing == [])
     }
 
-    @Test("3.4: the later response's fields are stored, and those that it lacks stay")
+    @Test("3.4: the later response's fields are stored, and missing ones stay")
     func fields() throws {
         try fetch(4..<8, Self.head + [("X-A", "1"), ("X-B", "1")])
         try fetch(8..<10, [("ETag", "\"a\""), ("Cache-Control", "max-age=600"), ("X-A", "2")])
@@ -348,7 +348,7 @@ struct PartialContentTests {
         #expect(try part(4..<12) == Array(4..<12))
     }
 
-    @Test("9530 2: a digest of the content of one message is not sent with another part, nor with the whole")
+    @Test("9530 2: a digest of one message's content is not sent with another part")
     func digests() throws {
         let digest: Stage.Pairs = [
             ("Content-Digest", "sha-256=:AA==:"), ("Content-MD5", "AA=="), ("Repr-Digest", "x=:AA==:"),
@@ -372,7 +372,7 @@ struct PartialContentTests {
         #expect(try hasDigests(answered([Self.range(2..<4)])) == [false, false, true])
     }
 
-    @Test("a part does not replace a complete response, which replaces parts")
+    @Test("a part does not replace a complete response, but a complete response replaces parts")
     func beside() throws {
         let late = try transaction([Self.range(4..<10)])
         _ = try forwarded(late)
@@ -392,7 +392,7 @@ struct PartialContentTests {
         #expect(listing == ["200 20"])
     }
 
-    @Test("4.4: a purge and an unsafe method remove parts, and those on their way are not stored")
+    @Test("4.4: a purge or unsafe method removes parts, also those on their way")
     func removed() throws {
         for removal in 0..<4 {
             try fetch(4..<10)
@@ -432,7 +432,7 @@ struct PartialContentTests {
         #expect(cache.store.memory.statistics.bytes == cache.store.memory.allEntries.reduce(0) { $0 + $1.cost })
     }
 
-    @Test("an owner's rule counts a part as a part of a 200")
+    @Test("an owner's rule treats a part as a part of a 200")
     func rules() throws {
         let skip = [CacheRule(statuses: [200], action: .skip)]
         #expect(try fetch(4..<10, rules: skip) == false)
@@ -464,7 +464,7 @@ struct PartialContentTests {
     }
 
     @Test(
-        "3.4, 15.3.7.3: a request for the whole asks for what is missing, and gets all",
+        "3.4, 15.3.7.3: a request for the whole fetches the missing part, and gets all",
         arguments: [
             ([0..<4], 4..<20), ([16..<20], 0..<16), ([0..<4, 16..<20], 4..<16),
             ([0..<2, 8..<10, 18..<20], 2..<18),
@@ -508,7 +508,7 @@ struct PartialContentTests {
     }
 
     @Test(
-        "3.4: whatever the origin sends instead of exactly the missing bytes, the client gets one representation",
+        "3.4: whatever the origin sends for missing bytes, the client gets one representation",
         arguments: [
             [("ETag", "\"b\""), contentRange(4..<20)], [("ETag", "W/\"a\""), contentRange(4..<20)],
             [contentRange(4..<20)], [("ETag", "\"a\""), contentRange(5..<20)],
@@ -536,7 +536,7 @@ struct PartialContentTests {
         #expect(listing == ["200 20"])
     }
 
-    @Test("3.4: what cannot be the rest asks again for the whole; another response is relayed")
+    @Test("3.4: an unsuitable rest repeats the request; another response is relayed")
     func otherResponses() throws {
         for (status, length, mayStore) in [
             (206, 15, true), (206, nil, true), (206, 16, false), (304, nil, true), (416, 0, true), (400, 0, true),
@@ -564,7 +564,7 @@ struct PartialContentTests {
         }
     }
 
-    @Test("3.3: a rest that breaks off is not stored, and never looks whole")
+    @Test("3.3: a rest that breaks off is not stored, and is never complete")
     func brokenRest() throws {
         try fetch(0..<4)
         let (transaction, _) = try complete()
@@ -578,7 +578,7 @@ struct PartialContentTests {
         #expect(listing == ["206 4"])
     }
 
-    @Test("a part that was purged since the lookup is not stored again with the rest")
+    @Test("a part that was purged after the lookup is not stored again")
     func purgedMeanwhile() throws {
         try fetch(0..<4)
         let (transaction, _) = try complete()
@@ -605,7 +605,7 @@ struct PartialContentTests {
         #expect(listing == [])
     }
 
-    @Test("conditional requests, HEAD and no-store ask for the whole as they are")
+    @Test("conditional requests, HEAD and no-store go to the origin for the whole")
     func notCompleted() throws {
         try fetch(0..<4)
         for request in [

@@ -39,7 +39,7 @@ struct ReuseDecisionTests {
         #expect(Stage.decide(try Stage.request(), nil, hasVariants: true) == .forward(.varyMiss, validates: true))
     }
 
-    @Test("4: GET and HEAD are answered, no other method is")
+    @Test("4: GET and HEAD are served, no other method is")
     func methods() throws {
         let stored = try response("max-age=10")
         #expect(Stage.decide(try Stage.request(method: .head), stored).isFreshAnswer)
@@ -56,7 +56,7 @@ struct ReuseDecisionTests {
         #expect(Stage.decide(try Stage.request(method: .post, policy: .returnCacheDataDontLoad), stored).reuse == nil)
     }
 
-    @Test("4: Age is made anew with the current age, in place of any that came")
+    @Test("4: Age is written anew with the current age, replacing any other")
     func age() throws {
         let stored = try response("max-age=100", [("Age", "5")])
         let request = try Stage.request()
@@ -96,12 +96,12 @@ struct ReuseDecisionTests {
         #expect(try decide("max-age=10", request: "no-cache") == .forward(.request, validates: true))
     }
 
-    @Test("5.2.1.5: no-store of a request keeps nothing back that is stored already")
+    @Test("5.2.1.5: no-store of a request still uses a stored response")
     func requestNoStore() throws {
         #expect(try decide("max-age=10", request: "no-store").isFreshAnswer)
     }
 
-    @Test("5.2.1.7: only-if-cached is answered from what is stored, or with 504")
+    @Test("5.2.1.7: only-if-cached gets what is stored, or 504")
     func onlyIfCached() throws {
         #expect(try decide("max-age=10", request: "only-if-cached").isFreshAnswer)
         #expect(try decide("max-age=10", request: "only-if-cached", after: 10) == .gatewayTimeout)
@@ -154,7 +154,7 @@ struct ReuseDecisionTests {
         )
     }
 
-    @Test("5.2.2.10: s-maxage in a shared cache has a stale response validated, whatever the client takes")
+    @Test("5.2.2.10: s-maxage in a shared cache forces validation of stale responses")
     func sharedMaxAge() throws {
         #expect(try decide("max-age=99, s-maxage=10", after: 9).isFreshAnswer)
         #expect(try decide("max-age=99, s-maxage=10", request: "max-stale", after: 11).reuse == nil)
@@ -163,7 +163,7 @@ struct ReuseDecisionTests {
         #expect(try decide("s-maxage=10, stale-while-revalidate=5", after: 11).isStaleAnswer)
     }
 
-    @Test("5861 3: stale-while-revalidate answers with a stale response and asks the origin in the background")
+    @Test("5861 3: stale-while-revalidate serves a stale response and revalidates in the background")
     func staleWhileRevalidate() throws {
         let use = try decide("max-age=10, stale-while-revalidate=5", after: 15)
         #expect(use.reuse?.revalidates == true && use.isStaleAnswer)
@@ -190,7 +190,7 @@ struct ReuseDecisionTests {
         #expect(Stage.decide(request, try response("max-age=10")) == .forward(.bypass, validates: false))
     }
 
-    @Test("request policies: reload asks the origin, the others take what is stored however old")
+    @Test("request policies: reload asks the origin, the others take stored responses of any age")
     func policies() throws {
         let stored = try response("max-age=10")
         func decide(_ policy: RequestPolicy, _ stored: StoredResponse?, after: Int = 99) throws -> CacheUse {
@@ -209,7 +209,7 @@ struct ReuseDecisionTests {
     }
 }
 
-@Suite("RFC 9111 section 4.2.4 and RFC 5861: stale answers")
+@Suite("RFC 9111 section 4.2.4 and RFC 5861: stale responses")
 struct StaleAnswerTests {
     private typealias Stage = CachingStage
 
@@ -229,13 +229,13 @@ struct StaleAnswerTests {
         )
     }
 
-    @Test("4.2.4: nothing stale is used where neither origin nor client nor owner allows it")
+    @Test("4.2.4: no stale response is used unless origin, client or owner allows it")
     func nothing() throws {
         #expect(try decide("max-age=10", .unreachable, after: 11) == nil)
         #expect(try decide("max-age=10", .serverError(503), after: 11) == nil)
     }
 
-    @Test("5861 4 and 4.3.3: stale-if-error answers for an error, so many seconds", arguments: [500, 502, 503, 504])
+    @Test("5861 4 and 4.3.3: stale-if-error replaces an error for so many seconds", arguments: [500, 502, 503, 504])
     func staleIfError(status: Int) throws {
         for failure in [OriginFailure.unreachable, .serverError(status)] {
             #expect(try decide("max-age=10, stale-if-error=5", failure, after: 15)?.isStaleAnswer == true)
@@ -246,7 +246,7 @@ struct StaleAnswerTests {
         #expect(try decide("max-age=10, stale-if-error=5", .serverError(status), request: "no-cache", after: 11) == nil)
     }
 
-    @Test("5.2.2.2: a disconnected cache answers 504 where must-revalidate wants the origin's word")
+    @Test("5.2.2.2: a disconnected cache sends 504 where must-revalidate demands validation")
     func mustRevalidate() throws {
         #expect(
             try decide("max-age=10, must-revalidate, stale-if-error=99", .unreachable, after: 11) == .gatewayTimeout
@@ -258,7 +258,7 @@ struct StaleAnswerTests {
         #expect(try decide("max-age=10, no-cache, stale-if-error=99", .unreachable, after: 1) == .gatewayTimeout)
     }
 
-    @Test("4.2.4: an owner's limit lets a disconnected cache answer, but not against s-maxage")
+    @Test("4.2.4: an owner's limit lets a disconnected cache respond, but not against s-maxage")
     func disconnected() throws {
         let options = CacheOptions(staleWhenDisconnected: 60)
         #expect(try decide("max-age=10", .unreachable, after: 70, options: options)?.isStaleAnswer == true)
@@ -267,7 +267,7 @@ struct StaleAnswerTests {
         #expect(try decide("s-maxage=10", .unreachable, after: 11, options: options) == nil)
     }
 
-    @Test("5861 4: nothing stale stands in for a server that failed its pins")
+    @Test("5861 4: no stale response replaces one of a server that failed its pins")
     func untrusted() throws {
         let options = CacheOptions(staleWhenDisconnected: 1000)
         #expect(

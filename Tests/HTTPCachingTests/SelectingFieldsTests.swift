@@ -22,7 +22,7 @@ struct SelectingFieldsTests {
         #expect(try !matches("Accept-Language", german, [("Accept-Language", "en")]))
     }
 
-    @Test("4.1: white space, several lines and what is known to mean the same do not keep requests apart")
+    @Test("4.1: white space, field lines and equivalent values do not keep requests apart")
     func normalForm() throws {
         #expect(try matches("Accept-Encoding", [("Accept-Encoding", "gzip, br")], [("accept-encoding", "BR ,gzip")]))
         #expect(
@@ -32,7 +32,7 @@ struct SelectingFieldsTests {
         #expect(try matches("X-Kind", [("X-Kind", "a"), ("X-Kind", "b")], [("X-Kind", "a, b")]))
     }
 
-    @Test("4.1: what is not known to mean the same keeps requests apart")
+    @Test("4.1: values that are not known to be equivalent keep requests apart")
     func kept() throws {
         #expect(try !matches("X-Kind", [("X-Kind", "a")], [("X-Kind", "A")]))
         #expect(try !matches("X-Kind", [("X-Kind", "a,b")], [("X-Kind", "a, b")]))
@@ -63,7 +63,7 @@ struct SelectingFieldsTests {
         #expect(select([]) == nil)
     }
 
-    @Test("4.1: a response without Vary beside one that has it is kept under that Vary")
+    @Test("4.1: a response without Vary beside one with it is kept under that Vary")
     func inconsistentVary() throws {
         let varied = try Stage.stored([("Vary", "A")], to: [("A", "1")])
         let silent = try Stage.stored([], to: [("A", "2")], siblings: [varied])
@@ -73,7 +73,7 @@ struct SelectingFieldsTests {
         #expect(alone.matches(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
     }
 
-    @Test("a Vary of more than 64 names counts as *, also when a validation brings it")
+    @Test("a Vary of more than 64 names counts as *, also from a validation")
     func tooManyNames() throws {
         let names = (1...65).map { "X\($0)" }
         let few = try HeaderFields("Vary", (names.dropLast() + ["", ""]).joined(separator: ","))
@@ -97,7 +97,7 @@ struct SelectingFieldsTests {
         #expect(SelectingFields.names(again).count > 64)
     }
 
-    @Test("a long list is compared as it stands: its normal form would cost each variant more than it saves")
+    @Test("a long list is compared as it is written")
     func longLists() throws {
         let codings = (1...64).map { "c\($0)" }
         func accept(_ codings: [String]) -> Stage.Pairs { [("Accept-Encoding", codings.joined(separator: ", "))] }
@@ -114,7 +114,7 @@ struct SelectingFieldsTests {
         #expect(!stored.matches(try Stage.request(), under: PolicyDigest([9]), Stage.shared))
     }
 
-    @Test("5.2.2.7: what a private cache kept is not a shared cache's")
+    @Test("5.2.2.7: a shared cache does not use what a private one kept")
     func sharing() throws {
         let stored = try Stage.stored([("Cache-Control", "private, max-age=60")], options: Stage.ofOne)
         #expect(stored.matches(try Stage.request(), under: Stage.digest, Stage.ofOne))

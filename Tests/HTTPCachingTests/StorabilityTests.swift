@@ -27,7 +27,7 @@ struct StorabilityTests {
         )
     }
 
-    @Test("3: an answer to GET with a lifetime is stored, to another method not")
+    @Test("3: a response with a lifetime is stored for GET, and for no other method")
     func methods() throws {
         #expect(try judge("max-age=60") == .storable)
         for method in [HTTPMethod.post, .head, .put, .options, .other([65])] {
@@ -40,7 +40,7 @@ struct StorabilityTests {
         #expect(try judge("max-age=60", status: status) == .notStorable(.status))
     }
 
-    @Test("6585: what speaks of one request or one client alone is not stored, whatever lifetime it has")
+    @Test("6585: a response about one request or client is not stored, whatever its lifetime")
     func aboutOneRequest() throws {
         for status in [401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511] {
             #expect(try judge("public, max-age=60", status: status) == .notStorable(.status))
@@ -56,7 +56,7 @@ struct StorabilityTests {
         #expect(try judge("max-age=60", response: ("Vary", list + ",y")) == .notStorable(.variesOnEverything))
     }
 
-    @Test("3: without a lifetime only statuses that stand for one are stored")
+    @Test("3: without a lifetime only statuses that imply one are stored")
     func lifetimes() throws {
         for status in [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501] {
             #expect(try judge(nil, status: status) == .storable)
@@ -72,7 +72,7 @@ struct StorabilityTests {
         }
     }
 
-    @Test("3.5: an authenticated answer is stored in a shared cache only where the origin allows it")
+    @Test("3.5: a shared cache stores an authenticated response only if the origin allows it")
     func authorization() throws {
         let credentials = ("Authorization", "Basic x")
         #expect(try judge("max-age=60", request: credentials) == .notStorable(.authorization))
@@ -88,7 +88,7 @@ struct StorabilityTests {
         #expect(try judge("max-age=60", response: ("Vary", "Accept")) == .storable)
     }
 
-    @Test("5.2.1.5: no-store in the request keeps the answer out")
+    @Test("5.2.1.5: no-store in the request keeps the response out")
     func requestNoStore() throws {
         #expect(try judge("max-age=60", request: ("Cache-Control", "no-store")) == .notStorable(.requestNoStore))
     }
@@ -128,7 +128,7 @@ struct StorabilityTests {
         #expect(judge(CacheOptions(isShared: false)) == .storable)
     }
 
-    @Test("3: the answer to a request with content is not stored")
+    @Test("3: the response to a request with content is not stored")
     func requestBody() throws {
         let request = CacheRequest(method: .get, fields: HeaderFields(), hasBody: true)
         let response = try HeaderFields("Cache-Control", "max-age=60")
@@ -137,7 +137,7 @@ struct StorabilityTests {
         )
     }
 
-    @Test("5.2.2.7: private that names fields keeps those fields out of a shared cache, and the rest is stored")
+    @Test("5.2.2.7: private with names keeps those fields out, and the rest is stored")
     func privateFields() throws {
         let fields = [
             ("Cache-Control", "private=\"X-User, set-cookie\", max-age=60"), ("X-User", "1"), ("X-Other", "2"),
@@ -151,7 +151,7 @@ struct StorabilityTests {
         #expect(ofOne.fields.value(for: "x-user") == "1")
     }
 
-    @Test("7.3: Set-Cookie keeps a response out of a shared cache unless it is meant for shared caches")
+    @Test("7.3: Set-Cookie keeps a response out of a shared cache unless it allows sharing")
     func setCookie() throws {
         let cookie = ("Set-Cookie", "a=b")
         #expect(try judge("max-age=60", response: cookie) == .notStorable(.setCookie))
@@ -169,7 +169,7 @@ struct StorabilityTests {
         )
     }
 
-    @Test("3.1: all fields are stored, unknown ones too, but those of a connection and of a proxy")
+    @Test("3.1: all fields are stored but those of a connection and of a proxy")
     func storedFields() throws {
         let stored = try CachingStage.stored([
             ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "1"), ("Proxy-Authenticate", "Basic"),

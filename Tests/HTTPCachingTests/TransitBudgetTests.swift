@@ -22,7 +22,7 @@ struct TransitBudgetTests {
         return budget.begin(length: length.map { $0 << 10 }, now: now) { losses.names.withLock { $0.append(name) } }
     }
 
-    @Test("a length is room that is taken at the beginning, and given back at the end")
+    @Test("a known length takes its room at once and returns it at the end")
     func known() throws {
         let one = try #require(begin("one", 600, now: 0))
         #expect(begin("two", 500, now: 0) == nil)
@@ -36,7 +36,7 @@ struct TransitBudgetTests {
         #expect(budget.used == 0)
     }
 
-    @Test("without a length it is taken as the body comes")
+    @Test("a body without a length takes room as it arrives")
     func unknown() throws {
         let one = try #require(begin("one", nil, now: 0))
         let two = try #require(begin("two", nil, now: 0))
@@ -46,7 +46,7 @@ struct TransitBudgetTests {
         #expect(budget.used == 600 << 10)
     }
 
-    @Test("one that has stood still loses its room when another needs it, the longest first; one that moves does not")
+    @Test("a stalled body loses its room when another needs it, the longest first")
     func standing() throws {
         let one = try #require(begin("one", 400, now: 0))
         let two = try #require(begin("two", 400, now: 1))
@@ -65,7 +65,7 @@ struct TransitBudgetTests {
         #expect(budget.used == 0)
     }
 
-    @Test("to trickle is to stand still")
+    @Test("a trickling body counts as stalled")
     func trickling() throws {
         let one = try #require(begin("one", 1000, now: 0))
         for now in 1..<12 { #expect(budget.consume(100, for: one, now: UInt64(now))) }
@@ -73,7 +73,7 @@ struct TransitBudgetTests {
         #expect(losses.all == ["one"])
     }
 
-    @Test("lengths that no number can add up are too much, and no trap")
+    @Test("lengths whose sum overflows are too large, and no trap")
     func greatestLengths() throws {
         let budget = TransitBudget(capacity: .max, patience: 10)
         let one = try #require(budget.begin(length: .max, now: 0) {})

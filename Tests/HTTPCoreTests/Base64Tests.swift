@@ -16,7 +16,7 @@ struct Base64Tests {
         #expect(Base64.decode(Array(expected.utf8)) == (text.isEmpty ? nil : Array(text.utf8)))
     }
 
-    @Test("every digit, at every place")
+    @Test("every digit is decoded at every position")
     func digits() {
         let bytes = (0..<259).map { UInt8(truncatingIfNeeded: $0 &* 151) }
         for count in 0..<bytes.count {

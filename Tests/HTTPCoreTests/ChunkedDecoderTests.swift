@@ -39,7 +39,7 @@ struct ChunkedDecoderTests {
         readChunksBothWays(Array(text.utf8), limits: limits, isInResponse: isInResponse)
     }
 
-    @Test("data comes out, what follows the end is left")
+    @Test("data is delivered, and bytes behind the end stay")
     func decoding() {
         let reading = read("5\r\nhello\r\n6\r\n world\r\n0\r\n\r\nGET /")
         #expect(String(decoding: reading.data, as: UTF8.self) == "hello world")
@@ -57,7 +57,7 @@ struct ChunkedDecoderTests {
         #expect(readChunksBothWays(whole).isEnded)
     }
 
-    @Test("rule 37: data is handed out as it comes, so that a limit can stop it at any byte")
+    @Test("rule 37: data is delivered at once, so that a limit can stop it")
     func rule37() {
         var decoder = ChunkedDecoder()
         let first = Array("FFFFFFFF\r\nab".utf8)
@@ -80,7 +80,7 @@ struct ChunkedDecoderTests {
     }
 
     @Test(
-        "rule 38: white space between a size or an extension and its line's end is read in a response alone",
+        "rule 38: white space around a size is read in a response alone",
         arguments: [" ", "\t", "   ", "      ", " \t ", ";a ", ";a=b\t", ";a=\"b\"  ", ";a=b ;c "]
     )
     func rule38Blanks(blanks: String) {
@@ -94,7 +94,7 @@ struct ChunkedDecoderTests {
     }
 
     @Test(
-        "rule 38: nothing else is read in a response that is refused in a request",
+        "rule 38: a response gets no other leniency",
         arguments: [
             " 5\r\n", "\t5\r\n", "+5\r\n", "0x5\r\n", "5 5\r\n", "5 x\r\n", "5 \n", "5 \r5", "5\n", "5\u{0B}\r\n",
             "5\u{0C}\r\n", "5 \u{0}\r\n", "5;\r\n", "5; \r\n", "5;=a\r\n", "5;a b\r\n", "5;a=\"b\r\n", "5;a\n",
@@ -110,7 +110,7 @@ struct ChunkedDecoderTests {
     }
 
     @Test(
-        "rule 38: a fault has the place of the byte that is wrong, however the body comes",
+        "rule 38: a fault has its byte's place, however the body comes",
         arguments: [
             ("zz\r\n", 0), ("5\r\nhelloX", 8), ("5\r\nhello\r\n5x\r\n", 11), ("5 5\r\n", 2), ("5\n", 1),
             ("5;a=\u{1}", 4),
@@ -225,7 +225,7 @@ struct ChunkedDecoderTests {
         #expect(ChunkFault.trailersTooLarge.status == 431)
     }
 
-    @Test("a failed decoder stays failed, an ended one ended")
+    @Test("a failed decoder stays failed, and an ended one ended")
     func staysAsItIs() {
         var decoder = ChunkedDecoder()
         let bad = Array("x".utf8)
@@ -236,7 +236,7 @@ struct ChunkedDecoderTests {
         #expect(ended.next(bad.span) == .end(consumed: 0))
     }
 
-    @Test("what the encoder writes, the decoder reads")
+    @Test("the decoder reads the encoder's output")
     func roundTrip() throws {
         var buffer = ByteBuffer()
         for size in [1, 15, 16, 255, 4096] {

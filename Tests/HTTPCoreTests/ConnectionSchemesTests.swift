@@ -26,7 +26,7 @@ struct ConnectionSchemesTests {
     }
 
     @Test(
-        "a response offers it in any of its fields, at any place of a list",
+        "a response offers it in any field and position",
         arguments: [
             ("NTLM", true), ("Basic realm=\"x\", negotiate", true), ("Negotiate oRQwEg==", true),
             ("Digest realm=\"a\", nonce=\"b\", nTlM, Basic", true), ("Basic realm=\"a, NTLM\"", false),

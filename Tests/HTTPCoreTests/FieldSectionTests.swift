@@ -148,7 +148,7 @@ struct FieldSectionTests {
     }
 
     @Test(
-        "what RFC 9113 calls malformed is no request at all",
+        "a message that RFC 9113 calls malformed is no request",
         arguments: [
             ("Accept", "*/*"), ("connection", "close"), ("keep-alive", "1"), ("proxy-connection", "close"),
             ("transfer-encoding", "chunked"), ("upgrade", "h2c"), ("te", "gzip"), ("te", "trailers, gzip"),
@@ -173,7 +173,7 @@ struct FieldSectionTests {
         #expect(request.fields.acceptsTrailers)
     }
 
-    @Test("a body has the length that is announced, or ends with its stream")
+    @Test("a body has its announced length, or ends with its stream")
     func framing() {
         #expect(section(get, endsStream: false).framing == .untilClose)
         #expect(section(get + [("content-length", "5")], endsStream: false).framing == .length(5))
@@ -231,7 +231,7 @@ struct FieldSectionTests {
     }
 
     @Test(
-        "a response that is malformed is none",
+        "a malformed response is refused",
         arguments: [
             [(":status", "20")], [(":status", "2000")], [(":status", "99")], [(":status", "200"), (":status", "200")],
             [("x", "y"), (":status", "200")], [(":status", "200"), ("Connection", "close")],
@@ -250,9 +250,7 @@ struct FieldSectionTests {
         #expect(twice.fault == .contentLengthRepeated)
     }
 
-    @Test(
-        "white space around the values of a response is left out, as in HTTP/1.1, and around those of a request refused"
-    )
+    @Test("white space around values is removed in a response, refused in a request")
     func blanksAroundValues() {
         let (head, isWell, fault) = response([
             (":status", "999"), ("x", " y z\t "), ("e", "  "), ("content_length", "3"),
@@ -274,7 +272,7 @@ struct FieldSectionTests {
     }
 
     @Test(
-        "what is malformed names its rule",
+        "a malformed message has its rule",
         arguments: [
             (":status", "201", ResponseFault.pseudoFieldInvalid), (":x", "y", .pseudoFieldInvalid),
             ("X", "y", .upperCaseName),
@@ -305,7 +303,7 @@ struct FieldSectionTests {
         #expect(head.fields.isEmpty)
     }
 
-    @Test("of trailers what frames or authenticates is dropped, and what is malformed refused")
+    @Test("trailers of framing and authentication are dropped, malformed ones refused")
     func trailers() {
         var section = TrailerSection(limits: HeadLimits(headBytes: 400))
         func take(_ name: String, _ value: String) -> Bool {

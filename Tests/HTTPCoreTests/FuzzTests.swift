@@ -94,7 +94,7 @@ struct Corpus {
 @Suite("Fuzzing with a fixed seed")
 struct FuzzTests {
     @Test(
-        "every division of a request stream gives the same result, and what is accepted survives being written anew",
+        "a request stream gives the same result in any pieces, and survives rewriting",
         arguments: 1...4
     )
     func requests(seed: UInt64) {
@@ -128,7 +128,7 @@ struct FuzzTests {
         #expect(accepted < 500)
     }
 
-    @Test("what is accepted has a host in its normal form, one framing and no control character")
+    @Test("an accepted request has a normal host, one framing and no control character")
     func invariants() throws {
         var corpus = Corpus(generator: SeededGenerator(seed: 99))
         for _ in 0..<1500 {
@@ -149,7 +149,7 @@ struct FuzzTests {
     }
 
     @Test(
-        "every division of a chunk stream gives the same data, and what is accepted survives being written anew",
+        "a chunk stream gives the same data in any pieces, and survives rewriting",
         arguments: 1...4
     )
     func chunks(seed: UInt64) {

@@ -18,7 +18,7 @@ struct HeaderFieldsTests {
     }
 
     @Test(
-        "a field that is set under another spelling is one field, spelt as it was last",
+        "a field set in another spelling is one field, in the latest spelling",
         arguments: ["Accept", "X-Own"]
     )
     func spelling(name: String) throws {
@@ -33,7 +33,7 @@ struct HeaderFieldsTests {
         #expect(fields.value(for: name) == "4")
     }
 
-    @Test("every known name is recognised in any case, and nothing near it")
+    @Test("every known name is recognised in any case, and no similar one")
     func names() {
         for name in FieldName.allCases where name != .other {
             let text = "\(name.text)"
@@ -117,7 +117,7 @@ struct HeaderFieldsTests {
         #expect(try fields([("A", "b"), ("C", "d")]) != fields([("C", "d"), ("A", "b")]))
     }
 
-    @Test("rule 44: hop-by-hop fields are told from those that go on")
+    @Test("rule 44: hop-by-hop fields are recognised")
     func hopByHop() throws {
         let fields = try fields([
             (
@@ -150,13 +150,13 @@ struct HeaderFieldsTests {
         #expect(try !self.fields([("TE", "gzip")]).acceptsTrailers)
     }
 
-    @Test("a Connection of only close or keep-alive names no field")
+    @Test("a Connection of close or keep-alive names no field")
     func plainConnection() throws {
         #expect(try !ConnectionOptions(fields([("Connection", "close")])).namesFields)
         #expect(try !ConnectionOptions(fields([("Connection", "Keep-Alive, , te, Upgrade")])).namesFields)
     }
 
-    @Test("methods know what is safe and what is idempotent")
+    @Test("methods are known as safe and idempotent")
     func methods() throws {
         let safe: [HTTPMethod] = [.get, .head, .options, .trace]
         for method in safe { #expect(method.isSafe && method.isIdempotent) }

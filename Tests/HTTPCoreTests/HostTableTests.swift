@@ -64,7 +64,7 @@ struct HostTableTests {
         #expect(try table.exact(Host("a.example.com")) == nil)
     }
 
-    @Test("ten thousand hosts are each found, and their neighbours are not")
+    @Test("each of ten thousand hosts is found, and its neighbours are not")
     func manyHosts() throws {
         var table = HostTable<Int>()
         for number in 0..<10_000 {

@@ -32,7 +32,7 @@ struct HostTests {
     }
 
     @Test(
-        "an IPv6 address is compared by value, whatever its spelling",
+        "an IPv6 address is compared by value in any spelling",
         arguments: [
             ("[::1]", "::1"), ("[0:0:0:0:0:0:0:1]", "::1"), ("[2001:DB8::0:1]", "2001:db8::1"),
             ("2001:db8::1", "2001:db8::1"), ("[64:ff9b::7f00:1]", "64:ff9b::7f00:1"),
@@ -48,7 +48,7 @@ struct HostTests {
     }
 
     @Test(
-        "an IPv4-mapped IPv6 literal is the IPv4 address that it maps, whatever its spelling",
+        "an IPv4-mapped IPv6 literal is its IPv4 address in any spelling",
         arguments: [
             "[::ffff:127.0.0.1]", "::ffff:127.0.0.1", "[::FFFF:7F00:1]", "[0:0:0:0:0:ffff:7f00:0001]",
             "[0::ffff:127.0.0.1]", "[0000:0000:0000:0000:0000:ffff:127.0.0.1]",
@@ -74,7 +74,7 @@ struct HostTests {
     }
 
     @Test(
-        "what is no host is refused with the reason",
+        "text that is no host is refused with the reason",
         arguments: [
             ("", HostFault.empty), (".", .emptyLabel), ("a..b", .emptyLabel), (".a", .emptyLabel), ("a..", .emptyLabel),
             (String(repeating: "a", count: 64), .labelTooLong),

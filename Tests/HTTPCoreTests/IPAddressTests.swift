@@ -25,7 +25,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "what is no address is refused",
+        "text that is no address is refused",
         arguments: [
             "", ":", ":::", "1:", ":1", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "g::", "::1%lo",
             "1.2.3",
@@ -38,7 +38,7 @@ struct IPAddressTests {
         #expect(IPAddress(text) == nil)
     }
 
-    @Test("an IPv4-mapped IPv6 address is the IPv4 address, however it is made")
+    @Test("an IPv4-mapped IPv6 address is always the IPv4 address")
     func mapped() throws {
         let address = try #require(IPAddress("192.0.2.1"))
         #expect(IPAddress(ipv6High: 0, low: 0xFFFF_C000_0201) == address)

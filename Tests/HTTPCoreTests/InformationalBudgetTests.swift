@@ -11,7 +11,7 @@ struct InformationalBudgetTests {
         return false
     }
 
-    @Test("16 are relayed, whatever the time between them; the others are dropped")
+    @Test("the first 16 are relayed, whatever the time between them; others are dropped")
     func relayed() {
         var budget = InformationalBudget(headBytes: 4096)
         let verdicts = (0..<40).map { budget.receive(status: 103, byteCount: 30, at: UInt64($0) * 10 * Self.second) }
@@ -26,7 +26,7 @@ struct InformationalBudgetTests {
         #expect(budget.receive(status: 102, byteCount: 30, at: Self.second) == .drop)
     }
 
-    @Test("the 101st within a second is too many, be it 100 (Continue)", arguments: [100, 102, 103])
+    @Test("the 101st within a second is too many, also of 100 (Continue)", arguments: [100, 102, 103])
     func rate(status: Int) {
         var budget = InformationalBudget(headBytes: 1 << 20)
         for number in 0..<100 {
@@ -36,7 +36,7 @@ struct InformationalBudgetTests {
         #expect(isExcessive(budget.receive(status: status, byteCount: 30, at: 8 * Self.second - 1)))
     }
 
-    @Test("one each 10 ms goes on for ever")
+    @Test("one every 10 ms may come for ever")
     func steady() {
         var budget = InformationalBudget(headBytes: 1 << 20)
         for number in 0..<5000 {
@@ -45,7 +45,7 @@ struct InformationalBudgetTests {
         }
     }
 
-    @Test("more bytes in a second than one head may have are too many, and the error names the limit")
+    @Test("more bytes in a second than one head's limit are too many")
     func bytes() {
         var budget = InformationalBudget(headBytes: 4096)
         #expect(budget.receive(status: 103, byteCount: 4000, at: Self.second) == .relay)

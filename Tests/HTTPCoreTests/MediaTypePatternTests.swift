@@ -6,7 +6,7 @@ import Testing
 @Suite("Patterns for media types")
 struct MediaTypePatternTests {
     @Test(
-        "a pattern takes in",
+        "a media type pattern matches its types",
         arguments: [
             ("text/html", "text/html", true), ("Text/HTML", "tEXT/html; charset=utf-8", true),
             ("text/html", " text/html ;a=b", true), ("text/html", "text/htmlx", false), ("text/*", "text/plain", true),
@@ -19,14 +19,14 @@ struct MediaTypePatternTests {
     }
 
     @Test(
-        "what is no media type is no pattern",
+        "text that is no media type is no pattern",
         arguments: ["", "text", "text/", "/html", "*/html", "text/html;q=1", "text/h*", "t*/*", "a/b/c", "text/ html"]
     )
     func invalid(text: String) {
         #expect(MediaTypePattern(text) == nil)
     }
 
-    @Test("with two types, one fits a rule that refuses, and none a rule that lets by")
+    @Test("two types fit a rule that refuses, and none that allows")
     func severalFields() throws {
         let html = [try #require(MediaTypePattern("text/html"))]
         let any = [try #require(MediaTypePattern("*/*"))]

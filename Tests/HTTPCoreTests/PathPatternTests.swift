@@ -7,7 +7,7 @@ import Testing
 @Suite("Patterns for paths")
 struct PathPatternTests {
     @Test(
-        "a pattern takes in",
+        "a path pattern matches its paths",
         arguments: [
             ("/a", "/a", true), ("/a", "/a?b", true), ("/a", "/a#b", true), ("/a", "/A", false), ("/a", "/a/", false),
             ("/a/*", "/a/b/c", true), ("/a/*", "/a/", true), ("/a/*", "/a", false), ("*", "/", true),
@@ -24,7 +24,7 @@ struct PathPatternTests {
         #expect(pattern.matches(Array(target.utf8).span) == isMatch)
     }
 
-    @Test("patterns agree with a naive search, and each byte between the stars is counted once")
+    @Test("patterns agree with a naive search, and count each byte once")
     func agreement() {
         func isMatch(_ pattern: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> Bool {
             guard let first = pattern.first else { return name.isEmpty }
@@ -48,7 +48,7 @@ struct PathPatternTests {
         }
     }
 
-    @Test("a search that the budget does not allow ends below zero")
+    @Test("a search beyond its budget ends below zero")
     func budget() {
         let pattern = WildcardPattern("/*aab*b", Array("/*aab*b".utf8))
         let name = Array(("/" + String(repeating: "a", count: 8_000) + "bb").utf8)
@@ -58,12 +58,15 @@ struct PathPatternTests {
         }
     }
 
-    @Test("what could match no path is none", arguments: ["", "a", "a/*", "/a?b", "/a#b", "/a b", "/ä", "/a\"b", "?"])
+    @Test(
+        "a pattern that could match no path is refused",
+        arguments: ["", "a", "a/*", "/a?b", "/a#b", "/a b", "/ä", "/a\"b", "?"]
+    )
     func invalid(text: String) {
         #expect(PathPattern(text) == nil)
     }
 
-    @Test("the star at the end stands for the rest of the target")
+    @Test("a final star stands for the rest of the target")
     func rest() throws {
         func rest(_ pattern: String, _ target: String) throws -> String? {
             try #require(PathPattern(pattern)).rest(of: Array(target.utf8)).map { String(decoding: $0, as: UTF8.self) }

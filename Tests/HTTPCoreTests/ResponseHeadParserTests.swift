@@ -132,7 +132,7 @@ struct ResponseHeadParserTests {
 
     private func lines(_ head: ResponseHead) -> [String] { head.fields.list.map { "\($0.name): \($0.value)" } }
 
-    @Test("rule 54: what is merely unusual in a field is read, and is regular", arguments: unusual.indices)
+    @Test("rule 54: an unusual field is read, and made regular", arguments: unusual.indices)
     func unusualFields(index: Int) {
         let (fields, expected) = Self.unusual[index]
         let (head, outcome) = parse("HTTP/1.1 200 OK\r\nB: 1\r\n\(fields)\r\nZ: 2\r\n\r\n")
@@ -145,9 +145,7 @@ struct ResponseHeadParserTests {
         #expect(!again.endsConnection)
     }
 
-    @Test(
-        "rule 54: a length that is given twice, and lines that end with LF alone, let the connection carry nothing more"
-    )
+    @Test("rule 54: repeated lengths and LF line ends end the connection afterwards")
     func endOfConnection() {
         for (text, ends) in [
             ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", true),
@@ -161,7 +159,7 @@ struct ResponseHeadParserTests {
         }
     }
 
-    @Test("rule 54: lines may all end with LF alone, and not some of them")
+    @Test("rule 54: either all lines end with LF alone, or none")
     func lineFeeds() {
         let (head, outcome) = parse("HTTP/1.1 200 OK\nA: b\nC : d\n e\nContent-Length: 5\n\n")
         #expect(outcome == .complete)
@@ -177,7 +175,7 @@ struct ResponseHeadParserTests {
         #expect(parse("HTTP/1.1 200 OK\n A: b\n\n").1 == .failed(.foldedField))
     }
 
-    @Test("rule 54: continuations and lines that are left out end at the limit of fields, or of the head")
+    @Test("rule 54: continuations and skipped lines count against the limits")
     func longFold() {
         let limits = HeadLimits(headBytes: 200_000, fieldCount: 500)
         let begin = "HTTP/1.1 200 OK\r\nA: b\r\n"
@@ -254,7 +252,7 @@ struct ResponseHeadParserTests {
         #expect(parser.isInsideHead)
     }
 
-    @Test("Connection fields of more than 1,024 bytes are refused: each field of the head is looked up in them")
+    @Test("Connection fields of more than 1,024 bytes are refused")
     func connectionLength() {
         #expect(fault("Connection: \(String(repeating: "x,", count: 512))") == nil)
         #expect(fault("Connection: \(String(repeating: "x,", count: 512))x") == .connectionTooLong)

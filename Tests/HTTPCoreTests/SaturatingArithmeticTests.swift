@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Arithmetic that saturates")
 struct SaturatingArithmeticTests {
-    @Test("of every pair of small numbers it is the nearest value of the type")
+    @Test("a sum of small numbers is the nearest value of the type")
     func everyPair() {
         for left in Int8.min...Int8.max {
             for right in Int8.min...Int8.max {
@@ -24,7 +24,7 @@ struct SaturatingArithmeticTests {
         }
     }
 
-    @Test("of the ends of Int64 it is an end")
+    @Test("a result beyond Int64 is its limit")
     func ends() {
         #expect(Int64.max.addingSaturated(1) == .max && Int64.min.addingSaturated(-1) == .min)
         #expect(Int64.min.subtractingSaturated(1_800_000_000) == .min && Int64(0).subtractingSaturated(.min) == .max)

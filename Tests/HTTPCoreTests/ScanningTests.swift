@@ -39,7 +39,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("a byte that JSON escapes and one that is not visible is found at every place of runs of every length")
+    @Test("special JSON bytes are found in runs of every length")
     func otherClasses() {
         for count in 0..<26 {
             for place in 0..<count {
@@ -62,7 +62,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("a field name is known in every case of its letters, and with no other byte in any place")
+    @Test("a field name is known in any case, and with no other byte")
     func names() {
         for name in FieldName.allCases where name != .other {
             let text = Array("\(name.text)".utf8)
@@ -83,7 +83,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("a head used again says nothing of the request before")
+    @Test("a reused head has nothing of the request before")
     func reuse() {
         let long =
             "POST https://long-name.example:8443/path?q HTTP/1.0\r\nHost: long-name.example:8443\r\nConnection: keep-alive, x\r\nContent-Length: 7\r\n\r\n"

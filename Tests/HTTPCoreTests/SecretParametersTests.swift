@@ -18,7 +18,7 @@ struct SecretParametersTests {
         return String(decoding: result + bytes[written...], as: UTF8.self)
     }
 
-    @Test("each usual name is masked in every form that some origin reads as it, and longer names are not")
+    @Test("each usual name is masked in every form that an origin may read")
     func usualNames() {
         let secrets = SecretParameters(SecretParameters.usual)
         for name in SecretParameters.usual {
@@ -51,7 +51,7 @@ struct SecretParametersTests {
         #expect(masked("/a?tok=x", SecretParameters([])) == "/a?tok=x")
     }
 
-    @Test("one name in several spellings is compared once, and the search is linear in the target")
+    @Test("one name in several spellings is compared once, in linear time")
     func linear() {
         #expect(SecretParameters.areSame("api_key", "ApiKey[]"))
         #expect(!SecretParameters.areSame("key", "keys"))

@@ -35,7 +35,7 @@ struct URLReferenceTests {
     }
 
     @Test(
-        "what cannot be judged is not",
+        "a reference that cannot be evaluated is refused",
         arguments: [
             "http://", "http:/a", "http:a", "http://u@a.example/", "http://u:p@a.example/", "http://a b/",
             "http://a.example/ x", "http://127.1/", "/\\evil.example", "\\\\evil.example",

@@ -36,7 +36,7 @@ struct URLResolutionTests {
     }
 
     @Test(
-        "what cannot be judged is not guessed at",
+        "a reference that cannot be evaluated is not guessed",
         arguments: ["mailto:a@b", "ftp://b/", "//user@b/", "http://127.1/", "/a b", "/\\b", "http:/b"]
     )
     func refused(reference: String) {

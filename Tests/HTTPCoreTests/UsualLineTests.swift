@@ -4,7 +4,7 @@ import Testing
 
 /// The parsers read field lines of the usual form all at once, and the others line by line. A head in single bytes takes the
 /// second way alone.
-@Suite("Field lines that are read at once are those that are valid line by line")
+@Suite("Fast reading of field lines agrees with reading line by line")
 struct UsualLineTests {
     static let lines: [String] = [
         "A: b", "Date: Mon, 23 Nov 2026 06:00:00 GMT", "a:b", "A:  b", "A: b ", "A: \tb", "A: b\t", "A: b\tc", "A:",
@@ -74,7 +74,7 @@ struct UsualLineTests {
         )
     }
 
-    @Test("each line, between others and at either end, with each kind of line end", arguments: lines)
+    @Test("each kind of line agrees, in every position, with each line end", arguments: lines)
     func each(line: String) {
         for end in ["\r\n", "\n", "\r\r\n", "\r", ""] {
             for (before, after) in [("", ""), ("B: c\r\n", ""), ("", "B: c\r\n"), ("B: c\r\n", "Date: x\r\n")] {
@@ -83,12 +83,12 @@ struct UsualLineTests {
         }
     }
 
-    @Test("two lines", arguments: lines)
+    @Test("pairs of lines agree", arguments: lines)
     func two(line: String) {
         for other in Self.lines { expectSame("\(line)\r\n\(other)\r\n") }
     }
 
-    @Test("a byte of each value in each place of a line")
+    @Test("each byte value agrees in each position")
     func bytes() {
         let line = Array("Accept: text/html, a".utf8)
         for place in line.indices {
@@ -100,14 +100,14 @@ struct UsualLineTests {
         }
     }
 
-    @Test("the limits of a head hold to the byte and to the field")
+    @Test("the limits of a head agree to the byte and the field")
     func limits() {
         let fields = "A: b\r\nDate: Mon\r\nX-Some: thing else\r\n"
         for count in 0..<7 { expectSame(fields, HeadLimits(fieldCount: count)) }
         for bytes in 10..<90 { expectSame(fields, HeadLimits(headBytes: bytes)) }
     }
 
-    @Test("a head that comes in two pieces, cut anywhere, is the same")
+    @Test("a head in two pieces agrees, wherever it is cut")
     func cuts() {
         let text = "GET / HTTP/1.1\r\nHost: a.test\r\nA: b\r\nDate: Mon, 23 Nov\r\nC:d\r\nX-Some: thing else\r\n\r\n"
         let whole = request(text, piece: text.utf8.count, HeadLimits())

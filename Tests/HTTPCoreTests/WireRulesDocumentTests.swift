@@ -205,7 +205,7 @@ struct WireRulesDocumentTests {
         }
     }
 
-    @Test("docs/develop/wire-rules.md has a row for every rule, and names no file without a test of it")
+    @Test("docs/develop/wire-rules.md has a row for every rule, and files with its test")
     func page() throws {
         if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
             try text().write(to: Self.page, atomically: true, encoding: .utf8)

@@ -25,7 +25,7 @@ struct BlockingThreadsTests {
         for task in quick { await task.value }
     }
 
-    @Test("thousands at once are all done, each once")
+    @Test("thousands of calls at once are each done once")
     func many() async throws {
         let done = Monitor<[Int: Int]>([:])
         try await withThrowingTaskGroup(of: Void.self) { group in

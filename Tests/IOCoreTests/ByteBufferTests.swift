@@ -9,7 +9,7 @@ struct ByteBufferTests {
         buffer.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 
-    @Test("what is appended is read in order, over many growths")
+    @Test("appended bytes are read in order, over many growths")
     func growth() {
         var buffer = ByteBuffer()
         var expected: [UInt8] = []
@@ -35,7 +35,7 @@ struct ByteBufferTests {
         #expect(text(buffer) == String(number))
     }
 
-    @Test("numbers of every length are written in their digits, one behind the other")
+    @Test("numbers of every length are written one after another")
     func manyDecimals() {
         var buffer = ByteBuffer()
         var expected = ""

@@ -32,7 +32,7 @@ struct ChunkPoolTests {
         return writer.finish()
     }
 
-    @Test("bytes of any length, in pieces of any size, come back as they were, with the announced length or without")
+    @Test("bytes of any length come back unchanged, whatever their pieces")
     func content() {
         let pool = ChunkPool(keptAtMost: 4)
         for length in [0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 200_000, 1 << 20] {
@@ -49,7 +49,7 @@ struct ChunkPoolTests {
         #expect(pool.usage.used == 0)
     }
 
-    @Test("memory of mixed sizes that come and go stays near the bytes in use, and is given back at the end")
+    @Test("memory of mixed sizes stays near its use, and is returned")
     func bound() {
         let pool = ChunkPool(keptAtMost: 4)
         var generator = SeededGenerator(seed: 11)

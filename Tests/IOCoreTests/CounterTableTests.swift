@@ -15,7 +15,7 @@ struct CounterTableTests {
         #expect((0..<9).map { table.value(at: $0) } == [1, 0, 0, 0, 0, 0, 0, 0, 42])
     }
 
-    @Test("another thread reads numbers that only grow, and in the end all of them")
+    @Test("another thread reads growing numbers, and finally all of them")
     func reading() throws {
         let table = CounterTable(count: 1)
         let writer = try LoopThread(name: "writer") {

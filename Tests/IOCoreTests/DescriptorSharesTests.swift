@@ -6,7 +6,7 @@ import Testing
 @Suite("How descriptors are shared out")
 struct DescriptorSharesTests {
     @Test(
-        "clients with a connection to their origin each, idle connections and the reserve fit into the limit",
+        "clients with their connections, idle ones and the reserve fit the limit",
         arguments: [64, 100, 256, 1024, 4096, 65_536, 1 << 20, Int(Int32.max)],
         [1, 2, 8]
     )

@@ -20,7 +20,7 @@ private func socketPair() -> (Int32, Int32) {
 
 @Suite("Event loop")
 struct EventLoopTests {
-    @Test("what a loop is given after its end is dropped, so that the two do not hold each other")
+    @Test("work for an ended loop is dropped, so that no cycle remains")
     func submissionAfterTheEnd() throws {
         weak var remains: EventLoop?
         do {
@@ -37,7 +37,7 @@ struct EventLoopTests {
         #expect(remains == nil)
     }
 
-    @Test("work handed over from other threads is done on the loop, in order")
+    @Test("work from other threads runs on the loop, in order")
     func submission() throws {
         let loop = try EventLoop()
         let thread = try LoopThread(name: "loop") { loop.run() }
@@ -56,7 +56,7 @@ struct EventLoopTests {
         while Clock.monotonic &- begun < 4_000_000 {}
     }
 
-    @Test("a long turn leaves events to the next ones, in their order, and timers and output come in between")
+    @Test("a long turn leaves events to later turns, in order, after timers")
     func longTurnOfEvents() throws {
         let loop = try EventLoop()
         var (events, turns): ([Int], [Int]) = ([], [])
@@ -92,7 +92,7 @@ struct EventLoopTests {
         }
     }
 
-    @Test("a long turn leaves work of other threads to the next ones, in its order")
+    @Test("a long turn leaves other threads' work to later ones, in order")
     func longTurnOfSubmissions() throws {
         let loop = try EventLoop()
         let done = Collected()
@@ -111,7 +111,7 @@ struct EventLoopTests {
         #expect(loop.hasNothingPlanned)
     }
 
-    @Test("What work of other threads holds is released when it is done, before the next work")
+    @Test("what other threads' work holds is released before the next work")
     func releaseOfSubmissions() throws {
         final class Held: Sendable {
             let done: Collected
@@ -128,7 +128,7 @@ struct EventLoopTests {
         #expect(done.values == [0, 100, 1, 100, 2, 100])
     }
 
-    @Test("A peer's part of a turn ends long before the turn does")
+    @Test("a peer's part of a turn ends long before the turn")
     func part() throws {
         let loop = try EventLoop()
         var spans: [UInt64] = []
@@ -152,7 +152,7 @@ struct EventLoopTests {
         #expect(!byHand.isPartOver)
     }
 
-    @Test("Behind work of other threads that takes long, a turn handles one event")
+    @Test("after long work of other threads, a turn handles one event")
     func eventsBehindSubmissions() throws {
         let loop = try EventLoop()
         let done = Collected()
@@ -195,7 +195,7 @@ struct EventLoopTests {
         }
     }
 
-    @Test("what a turn has no time for is put back before what came since")
+    @Test("unfinished work is put before what came since")
     func putBack() {
         final class Element {
             let number: Int
@@ -213,7 +213,7 @@ struct EventLoopTests {
         }
     }
 
-    @Test("a registration is left alone by the handler that had the descriptor's number before")
+    @Test("a registration is not affected by its descriptor's earlier handler")
     func numberOfAnother() throws {
         let loop = try EventLoop()
         let (former, _) = socketPair()
@@ -256,7 +256,7 @@ struct EventLoopTests {
         #expect(!heap.holdsArmed)
     }
 
-    @Test("timers come in the order of their deadlines, put-off ones at their new one")
+    @Test("timers run in the order of their deadlines, also of postponed ones")
     func timers() throws {
         let loop = try EventLoop()
         var order: [String] = []
@@ -277,9 +277,7 @@ struct EventLoopTests {
         #expect(Clock.monotonic - start >= 20_000_000)
     }
 
-    @Test(
-        "a condition that is fulfilled by work that was put off is seen before the loop waits, however deep it was put"
-    )
+    @Test("a condition that postponed work fulfils is seen before the loop waits")
     func putOffCondition() throws {
         for depth in 0..<12 {
             let loop = try EventLoop()
@@ -294,9 +292,7 @@ struct EventLoopTests {
         }
     }
 
-    @Test(
-        "a condition of another thread is seen when that has handed work over; one that never holds is given up in time"
-    )
+    @Test("a condition of another thread is seen after its work, or times out")
     func otherConditions() throws {
         let loop = try EventLoop()
         let done = Collected()
@@ -308,7 +304,7 @@ struct EventLoopTests {
         loop.run { false }
     }
 
-    @Test("a removed timer lets go of its action")
+    @Test("a removed timer releases its action")
     func removal() throws {
         final class Held {}
         let loop = try EventLoop()
@@ -362,7 +358,7 @@ struct EventLoopTests {
         }
     }
 
-    @Test("work put off to the end of the turn runs when no handler is on the stack")
+    @Test("postponed work runs when no handler is on the stack")
     func endOfTurn() throws {
         let loop = try EventLoop()
         let (end, peer) = socketPair()

@@ -7,7 +7,7 @@ import Testing
 struct FairQueueTests {
     private func take(_ queue: inout FairQueue<String>) -> String? { queue.popNext()?.element }
 
-    @Test("one party's work runs in the order of its coming, up to its share")
+    @Test("one party's work runs in order, up to its share")
     func share() {
         var queue = FairQueue<String>(share: 2)
         for name in ["a", "b", "c"] { queue.append(name, of: 1) }
@@ -23,7 +23,7 @@ struct FairQueueTests {
         #expect(queue.isIdle)
     }
 
-    @Test("parties take turns: the work of one that has much does not come before another's")
+    @Test("parties take turns: much work of one does not delay another's")
     func turns() {
         var queue = FairQueue<String>(share: 1)
         for index in 0..<1000 { queue.append("much \(index)", of: 1) }
@@ -34,7 +34,7 @@ struct FairQueueTests {
         #expect(take(&queue) == "much 1")
     }
 
-    @Test("an end that nothing had begun is no harm")
+    @Test("an end without a beginning does no harm")
     func strayEnd() {
         var queue = FairQueue<String>(share: 1)
         queue.didEnd(of: 1)
@@ -42,7 +42,7 @@ struct FairQueueTests {
         #expect(take(&queue) == nil)
     }
 
-    @Test("whatever happens, each element runs once, in its party's order, within the share, and none is left")
+    @Test("each element runs once, in order, within its party's share")
     func anyCourse() {
         for seed in 1...50 as ClosedRange<UInt64> {
             var random = SeededGenerator(seed: seed)

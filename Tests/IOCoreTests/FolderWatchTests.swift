@@ -43,7 +43,7 @@ struct FolderWatchTests {
         #expect(try isTold(.all) { try done(symlink("a.json", "\(inside)/..data")) })
     }
 
-    @Test("of a folder that is watched for some names, others are not told")
+    @Test("a folder watched for some names reports no others")
     func names() throws {
         let names = FolderWatch.Names.these(["a.json"])
         #expect(try isTold(names) { try folder.write("two", as: "inside/a.json") })
@@ -55,12 +55,12 @@ struct FolderWatchTests {
         #expect(try !isTold(.all) { _ = try String(contentsOfFile: "\(inside)/a.json", encoding: .utf8) })
     }
 
-    @Test("the folder's own end is told, whatever names are watched")
+    @Test("the folder's own end is reported, whatever names are watched")
     func folderItself() throws {
         #expect(try isTold(.these(["a.json"])) { try done(rename(inside, "\(folder.path)/moved")) })
     }
 
-    @Test("many changes at once are all taken")
+    @Test("many changes at once are all reported")
     func many() throws {
         #expect(
             try isTold(.all) {

@@ -16,7 +16,7 @@ struct GrowingFileTests {
 
     private func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder.path)/\(name)") }
 
-    @Test("a new file is this user's alone, grows, is cut, and grows on at its end when it is opened again")
+    @Test("a new file is private, grows, is cut, and continues after reopening")
     func growth() throws {
         let path = "\(folder.path)/new"
         var file: GrowingFile? = try GrowingFile(creating: path)
@@ -34,7 +34,7 @@ struct GrowingFileTests {
         #expect(throws: IOFailure(code: EEXIST, during: "open")) { try GrowingFile(creating: path) }
     }
 
-    @Test("what may be another's file is not opened again")
+    @Test("a file that may be another user's is not reopened")
     func reopening() throws {
         let real = try folder.write("x", as: "real")
         symlink(real, "\(folder.path)/link")
@@ -46,7 +46,7 @@ struct GrowingFileTests {
         }
     }
 
-    @Test("a move replaces what is there only where it may")
+    @Test("a move replaces an existing file only where it may")
     func moves() throws {
         let source = try folder.write("new", as: "source")
         let target = try folder.write("old", as: "target")
@@ -87,7 +87,7 @@ struct GrowingFileTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: other) == ["target"])
     }
 
-    @Test("folders on the way are made, and a file in the way is an error")
+    @Test("missing folders are made, and a file in the way is an error")
     func folders() throws {
         try FileMove.makeFolders(above: "\(folder.path)/a/b//c/file")
         #expect(exists("a/b/c") && !exists("a/b/c/file"))

@@ -19,7 +19,10 @@ struct HashTableTests {
         Set(table.candidates(hash).map(\.key))
     }
 
-    @Test("after insertions, removals and rebuilds it finds what a dictionary has", arguments: 0..<8 as Range<UInt64>)
+    @Test(
+        "after insertions, removals and rebuilds the table agrees with a dictionary",
+        arguments: 0..<8 as Range<UInt64>
+    )
     func model(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var table = HashTable<Entry>()

@@ -36,7 +36,7 @@ struct HeldBytesTests {
         #expect(budget.used <= used + HeldBytes.step)
     }
 
-    @Test("from half of the limit on, a connection holds its part of the other half")
+    @Test("above half of the limit, a connection holds its part of the rest")
     func parts() {
         let budget = HeldBytesBudget(limit: 64 << 20)
         let account = HeldBytes(budget)
@@ -52,7 +52,7 @@ struct HeldBytesTests {
         #expect(!budget.isShort && budget.mayHoldMore(32 << 20, of: 10))
     }
 
-    @Test("Connections that come one after another hold no more than the limit and 64 KB each")
+    @Test("consecutive connections hold at most the limit and 64 KB each")
     func oneAfterAnother() {
         let limit = 40 << 20
         for count in [1, 10, 100, 1000, 10_000] {
@@ -72,7 +72,7 @@ struct HeldBytesTests {
         }
     }
 
-    @Test("the memory of the process is that of the machine, or of its control group")
+    @Test("the process's memory limit is the machine's or its control group's")
     func available() {
         #expect(SystemMemory.available > 16 << 20)
         #expect(SystemMemory.limit("max\n") == nil && SystemMemory.limit("") == nil && SystemMemory.limit("0\n") == nil)

@@ -28,7 +28,7 @@ struct LineOutputTests {
         Array(text.utf8).withUnsafeBytes { output.append($0) }
     }
 
-    @Test("a torn line of a file is taken back, whether it is opened for appending or not", arguments: [O_APPEND, 0])
+    @Test("a torn line of a file is removed, in each mode of opening", arguments: [O_APPEND, 0])
     func takenBack(flags: Int32) throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/log"
@@ -45,7 +45,7 @@ struct LineOutputTests {
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "one\ntwo\nsix\n")
     }
 
-    @Test("where others write to the file as well, and in a pipe, it is completed later", arguments: [true, false])
+    @Test("a torn line of a shared file or a pipe is completed later", arguments: [true, false])
     func completed(isFile: Bool) throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/log"

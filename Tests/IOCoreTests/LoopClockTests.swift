@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The clock of a loop")
 struct LoopClockTests {
-    @Test("one that is moved by hand stands still until then, and its timers are due by it")
+    @Test("a clock moved by hand stands still, and drives its timers")
     func byHand() throws {
         let loop = try EventLoop(clock: .byHand)
         let (start, wall) = (loop.now, loop.wallClock)
@@ -24,7 +24,7 @@ struct LoopClockTests {
         #expect(loop.now == start + 3_600_000_000_000 && loop.wallClock == wall + 3_600_000_000)
     }
 
-    @Test("a span of a negative count is none, and of one that is too large the longest")
+    @Test("a negative span is zero, and one too large is the longest")
     func spans() {
         #expect(TimeSpan.milliseconds(1500).nanoseconds == 1_500_000_000)
         #expect(TimeSpan.microseconds(2).nanoseconds == 2000)

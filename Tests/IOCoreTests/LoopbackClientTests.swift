@@ -6,7 +6,7 @@ import Testing
 
 @testable import IOCore
 
-@Suite("Whose a connection over loopback is")
+@Suite("The user of a loopback connection")
 struct LoopbackClientTests {
     private static let addresses = [
         SocketAddress.loopback(port: 0), SocketAddress(ipv6Upper: 0, lower: 1, port: 0),
@@ -30,10 +30,10 @@ struct LoopbackClientTests {
         return StreamSocket(adopting: accepted)
     }
 
-    @Test("the kernel can be asked here")
+    @Test("the kernel can be asked on this machine")
     func works() { #expect(LoopbackClient.fault() == nil) }
 
-    @Test("it is the user of the process that connects, over IPv4 and IPv6", arguments: addresses)
+    @Test("the user is that of the connecting process, over IPv4 and IPv6", arguments: addresses)
     func ownUser(address: SocketAddress) throws {
         let listener = try ListeningSocket(address)
         let client = try client(of: listener)
@@ -60,7 +60,7 @@ struct LoopbackClientTests {
     }
 
     /// The kernel says that nobody's socket is root's.
-    @Test("a client that has closed its socket is nobody, although it has sent a request", arguments: addresses)
+    @Test("a client that has closed its socket has no user", arguments: addresses)
     func closed(address: SocketAddress) throws {
         let listener = try ListeningSocket(address)
         let client = try client(of: listener)
@@ -72,7 +72,7 @@ struct LoopbackClientTests {
         #expect(accepted.read(into: &received, upTo: 100) == .bytes(3))
     }
 
-    @Test("a client that has reset its connection is nobody")
+    @Test("a client that has reset its connection has no user")
     func reset() throws {
         let listener = try ListeningSocket(.loopback(port: 0))
         let client = try client(of: listener)
@@ -82,7 +82,7 @@ struct LoopbackClientTests {
         #expect(LoopbackClient(of: accepted) == nil)
     }
 
-    @Test("a Unix socket, and a connection that is not over loopback, are nobody's here")
+    @Test("a Unix socket, and a connection not over loopback, have no user")
     func elsewhere() throws {
         var ends: [Int32] = [0, 0]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)

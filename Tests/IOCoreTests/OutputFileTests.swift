@@ -28,7 +28,7 @@ struct OutputFileTests {
         try OutputFile(path(name)).write(Array(text.utf8), as: contents)
     }
 
-    @Test("a new file has the mode of its contents, and no draft stays beside it")
+    @Test("a new file has its contents' mode, and no draft remains")
     func newFile() throws {
         try write("a", "ordinary")
         try write("b", "shared", as: .shared)
@@ -40,7 +40,7 @@ struct OutputFileTests {
         #expect(try names == ["ordinary", "secret", "shared"])
     }
 
-    @Test("a regular file is replaced, keeps its mode unless the contents are secret, and is never truncated")
+    @Test("a regular file is replaced, keeps its mode, and is never truncated")
     func replacing() throws {
         try folder.write("old", as: "file")
         chmod(path("file"), 0o640)
@@ -54,7 +54,7 @@ struct OutputFileTests {
         #expect(mode("file") == 0o600)
     }
 
-    @Test("symbolic links stay, and the file behind them is replaced or made, in its own folder")
+    @Test("symbolic links stay, and the file behind them is replaced")
     func links() throws {
         try folder.write("old", as: "a/file")
         try folder.write("", as: "b/other")
@@ -101,7 +101,7 @@ struct OutputFileTests {
         #expect(throws: IOFailure.self) { try OutputFile(notFollowing: path("fifo")) }
     }
 
-    @Test("a file of the program's own takes the place of a link, and does not follow it")
+    @Test("a file of the program's own replaces a link without following it")
     func ownFiles() throws {
         try folder.write("kept", as: "other")
         symlink("other", path("own"))
@@ -110,7 +110,7 @@ struct OutputFileTests {
         #expect(mode("own") == 0o600)
     }
 
-    @Test("a new file takes no name that exists, be it a link to nothing")
+    @Test("a new file takes no existing name, not even a dangling link's")
     func creating() throws {
         symlink("nothing", path("link"))
         try folder.write("old", as: "file")
@@ -125,7 +125,7 @@ struct OutputFileTests {
         #expect(mode("new") == 0o644)
     }
 
-    @Test("a link that another user has put into a folder for everyone is not followed", .enabled(if: geteuid() == 0))
+    @Test("a link of another user in a shared folder is not followed", .enabled(if: geteuid() == 0))
     func foreignLinks() throws {
         try folder.write("secret", as: "target")
         mkdir(path("public"), 0o777)

@@ -35,7 +35,7 @@ struct PathLookupTests {
         #expect(lookup("./pins//./a.json").destination == "\(root)/pins/a.json")
     }
 
-    @Test("of many files in a folder, the way to the folder is gone once")
+    @Test("many files in a folder share the look-up of the folder")
     func folderOnce() throws {
         for name in ["a", "b", "c"] { try folder.write("", as: "pins/\(name).json") }
         #expect(symlink("a.json", "\(root)/pins/d.json") == 0)
@@ -78,7 +78,7 @@ struct PathLookupTests {
         #expect(found.destination == "\(root)/releases/7/a.json")
     }
 
-    @Test("the way to what is not there ends where it breaks off")
+    @Test("the way to a missing file ends where it breaks off")
     func missing() throws {
         let found = lookup("one/two/a.json")
         #expect(found.entries.last == entry("", "one"))
@@ -87,7 +87,7 @@ struct PathLookupTests {
         #expect(lookup("dangling").entries.contains(entry("", "nowhere")))
     }
 
-    @Test("a circle of links has no end, and is given up")
+    @Test("a circle of links is given up")
     func circle() throws {
         #expect(symlink("b", "\(root)/a") == 0)
         #expect(symlink("a", "\(root)/b") == 0)
@@ -95,7 +95,7 @@ struct PathLookupTests {
         #expect(Set(lookup("a").entries) == [entry("", "a"), entry("", "b")])
     }
 
-    @Test("a path up again and a relative path are followed from where they are")
+    @Test("a path upwards and a relative path are followed")
     func relative() throws {
         try folder.write("", as: "pins/a.json")
         #expect(lookup("pins/../pins/a.json").destination == "\(root)/pins/../pins/a.json")

@@ -16,7 +16,7 @@ struct QuietPeriodTests {
         #expect(!look1)
     }
 
-    @Test("it is over once nothing more has happened for a while, and says so once")
+    @Test("the period ends once nothing has happened for a while")
     func quiet() {
         var period = period()
         period.note(at: 1000 * millisecond)
@@ -30,7 +30,7 @@ struct QuietPeriodTests {
         #expect(!look4)
     }
 
-    @Test("what never comes to rest is looked at in the end")
+    @Test("endless changes are read in the end")
     func limit() {
         var period = period()
         for time in stride(from: 1000 as UInt64, through: 1450, by: 50) { period.note(at: time * millisecond) }
@@ -39,7 +39,7 @@ struct QuietPeriodTests {
         #expect(look5)
     }
 
-    @Test("after a look by somebody else it begins anew")
+    @Test("after another reading the period begins anew")
     func reset() {
         var period = period()
         period.note(at: 1000 * millisecond)

@@ -10,7 +10,10 @@ struct ServiceNotifierTests {
         ServiceNotifier { variables[$0] }
     }
 
-    @Test("nobody is told when nobody listens", arguments: ["", "relative/path", String(repeating: "/x", count: 60)])
+    @Test(
+        "without a listener no message is sent",
+        arguments: ["", "relative/path", String(repeating: "/x", count: 60)]
+    )
     func nobody(name: String) {
         #expect(Self.notifier([:]) == nil)
         #expect(Self.notifier(["NOTIFY_SOCKET": name]) == nil)

@@ -16,7 +16,7 @@ struct SocketTests {
         }
     }
 
-    @Test("a connection is accepted with the peer's address, over IPv4, IPv6 and a Unix socket")
+    @Test("a connection has its peer's address, over IPv4, IPv6 and Unix sockets")
     func accepting() throws {
         let path = "/tmp/pinproxy-test-\(getpid())-\(UInt32.random(in: 0 ... .max)).sock"
         let wanted = [
@@ -48,7 +48,7 @@ struct SocketTests {
         #expect(access(path, F_OK) != 0, "the socket's file goes with it")
     }
 
-    @Test("a stale socket file is replaced, a live one and an ordinary file are not")
+    @Test("a stale socket file is replaced; a live one and other files stay")
     func unixFiles() throws {
         let path = "/tmp/pinproxy-test-\(getpid())-\(UInt32.random(in: 0 ... .max)).sock"
         defer { unlink(path) }
@@ -68,7 +68,7 @@ struct SocketTests {
         }
     }
 
-    @Test("what a partial write leaves is kept in order")
+    @Test("the rest of a partial write is kept in order")
     func partialWrites() {
         var pair: [Int32] = [0, 0]
         #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &pair) == 0)

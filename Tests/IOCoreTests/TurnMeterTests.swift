@@ -10,7 +10,7 @@ struct TurnMeterTests {
 
     private func mustRead(_ meter: inout TurnMeter, after span: UInt64) -> Bool { meter.mustRead(after: span) }
 
-    @Test("short turns need no clock of the processor until they have taken a millisecond together")
+    @Test("short turns read the processor's clock once a millisecond at most")
     func shortTurns() {
         var meter = TurnMeter(processor: 0)
         for _ in 0..<9 { #expect(!mustRead(&meter, after: Self.millisecond / 10)) }
@@ -19,9 +19,7 @@ struct TurnMeterTests {
         #expect(!mustRead(&meter, after: Self.millisecond / 10))
     }
 
-    @Test(
-        "a long turn has at most the time that the processor's clock has advanced, on a busy machine less than it took"
-    )
+    @Test("a long turn counts at most its time on the processor")
     func busyMachine() {
         var meter = TurnMeter(processor: 5 * Self.millisecond)
         #expect(mustRead(&meter, after: 300 * Self.millisecond))
@@ -30,7 +28,7 @@ struct TurnMeterTests {
         #expect(sum == 2 * Self.millisecond)
     }
 
-    @Test("a long turn has no more than it took, whatever the turns before it have used")
+    @Test("a long turn counts at most its own time")
     func turnsBefore() {
         var meter = TurnMeter(processor: 0)
         #expect(!mustRead(&meter, after: 900_000))
@@ -40,7 +38,7 @@ struct TurnMeterTests {
         #expect(sum == 4_900_000)
     }
 
-    @Test("a long turn is never told to be more than a millisecond longer than it was on the processor")
+    @Test("a long turn counts at most a millisecond too much")
     func precision() {
         // Before it, turns with almost a millisecond of the processor; the turn itself had none for half of its time.
         var meter = TurnMeter(processor: 0)
@@ -73,7 +71,7 @@ struct TurnMeterTests {
         #expect(record.counts.count == TurnRecord.bounds.count + 1)
     }
 
-    @Test("the longest turn of the last minute is told with its work, and forgotten after a minute")
+    @Test("the longest turn of the last minute is reported with its work")
     func longest() {
         let record = TurnRecord()
         let second: UInt64 = 1_000_000_000
@@ -92,7 +90,7 @@ struct TurnMeterTests {
         #expect(record.longest(at: 190 * second) == LongTurn(microseconds: 2_000, work: .name))
     }
 
-    @Test("a turn of any length and kind survives the word that it is kept in")
+    @Test("a turn of any length and kind fits its word")
     func words() {
         let second: UInt64 = 1_000_000_000
         for bit in 0..<UInt16(TurnWork.count) {
@@ -107,7 +105,7 @@ struct TurnMeterTests {
         #expect(record.longest(at: .max) == LongTurn(microseconds: 268_435_455, work: .frames))
     }
 
-    @Test("a loop counts its turns, measures a long one by the time on the processor, and names its work")
+    @Test("a loop counts its turns, and names the work of long ones")
     func loop() throws {
         let loop = try EventLoop()
         let thread = try LoopThread(name: "loop") { loop.run() }
@@ -130,7 +128,7 @@ struct TurnMeterTests {
         #expect(loop.turns.processorTime >= 20_000)
     }
 
-    @Test("a turn that sleeps takes nothing of the processor")
+    @Test("a turn that sleeps takes no time of the processor")
     func sleepingTurn() throws {
         let loop = try EventLoop()
         let thread = try LoopThread(name: "loop") { loop.run() }

@@ -5,13 +5,13 @@ import Testing
 
 @testable import IOCore
 
-@Suite("Files that nobody sees before they are published")
+@Suite("Files that are invisible until they are published")
 struct UnnamedFileTests {
     private func names(_ folder: TemporaryFolder) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: folder.path)
     }
 
-    @Test("what was appended is read, and stands under its name after it is published", arguments: [false, true])
+    @Test("appended bytes are read, and have their name after publication", arguments: [false, true])
     func publishes(isHidden: Bool) throws {
         let folder = try TemporaryFolder()
         let file = try UnnamedFile(in: folder.path, mode: 0o640, isHidden: isHidden)
@@ -29,7 +29,7 @@ struct UnnamedFileTests {
         #expect(mode.map { $0 & 0o027 } == 0)
     }
 
-    @Test("what has the name already is left alone, and the file goes", arguments: [false, true])
+    @Test("an existing name is left alone, and the file goes", arguments: [false, true])
     func taken(isHidden: Bool) throws {
         let folder = try TemporaryFolder()
         try folder.write("mine", as: "there")
@@ -42,7 +42,7 @@ struct UnnamedFileTests {
         #expect(try String(contentsOfFile: "\(folder.path)/there", encoding: .utf8) == "mine")
     }
 
-    @Test("one that is not published leaves nothing, and one that is forgotten is nowhere from then on")
+    @Test("an unpublished file leaves nothing, and a forgotten one disappears")
     func vanishes() throws {
         let folder = try TemporaryFolder()
         for isHidden in [false, true] {

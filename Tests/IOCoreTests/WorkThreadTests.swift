@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Work threads", .onOwnThreads)
 struct WorkThreadTests {
-    @Test("work is done in the order of the calls, on one thread that is not the caller's")
+    @Test("work runs in the order of calls, on one other thread")
     func workIsDoneInOrder() throws {
         let thread = WorkThread(name: "work")
         defer { thread.stop() }
@@ -30,7 +30,7 @@ struct WorkThreadTests {
         #expect(done.with { $0 } == (hasStarted ? 1 : 0))
     }
 
-    @Test("a thread that nothing refers to any more ends, with all that its work captured")
+    @Test("a thread without references ends, with all that its work captured")
     func unusedThreadEnds() async throws {
         final class Captured: Sendable {}
         let name = "work-unused"
@@ -50,7 +50,7 @@ struct WorkThreadTests {
         #expect(captured == nil)
     }
 
-    @Test("a thread gives way to others as it was asked to, and changes no other thread's place")
+    @Test("a thread's niceness is as chosen, and changes no other's")
     func nice() throws {
         let own = Self.niceValue
         let found = Monitor<[Int32]>([])

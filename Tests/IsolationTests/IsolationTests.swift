@@ -38,7 +38,7 @@ private final class View {
 
 @Suite("Calls from actors", .onOwnThreads)
 struct IsolationTests {
-    @Test("the public calls are those of a program that is on the main actor by default")
+    @Test("the public calls suit a program on the main actor")
     func byDefault() async throws {
         let folder = try TemporaryFolder()
         #expect(
@@ -49,7 +49,7 @@ struct IsolationTests {
         )
     }
 
-    @Test("a form is made of what an actor owns, or the main actor")
+    @Test("a form may hold values of an actor, or of the main actor")
     func forms() async throws {
         let origin = StubOrigin()
         try origin.route(nil, "*", response: .text("{\"name\":\"x\"}", contentType: "application/json"))

@@ -13,7 +13,7 @@ struct LocalAuthorityTests {
         try LocalAuthority.make(for: try hosts.map { try Host($0) }, name: "test", validity: year)
     }
 
-    @Test("it signs for its hosts and what lies below them, and for nothing else")
+    @Test("the CA signs for its hosts and their subdomains alone")
     func isConstrained() throws {
         let authority = try LocalAuthority(try Self.authority("api.example.com", "example.org"))
         for host in ["api.example.com", "v1.api.example.com", "example.org", "deep.below.example.org"] {
@@ -26,7 +26,7 @@ struct LocalAuthorityTests {
         #expect(authority.certificate.permittedNames == ["api.example.com", "example.org"])
     }
 
-    @Test("it knows without a signature which hosts it was made for")
+    @Test("the CA knows without a signature which hosts are its own")
     func isMade() throws {
         let hosts = try ["api.example", "127.0.0.1"].map { try Host($0) }
         let identity = try LocalAuthority.make(for: hosts, name: "test", validity: Self.year)
@@ -46,7 +46,7 @@ struct LocalAuthorityTests {
         #expect(try LocalAuthority(identity).isMade(for: Host("other.example")))
     }
 
-    @Test("one for addresses signs for these alone")
+    @Test("a CA for addresses signs for these alone")
     func signsForAddresses() throws {
         let authority = try LocalAuthority(try Self.authority("192.0.2.1", "2001:db8::1"))
         for host in ["192.0.2.1", "2001:db8::1"] {
@@ -58,7 +58,7 @@ struct LocalAuthorityTests {
         #expect(authority.certificate.permittedNames.contains("192.0.2.1"))
     }
 
-    @Test("its constraints are critical, and no authority stands below it")
+    @Test("the CA's constraints are critical, and it allows no CA below")
     func isCritical() throws {
         let identity = try Self.authority("example.com")
         let folder = try TemporaryFolder()
@@ -69,7 +69,7 @@ struct LocalAuthorityTests {
         #expect(text.contains("Public Key Algorithm: id-ecPublicKey"))
     }
 
-    @Test("its key signs for TLS servers alone: openssl takes no client, no mail and no code from it")
+    @Test("the CA signs for TLS servers alone: openssl refuses other purposes")
     func isForServersAlone() throws {
         let identity = try Self.authority("example.com")
         let folder = try TemporaryFolder()
@@ -102,7 +102,7 @@ struct LocalAuthorityTests {
         }
     }
 
-    @Test("one that was made before it was bound to servers is read, and known for what it is")
+    @Test("a CA from before the binding to servers is read and recognised")
     func isBoundToServers() throws {
         #expect(try Self.authority("example.com").certificate.isBoundToServers)
         var older = CertificateBuilder.authority("pinproxy local CA old", validity: Self.year)
@@ -118,7 +118,7 @@ struct LocalAuthorityTests {
         #expect(try read.objection(to: try Host("example.com"), at: Self.now) == nil)
     }
 
-    @Test("after its end, and before its beginning, clients object")
+    @Test("clients object before the CA's beginning and after its end")
     func ends() throws {
         let authority = try LocalAuthority(try Self.authority("example.com"))
         let host = try Host("example.com")
@@ -126,7 +126,7 @@ struct LocalAuthorityTests {
         #expect(try authority.objection(to: host, at: Self.year.lowerBound - 7200)?.contains("not yet valid") == true)
     }
 
-    @Test("what it signs is a server's, short-lived, and for one name, however long that is")
+    @Test("a signed certificate is a server's, short-lived, and for one name")
     func signsLeaves() throws {
         let long = (0..<6).map { _ in "a-rather-long-label" }.joined(separator: ".") + ".example.com"
         let authority = try LocalAuthority(try Self.authority("example.com"))
@@ -142,7 +142,7 @@ struct LocalAuthorityTests {
         }
     }
 
-    @Test("it is read from its two files")
+    @Test("the CA is read from its two files")
     func isRead() throws {
         let identity = try Self.authority("example.com")
         let certificate = Array(identity.certificate.pem.utf8)
@@ -152,7 +152,7 @@ struct LocalAuthorityTests {
         #expect(try read.objection(to: try Host("example.com"), at: Self.now) == nil)
     }
 
-    @Test("what is no authority, or has another key, is refused")
+    @Test("a certificate that is no CA, or has another key, is refused")
     func refusesOthers() throws {
         let pki = try TestPKI()
         let server = try pki.server("example.com")

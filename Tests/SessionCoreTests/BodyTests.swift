@@ -13,7 +13,7 @@ struct BodyTests {
         try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), script: script)
     }
 
-    @Test("a paused response stops the origin, and a resumed one goes on where it was", arguments: [true, false])
+    @Test("a paused response stops the origin, and a resumed one continues", arguments: [true, false])
     func pauseStopsOrigin(isSecure: Bool) throws {
         let total = 24 << 20
         let piece = patternBytes(64 << 10)
@@ -50,7 +50,7 @@ struct BodyTests {
         #expect(isInOrder)
     }
 
-    @Test("an upload streams: the delegate is asked for more when what it gave has gone", arguments: [true, false])
+    @Test("an upload streams: the delegate is asked for more when its bytes have gone", arguments: [true, false])
     func upload(hasLength: Bool) throws {
         let body = patternBytes(2 << 20)
         let origin = try Self.origin { connection in
@@ -82,7 +82,7 @@ struct BodyTests {
         #expect(delegate.transaction.requestBodyBytesSent >= body.count)
     }
 
-    @Test("an upload that has nothing to send waits, and goes on when it has")
+    @Test("an upload without bytes waits, and continues when it has some")
     func slowUpload() throws {
         let origin = try Self.origin { connection in
             while let request = try connection.readRequest() { try connection.answer(request.text) }
@@ -131,7 +131,7 @@ struct BodyTests {
     }
 
     @Test(
-        "a final answer while the upload is unfinished is delivered whole, waiting for bytes or not",
+        "a final response during the upload is delivered whole",
         arguments: [0, 1000]
     )
     func earlyAnswer(given: Int) throws {
@@ -162,7 +162,7 @@ struct BodyTests {
     }
 
     @Test(
-        "HEAD, 204 and 304 end with their head, and the connection goes on",
+        "HEAD, 204 and 304 end with their head, and the connection stays",
         arguments: [(HTTPMethod.head, "200 OK"), (.get, "204 No Content"), (.get, "304 Not Modified")]
     )
     func bodiless(method: HTTPMethod, status: String) throws {
@@ -189,7 +189,7 @@ struct BodyTests {
         #expect(last.transaction.isReusedConnection)
     }
 
-    @Test("a body that only the connection's end delimits is whole after close_notify, and truncated without")
+    @Test("a body up to the connection's end is whole only after close_notify")
     func untilClose() throws {
         let origin = try Self.origin { connection in
             guard let request = try connection.readRequest() else { return }
@@ -207,7 +207,7 @@ struct BodyTests {
     }
 
     @Test(
-        "answers that break off or break the rules end with the error of their kind",
+        "a response that breaks off or breaks a rule has its own error",
         arguments: [
             ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", SessionError.Code.responseTruncated),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", .responseTruncated),

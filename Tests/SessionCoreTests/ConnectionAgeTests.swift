@@ -14,7 +14,7 @@ struct ConnectionAgeTests {
         return try TestSession(configuration)
     }
 
-    @Test("a connection carries no new request after ten minutes, or after a shorter time that was asked for")
+    @Test("a connection takes no new request after ten minutes, or a shorter chosen time")
     func limit() {
         var configuration = SessionConfiguration()
         #expect(configuration.connectionLifetimeLimit == TimeSpan.seconds(600).nanoseconds)
@@ -46,7 +46,7 @@ struct ConnectionAgeTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a connection that is too old is not used again, with TLS and without", arguments: [true, false])
+    @Test("an old connection is not reused, with TLS and without", arguments: [true, false])
     func idle(isSecure: Bool) throws {
         let origin = try ScriptedOrigin(isSecure ? try TestPKI.shared.server(TestSession.host) : nil) { request in
             OriginAnswer.text(request.target)
@@ -63,7 +63,7 @@ struct ConnectionAgeTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("an HTTP/2 connection grows old although it is never idle; what it carries is carried to its end")
+    @Test("an HTTP/2 connection ages while in use, and finishes what it carries")
     func busy() throws {
         let blob = patternBytes(2 << 20)
         let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true, files: ["blob": blob])

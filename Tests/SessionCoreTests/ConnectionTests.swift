@@ -13,7 +13,7 @@ struct ConnectionTests {
         try ScriptedOrigin(server) { request in OriginAnswer.text(request["Host"] ?? "") }
     }
 
-    @Test("tasks one after another share a connection, tasks at once do not")
+    @Test("consecutive tasks share a connection, simultaneous ones do not")
     func reuse() throws {
         let both = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
@@ -36,7 +36,7 @@ struct ConnectionTests {
         #expect(numbers.count == 3)
     }
 
-    @Test("connectionsPerHost is kept to: the others wait")
+    @Test("connectionsPerHost is respected: further requests wait")
     func connectionLimit() throws {
         let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         var configuration = SessionConfiguration()
@@ -50,7 +50,7 @@ struct ConnectionTests {
         #expect(origin.connections.count <= 2)
     }
 
-    @Test("who waits too long for a connection is told so; the others have theirs in turn")
+    @Test("a request that waits too long fails; the others have their turn")
     func queueTimeout() throws {
         let gate = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
@@ -110,7 +110,7 @@ struct ConnectionTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("a session that ends cancels those who wait, and starts none of them")
+    @Test("a session that ends cancels waiting requests, and starts none")
     func endWithWaiters() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
@@ -139,7 +139,7 @@ struct ConnectionTests {
         #expect(origin.connections.count == hosts.count)
     }
 
-    @Test("69 two hosts at one address never share a connection, not under one certificate, not over HTTP/2")
+    @Test("69 two hosts at one address never share a connection")
     func twoHosts() throws {
         let server = try TestPKI.shared.server(TestSession.host, "other.example.com")
         let origin = try Self.answering(server)
@@ -181,7 +181,7 @@ struct ConnectionTests {
         #expect(origin.requests.count == requests)
     }
 
-    @Test("a verdict that does not hold any more makes a new connection; one that cannot hold fails")
+    @Test("a lapsed verdict makes a new connection; an impossible one fails")
     func staleVerdict() throws {
         // The certificate ends in two seconds or less: good for the first request and not for a later one.
         let end = Clock.realtime / 1_000_000 + 2
@@ -203,7 +203,7 @@ struct ConnectionTests {
         #expect(origin.requests.count == requests)
     }
 
-    @Test("73 an origin that has renewed its certificate is asked on a new connection when the old verdict ends")
+    @Test("73 a renewed certificate is seen when the old verdict ends")
     func renewedVerdict() throws {
         let end = Clock.realtime / 1_000_000 + 2
         let short = try TestPKI.shared.server(
@@ -255,7 +255,7 @@ struct ConnectionTests {
         #expect(try session.get(allowed).error == nil)
     }
 
-    @Test("a POST on a kept connection that ends with it is not sent again, a GET is", arguments: [true, false])
+    @Test("a POST on a dying kept connection is not repeated, a GET is", arguments: [true, false])
     func repeats(isPost: Bool) throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
@@ -334,7 +334,7 @@ struct ConnectionTests {
         #expect(try session.get(endpoint, target: "/plain").text == "plain text from the origin\n")
     }
 
-    @Test("a redirect is an answer like any other: the place that it names is not asked")
+    @Test("a redirect is an ordinary response: its target is not requested")
     func redirect() throws {
         let server = try TestPKI.shared.server(TestSession.host, "localhost")
         let other = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
@@ -358,7 +358,7 @@ struct ConnectionTests {
         #expect(other.connections.isEmpty)
     }
 
-    @Test("an origin's Alt-Svc leads nowhere")
+    @Test("an origin's Alt-Svc is ignored")
     func alternativeServices() throws {
         let server = try TestPKI.shared.server("localhost")
         let other = try ScriptedOrigin(server) { request in OriginAnswer.text("elsewhere") }
@@ -383,7 +383,7 @@ struct ConnectionTests {
         #expect(other.connections.isEmpty)
     }
 
-    @Test("a PUT whose body has gone out is not sent again when the kept connection ends with it")
+    @Test("a sent PUT is not repeated when its kept connection ends")
     func repeatsOfBodies() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Answers over HTTP/2 that come before the request is whole")
+@Suite("Responses over HTTP/2 that come before the request is whole")
 struct EarlyAnswerTests {
     private static func endpoint(_ port: UInt16) throws -> Endpoint {
         var timeouts = TaskTimeouts()
@@ -40,7 +40,7 @@ struct EarlyAnswerTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("an origin that answers well while it reads gets the whole body, however late it comes")
+    @Test("an origin that responds early and reads on gets the whole body")
     func readsOn() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)

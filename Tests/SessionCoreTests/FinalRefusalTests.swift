@@ -41,7 +41,7 @@ struct FinalRefusalTests {
         )
     }
 
-    @Test("a failed pin is asked once: no other address of the name is dialled, and the same one not again")
+    @Test("a failed pin ends the request: no address is dialled again")
     func otherAddress() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let (ipv4, ipv6, port) = try TestSocket.listenOnBoth()
@@ -77,7 +77,7 @@ struct FinalRefusalTests {
         #expect(moved.addresses == [first, addresses[1 - asked]])
     }
 
-    @Test("73 a refusal is remembered by nobody: the next request is judged by what the server shows then")
+    @Test("73 a refusal is not remembered: the next request is evaluated anew")
     func nextRequest() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let origin = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
@@ -90,7 +90,7 @@ struct FinalRefusalTests {
         #expect(origin.requests.count == 1)
     }
 
-    @Test("a verdict is one on a host, under a policy, of a generation, for a time: with any of them another, on none")
+    @Test("a verdict holds for one host, policy, generation and time")
     func otherEndpoint() throws {
         let host = TestSession.host
         let server = try TestPKI.shared.server(host, "other.example.com")

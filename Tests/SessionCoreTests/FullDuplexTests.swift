@@ -64,7 +64,7 @@ struct FullDuplexTests {
         return delegate
     }
 
-    @Test("an answer comes while the request goes on, piece by piece, and both have trailers")
+    @Test("a response streams while the request goes on, and both have trailers")
     func bothDirections() throws {
         let origin = try origin { script, _ in
             guard let request = try script.nextRequest() else { return }
@@ -130,7 +130,7 @@ struct FullDuplexTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("an idle HTTP/2 connection gives its place up when a stream waits for it")
+    @Test("an idle HTTP/2 connection closes when a waiting stream needs its slot")
     func placeOfIdle() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             if connection.number == 0 {
@@ -151,7 +151,7 @@ struct FullDuplexTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a request that the server wants over HTTP/1.1 goes there alone: the next one goes over HTTP/2")
+    @Test("a request that needs HTTP/1.1 uses it alone: the next uses HTTP/2")
     func http11Required() throws {
         let origin = try ScriptedOrigin(
             try TestPKI.shared.server(TestSession.host),
@@ -172,7 +172,7 @@ struct FullDuplexTests {
         #expect(try get(session, endpoint).head?.majorVersion == 2)
     }
 
-    @Test("a wrong pin fails every request that waits, and the origin gets nothing")
+    @Test("a wrong pin fails every waiting request, and the origin gets nothing")
     func wrongPin() throws {
         let origin = try origin { script, _ in try Self.answerAll(script) }
         let session = try TestSession()
@@ -194,7 +194,7 @@ struct FullDuplexTests {
         #expect(origin.applicationBytes == 0)
     }
 
-    @Test("a server without HTTP/2 is asked over HTTP/1.1, and not for HTTP/2 again")
+    @Test("a server without HTTP/2 gets HTTP/1.1, and no further offer")
     func fallback() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["http/1.1"]) {
             connection in
@@ -211,7 +211,7 @@ struct FullDuplexTests {
     }
 
     @Test(
-        "a server that is known to choose HTTP/1.1 and then speaks HTTP/2 alone is asked for HTTP/2 again",
+        "a server that returns from HTTP/1.1 to HTTP/2 is offered HTTP/2 again",
         arguments: [true, false]
     )
     func fallbackIsOver(insists: Bool) throws {
@@ -243,7 +243,7 @@ struct FullDuplexTests {
         #expect(last.error == nil && last.transaction.protocolVersion == 20, "\(String(describing: last.error))")
     }
 
-    @Test("requests one after another and at once share the connection")
+    @Test("consecutive and simultaneous requests share the connection")
     func manyOnOne() throws {
         let origin = try origin { script, _ in try Self.answerAll(script) }
         let session = try TestSession()
@@ -258,7 +258,7 @@ struct FullDuplexTests {
         #expect(try get(session, endpoint).transaction.isReusedConnection)
     }
 
-    @Test("a request that goes to a new connection may do so after its session was invalidated")
+    @Test("a request on a new connection may finish after its session was invalidated")
     func afterInvalidation() throws {
         let gate = Gate()
         let origin = try origin { script, number in
@@ -279,7 +279,7 @@ struct FullDuplexTests {
         #expect(delegate.error == nil && !delegate.text.isEmpty)
     }
 
-    @Test("a stream that the server has not looked at is asked for once more, whatever the method")
+    @Test("an unprocessed stream is repeated once, whatever the method")
     func refused() throws {
         let origin = try origin { script, _ in
             var count = 0
@@ -302,7 +302,7 @@ struct FullDuplexTests {
         #expect(delegate.completions == 1)
     }
 
-    @Test("what a GOAWAY leaves out goes to a new connection, and what it takes in is finished")
+    @Test("requests above GOAWAY move to a new connection, those below finish")
     func goAway() throws {
         let origin = try origin { script, number in
             guard number == 0 else { return try Self.answerAll(script) }
@@ -322,7 +322,7 @@ struct FullDuplexTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a kept connection that turns out dead is replaced for an idempotent request, and for no other")
+    @Test("a dead kept connection is replaced for an idempotent request alone")
     func dead() throws {
         for (method, isRepeated) in [(HTTPMethod.get, true), (.post, false)] {
             let origin = try origin { script, number in
@@ -344,7 +344,7 @@ struct FullDuplexTests {
         }
     }
 
-    @Test("an answer that is reset, or whose connection ends, is truncated", arguments: [true, false])
+    @Test("a response that is reset, or whose connection ends, is truncated", arguments: [true, false])
     func truncated(isReset: Bool) throws {
         let origin = try origin { script, _ in
             guard let request = try script.nextRequest() else { return }
@@ -360,7 +360,7 @@ struct FullDuplexTests {
         #expect(delegate.error?.code == .responseTruncated)
     }
 
-    @Test("an answer that breaks the rules is invalid")
+    @Test("a response that breaks the rules is invalid")
     func invalid() throws {
         let origin = try origin { script, _ in
             var count = 0
@@ -377,7 +377,7 @@ struct FullDuplexTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("1xx heads come before the answer, which has no body where it may have none")
+    @Test("1xx heads precede the response, which may have no body")
     func interim() throws {
         let origin = try origin { script, _ in
             guard let request = try script.nextRequest() else { return }
@@ -389,7 +389,7 @@ struct FullDuplexTests {
         #expect(delegate.calls == [.connected, .informational(103), .response(204), .completed])
     }
 
-    @Test("a cancelled task resets its stream, and the connection lives on")
+    @Test("a cancelled task resets its stream, and the connection stays")
     func cancel() throws {
         let resets = Monitor<[Int]>([])
         let origin = try origin { script, _ in
@@ -411,7 +411,7 @@ struct FullDuplexTests {
         #expect(resets.with { $0 } == [1])
     }
 
-    @Test("no head within timeouts.firstByte fails the task, and no new request goes to that connection")
+    @Test("a missing head fails the task, and its connection gets no new request")
     func timeout() throws {
         let origin = try origin { script, number in
             if number > 0 { return try Self.answerAll(script) }
@@ -424,7 +424,7 @@ struct FullDuplexTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a task that takes nothing holds the origin back, and goes on where it stopped")
+    @Test("a task that takes nothing stops the origin, and continues later")
     func backPressure() throws {
         let body = patternBytes(2 << 20)
         let server = try TestPKI.shared.server(TestSession.host)

@@ -52,7 +52,7 @@ struct InformationalResponseTests {
     }
 
     @Test(
-        "one that sends them without end is given up, with an error that says so",
+        "an origin that sends them without end gets an error",
         arguments: [Endpoint.HTTPVersion.http1, .http2]
     )
     func flood(version: Endpoint.HTTPVersion) throws {
@@ -62,7 +62,7 @@ struct InformationalResponseTests {
         #expect(count == 16)
     }
 
-    @Test("each begins timeouts.firstByte anew, and timeouts.total ends the whole", arguments: [false, true])
+    @Test("each one restarts timeouts.firstByte, and timeouts.total limits all", arguments: [false, true])
     func processing(hasTotal: Bool) throws {
         let gates = (0..<4).map { _ in Gate() }
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in

@@ -60,7 +60,7 @@ struct InvalidatedSessionTests {
     }
 
     @Test(
-        "a task that is made afterwards ends with an error at the end of the turn in which it is resumed",
+        "a later task ends with an error after its turn",
         arguments: Ending.allCases,
         Kind.allCases
     )
@@ -115,7 +115,7 @@ struct InvalidatedSessionTests {
         #expect(origin.requests.count == (count > 0 || ending == .cancelled ? 1 : 0))
     }
 
-    @Test("a retired session gives back what it has not sent, with the body, and finishes what it has")
+    @Test("a retired session returns unsent requests, and finishes the others")
     func handedBack() throws {
         let gate = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
@@ -164,7 +164,7 @@ struct InvalidatedSessionTests {
         #expect(origin.requests.count == 1)
     }
 
-    @Test("a session that is invalidated, and not retired, still begins what was there")
+    @Test("an invalidated session that is not retired still begins waiting requests")
     func notHandedBack() throws {
         let gate = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
@@ -189,7 +189,7 @@ struct InvalidatedSessionTests {
         #expect(delegates.allSatisfy { $0.error == nil && $0.text == "hello" })
     }
 
-    @Test("a connection whose chain was held to other anchors is not used, though all else is the same")
+    @Test("a connection verified with other anchors is not used")
     func otherAnchors() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let origin = try ScriptedOrigin(server) { connection in

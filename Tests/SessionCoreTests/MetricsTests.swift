@@ -15,8 +15,34 @@ struct MetricsTests {
         zip(times, times.dropFirst()).allSatisfy { $0 <= $1 }
     }
 
+    @Test("the times of a part's transactions begin with the task, the last one behind the others")
+    func parts() {
+        func part(_ start: Int64, _ fetchStarts: [Int64]) -> TaskMetrics {
+            var part = TaskMetrics()
+            part.fetchStart = start
+            let transactions = fetchStarts.map {
+                var transaction = TransactionMetrics()
+                transaction.fetchStart = $0
+                return transaction
+            }
+            part.earlierTransactions = transactions.dropLast()
+            part.transaction = transactions[transactions.count - 1]
+            return part
+        }
+        var metrics = TaskMetrics()
+        metrics.fetchStart = 1000
+        metrics.add(part(1000, [1]))
+        #expect(metrics.transactions.map(\.fetchStart) == [1])
+        metrics.add(part(1500, [2, 3]))
+        metrics.add(part(2000, [4]))
+        #expect(metrics.transactions.map(\.fetchStart) == [1, 502, 503, 1004])
+        #expect(metrics.transaction.requestStart == Self.absent && metrics.fetchStart == 1000)
+        metrics.add(part(3000, [Self.absent]))
+        #expect(metrics.transactions.map(\.fetchStart) == [1, 502, 503, 1004, Self.absent])
+    }
+
     @Test(
-        "a new connection has every phase, in order; a reused one has no phase of connecting",
+        "a new connection has every phase in order, a reused one none",
         arguments: [true, false]
     )
     func phases(isSecure: Bool) throws {
@@ -65,7 +91,7 @@ struct MetricsTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("an upload's request ends before its answer begins")
+    @Test("an upload's request ends before its response begins")
     func upload() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginAnswer.text("done") }
         let session = try TestSession()
@@ -120,7 +146,7 @@ struct MetricsTests {
     }
 
     @Test(
-        "a refused server leaves no request and no response, but its evaluation, where it was and how it spoke TLS",
+        "a refused server leaves its evaluation, but no request and no response",
         arguments: [Endpoint.HTTPVersion.http1, .http2]
     )
     func refusal(version: Endpoint.HTTPVersion) throws {
@@ -170,7 +196,7 @@ struct MetricsTests {
         #expect(connection.cipher?.description.hasPrefix("ECDHE-") == true)
     }
 
-    @Test("a server that breaks the handshake off leaves its address, and no verdict")
+    @Test("a server that aborts the handshake leaves its address, and no verdict")
     func brokenHandshake() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = connection.read()
@@ -186,7 +212,7 @@ struct MetricsTests {
         #expect(transaction.requestStart == Self.absent)
     }
 
-    @Test("of several addresses the one is told that showed the key, not one that was dialled before or beside it")
+    @Test("of several addresses the metrics name the one whose key was seen")
     func refusalAtOneOfSeveral() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()

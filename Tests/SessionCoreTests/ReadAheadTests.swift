@@ -175,7 +175,7 @@ struct ReadAheadTests {
     /// A record that arrived in part is completed in one read together with whole ones: the socket falls silent while
     /// OpenSSL holds all of them.
     @Test(
-        "records that come together with the rest of a cut one are not left lying",
+        "records that follow the rest of a cut one are read at once",
         arguments: [TLSVersion.tls12, .tls13],
         [1, 3]
     )
@@ -225,7 +225,7 @@ struct ReadAheadTests {
         #expect(delegate.transaction.connection?.tlsVersion?.description == (version == .tls12 ? "TLSv1.2" : "TLSv1.3"))
     }
 
-    @Test("an answer that nobody asked for is not taken for that of the next request")
+    @Test("an unrequested response is not taken for the next request's")
     func unsolicitedAnswer() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
@@ -254,7 +254,7 @@ struct ReadAheadTests {
     }
 
     @Test(
-        "an answer that comes while the connection is idle is not taken for that of the next request",
+        "a response on an idle connection is not taken for the next request's",
         arguments: [true, false]
     )
     func lateUnsolicitedAnswer(isSecure: Bool) throws {
@@ -283,7 +283,7 @@ struct ReadAheadTests {
         }
     }
 
-    @Test("an origin that ends the connection instead of answering on it is asked again on a new one")
+    @Test("a request is repeated when the origin ends the connection instead of responding")
     func closedOnReuse() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             guard let request = try connection.readRequest() else { return }

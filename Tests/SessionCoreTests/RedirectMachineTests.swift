@@ -4,7 +4,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("What becomes of redirects")
+@Suite("Decisions about redirects")
 struct RedirectMachineTests {
     private static let base = AbsoluteURL("https://api.example.com/a/b?c")!
 
@@ -52,12 +52,12 @@ struct RedirectMachineTests {
         #expect(!hop.crossesOrigins)
     }
 
-    @Test("other statuses are answers", arguments: [200, 204, 300, 304, 305, 306, 399, 404])
+    @Test("other statuses are ordinary responses", arguments: [200, 204, 300, 304, 305, 306, 399, 404])
     func answers(status: Int) throws {
         #expect(try Self.hop(status, .get) == nil)
     }
 
-    @Test("a redirect that leads nowhere is the answer; one that cannot be read is a fault")
+    @Test("a redirect without a target is the response; an unreadable one fails")
     func locations() throws {
         var machine = RedirectMachine()
         #expect(machine.didReceiveHead(try Self.head(302), url: Self.base, method: .get) == .noRedirect)
@@ -72,7 +72,7 @@ struct RedirectMachineTests {
         #expect(machine.count == 0)
     }
 
-    @Test("as many hops as the limit says, and not one more")
+    @Test("redirects are followed up to the limit, and not beyond")
     func limit() throws {
         var machine = RedirectMachine(limit: 2)
         let head = try Self.head(302, "/again")

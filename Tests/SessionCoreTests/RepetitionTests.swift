@@ -35,7 +35,7 @@ struct RepetitionTests {
         try TestSession.endpoint(port: origin.port, httpVersion: .http2)
     }
 
-    @Test("rule 57: a GET that was not answered is asked again over HTTP/1.1")
+    @Test("rule 57: a GET without a response is repeated over HTTP/1.1")
     func unanswered() throws {
         let origin = try Self.origin { _, _ in }
         let delegate = try TestSession().get(Self.endpoint(origin))
@@ -44,7 +44,7 @@ struct RepetitionTests {
         #expect(origin.requests.count == 1)
     }
 
-    @Test("rule 57: a GET whose answer has begun is not: the client would get two heads", arguments: [false, true])
+    @Test("rule 57: a GET whose response has begun is not repeated", arguments: [false, true])
     func begun(hasBody: Bool) throws {
         let origin = try Self.origin { script, request in
             try script.head(200, stream: request.stream)
@@ -56,7 +56,7 @@ struct RepetitionTests {
         #expect(origin.requests.isEmpty)
     }
 
-    @Test("rule 57: neither is a PUT whose body has gone out, nor a POST at all", arguments: [HTTPMethod.put, .post])
+    @Test("rule 57: a PUT whose body has gone out, or a POST, is not repeated", arguments: [HTTPMethod.put, .post])
     func bodies(method: HTTPMethod) throws {
         let origin = try Self.origin { script, _ in
             while let frame = try script.next(), !(frame.kind == .data && frame.endsStream) {}
@@ -91,7 +91,7 @@ struct RepetitionTests {
     }
 
     @Test(
-        "rule 57: a GET is repeated once, on a new connection, however many kept ones are dead",
+        "rule 57: a GET is repeated once, however many kept connections are dead",
         arguments: [true, false],
         [Endpoint.Scheme.https, .http]
     )
@@ -112,7 +112,7 @@ struct RepetitionTests {
     }
 
     @Test(
-        "rule 57: a GET is not repeated when a part of a head has come, however the connection ends",
+        "rule 57: a GET is not repeated after a part of a head",
         arguments: ["H", "HTTP/1.1 2", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"],
         [OriginConnection.Ending.clean, .cut, .reset]
     )
@@ -132,7 +132,7 @@ struct RepetitionTests {
         #expect(origin.requests.count { $0.target == "/again" } == 1)
     }
 
-    @Test("rule 57: what was repeated over HTTP/2 is not asked a third time over HTTP/1.1")
+    @Test("rule 57: a request repeated over HTTP/2 is not repeated over HTTP/1.1")
     func noThirdTime() throws {
         let origin = try ScriptedOrigin(
             try TestPKI.shared.server(TestSession.host),

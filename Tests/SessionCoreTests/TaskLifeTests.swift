@@ -66,7 +66,7 @@ struct TaskLifeTests {
     }
 
     @Test(
-        "a task that is cancelled from within a call is told so at once, and nothing more",
+        "a task cancelled within a call is told at once, and nothing more",
         arguments: Moment.allCases
     )
     func cancelFromWithin(moment: Moment) throws {
@@ -112,7 +112,7 @@ struct TaskLifeTests {
         if moment == .connect { #expect(origin.requests.count == 1) }
     }
 
-    @Test("a task that starts within the last call of another is not paused by it")
+    @Test("a task that starts within another's last call is not paused by it")
     func startWithinTheLastCall() throws {
         let origin = try Self.talkative()
         let session = try TestSession()
@@ -130,7 +130,7 @@ struct TaskLifeTests {
         #expect(next.text == "hello")
     }
 
-    @Test("a task may be cancelled before it is resumed, while it connects, and after its end")
+    @Test("a task may be cancelled before, during and after its connection")
     func cancelFromOutside() throws {
         let origin = try Self.talkative()
         let session = try TestSession()
@@ -252,7 +252,7 @@ struct TaskLifeTests {
         #expect(isWhole)
     }
 
-    @Test("an invalidated session lets its tasks end, then says so once and closes its connections")
+    @Test("an invalidated session waits for its tasks, reports its end, and closes")
     func invalidation() throws {
         let answer = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
@@ -281,7 +281,7 @@ struct TaskLifeTests {
         try origin.waitForClosed()
     }
 
-    @Test("a session that is invalidated cancels tasks that were never resumed, and waits for none that was dropped")
+    @Test("an invalidated session cancels tasks that were never resumed")
     func invalidationOfUnstarted() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
@@ -306,7 +306,7 @@ struct TaskLifeTests {
         #expect(session.manager.taskCount == 0)
     }
 
-    @Test("a request that was to begin, ended, and was lent to another task in one turn goes out once")
+    @Test("a request that began, ended and was lent in one turn leaves once")
     func lentAgain() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { request in
             OriginAnswer.text(request.target)

@@ -39,7 +39,7 @@ struct TaskMachineTests {
         return machine
     }
 
-    @Test("every state answers every event as the table says")
+    @Test("every state handles every event as the table says")
     func table() throws {
         typealias Row = (Event, TaskMachine.Action, TaskState)
         let table: [String: [Row]] = [
@@ -93,7 +93,7 @@ struct TaskMachineTests {
         #expect(known.count == Self.ways.count)
     }
 
-    @Test("a task that takes a transfer over is as far as the one before it")
+    @Test("a task that takes over a transfer continues in its state")
     func takingOver() throws {
         var held = try Self.machine("held back")
         var successor = TaskMachine(takingOver: held)

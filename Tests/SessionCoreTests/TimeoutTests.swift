@@ -44,7 +44,7 @@ struct TimeoutTests {
         #expect(delegate.metrics.duration >= 50_000, sourceLocation: sourceLocation)
     }
 
-    @Test("a TLS origin that never answers the hello")
+    @Test("a TLS origin that never responds to the hello times out")
     func silentHandshake() throws {
         let (listener, port) = try TestSocket.listen()
         defer { close(listener) }
@@ -52,7 +52,7 @@ struct TimeoutTests {
         try check(port: port, timeouts, .connectTimeout, naming: "timeouts.connect")
     }
 
-    @Test("an origin that takes the request and gives no answer")
+    @Test("an origin that takes the request and never responds times out")
     func firstByte() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
@@ -60,7 +60,7 @@ struct TimeoutTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("a suspended task stalls nowhere; resumed, it has its time again, and the total goes on all the while")
+    @Test("a suspended task has no stall, and its total runs on")
     func suspended() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil { try connection.answer("late") }
@@ -93,7 +93,7 @@ struct TimeoutTests {
         #expect(bounded.error?.details.contains("timeouts.total") == true)
     }
 
-    @Test("an informational head is no answer yet")
+    @Test("an informational head is not the response")
     func informationalOnly() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
@@ -105,7 +105,7 @@ struct TimeoutTests {
     }
 
     @Test(
-        "a head that never ends, however its bytes drip",
+        "a head that drips without end times out",
         arguments: ["HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nX: y\r\n"]
     )
     func drippingHead(beginning: String) throws {
@@ -122,7 +122,7 @@ struct TimeoutTests {
         try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
     }
 
-    @Test("informational heads that drip: each begins firstByte anew, and the total ends them")
+    @Test("informational heads that drip restart firstByte, and the total ends them")
     func drippingHeads() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
@@ -138,7 +138,7 @@ struct TimeoutTests {
         try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.total")
     }
 
-    @Test("a request body that is not taken, while informational heads drip")
+    @Test("a request body that is not taken times out, despite informational heads")
     func drippingInformational() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while true {
@@ -157,7 +157,7 @@ struct TimeoutTests {
         )
     }
 
-    @Test("informational heads over HTTP/2 that drip")
+    @Test("informational heads over HTTP/2 that drip time out")
     func drippingHTTP2() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
@@ -178,7 +178,7 @@ struct TimeoutTests {
         #expect(delegate.error?.code == .responseTimeout)
     }
 
-    @Test("a body that stops coming")
+    @Test("a body that stalls times out")
     func stalledResponse() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
@@ -189,7 +189,7 @@ struct TimeoutTests {
         try check(port: origin.port, timeouts, .stalled, naming: "timeouts.stall")
     }
 
-    @Test("a request body that stops coming")
+    @Test("a request body that stalls times out")
     func stalledRequest() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let timeouts = Self.timeouts { $0.stall = .milliseconds(100) }
@@ -203,7 +203,7 @@ struct TimeoutTests {
         )
     }
 
-    @Test("all of it, although bytes keep moving")
+    @Test("the total ends a task although bytes keep moving")
     func total() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()

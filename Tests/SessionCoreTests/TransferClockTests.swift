@@ -23,7 +23,7 @@ struct TransferClockTests {
 
     private static let second: UInt64 = 1_000_000_000
 
-    @Test("each phase has its own limit, counted from when it was entered")
+    @Test("each phase has its own limit, counted from its beginning")
     func phases() {
         let second = Self.second
         var clock = TransferClock(timeouts(), taskStart: 10 * second, now: 10 * second)
@@ -39,7 +39,7 @@ struct TransferClockTests {
         }
     }
 
-    @Test("a byte that moves puts a stall off")
+    @Test("a moving byte postpones a stall")
     func activity() {
         let second = Self.second
         var clock = TransferClock(timeouts(), taskStart: 0, now: 0)
@@ -55,7 +55,7 @@ struct TransferClockTests {
     }
 
     @Test(
-        "nothing but the final head ends the wait for it",
+        "only the final head ends the wait for it",
         arguments: [TransferClock.Phase.waiting, .connecting, .queued]
     )
     func noActivity(phase: TransferClock.Phase) {
@@ -70,7 +70,7 @@ struct TransferClockTests {
         #expect(expiry(clock, at: 3 * second)?.phase == phase)
     }
 
-    @Test("an informational head begins the wait for the final one anew, and no other")
+    @Test("an informational head restarts only the wait for the final one")
     func informational() {
         let second = Self.second
         var clock = TransferClock(timeouts(total: .seconds(50)), taskStart: 0, now: 0)
@@ -84,7 +84,7 @@ struct TransferClockTests {
         #expect(clock.deadline == 13 * second)
     }
 
-    @Test("while the task is suspended no phase has a limit, the total has, and afterwards a phase begins anew")
+    @Test("a suspended task has no phase limit, and its total runs on")
     func suspension() {
         let second = Self.second
         for total: TimeSpan? in [nil, .seconds(50)] {
@@ -104,7 +104,7 @@ struct TransferClockTests {
         }
     }
 
-    @Test("the wait for the head asks for a look at the connection every five seconds, or four times in its limit")
+    @Test("while waiting for the head, the connection is checked every five seconds")
     func looks() {
         let second = Self.second
         for (limit, interval) in [(60, 5 * second), (2, second / 2), (0, second / 10)] {

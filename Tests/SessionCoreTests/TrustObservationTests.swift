@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Each handshake's evaluation is told once")
+@Suite("Each handshake's evaluation is reported once")
 struct TrustObservationTests {
     /// The reports of a session as words: host, port, verdict.
     private final class Account {
@@ -23,7 +23,7 @@ struct TrustObservationTests {
         try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
     }
 
-    @Test("an accepted server is told of at its handshake, and not for requests that reuse the connection")
+    @Test("an accepted server is reported at its handshake, not for reuse")
     func accepted() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let origin = try Self.answering(server)
@@ -34,7 +34,7 @@ struct TrustObservationTests {
         #expect(account.lines == ["\(TestSession.host):443 pass"])
     }
 
-    @Test("it is told before the request goes out")
+    @Test("the evaluation is reported before the request leaves")
     func order() throws {
         let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
@@ -47,7 +47,7 @@ struct TrustObservationTests {
         #expect(toldAtConnect == ["\(TestSession.host):443 notPinned"])
     }
 
-    @Test("a refused server is told of once for each of its handshakes")
+    @Test("a refused server is reported once for each of its handshakes")
     func refused() throws {
         let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
@@ -58,7 +58,7 @@ struct TrustObservationTests {
         #expect(origin.requests.isEmpty)
     }
 
-    @Test("the streams of one HTTP/2 connection make one account, also when a stream fails later")
+    @Test("the streams of one HTTP/2 connection make one report")
     func streams() throws {
         let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true)
         let session = try TestSession()
@@ -72,7 +72,7 @@ struct TrustObservationTests {
         #expect(account.lines.count == connections.count)
     }
 
-    @Test("without a handshake there is nothing to tell: plain HTTP, and an origin that speaks no TLS")
+    @Test("without a handshake nothing is reported")
     func nothingToTell() throws {
         let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
         let session = try TestSession()
@@ -82,7 +82,7 @@ struct TrustObservationTests {
         #expect(account.lines.isEmpty)
     }
 
-    @Test("who is told may cancel the task: it ends once, and the session goes on")
+    @Test("a delegate may cancel the task in the report: it ends once")
     func cancelled() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let origin = try Self.answering(server)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Bytes that nobody asked for, on connections that would be used again")
+@Suite("Unrequested bytes on connections that would be reused")
 struct UnaskedBytesTests {
     private static let poison = OriginAnswer.text("poison")
 
@@ -24,7 +24,7 @@ struct UnaskedBytesTests {
     }
 
     @Test(
-        "an origin that HTTP/2 was offered to and that speaks HTTP/1.1 is watched like any other",
+        "an origin that chose HTTP/1.1 over HTTP/2 is watched like any other",
         arguments: [[], ["http/1.1"]]
     )
     func fallback(protocols: [String]) throws {
@@ -47,7 +47,7 @@ struct UnaskedBytesTests {
     }
 
     @Test(
-        "what comes in the very turn in which the connection would be used again counts too",
+        "bytes in the very turn of the reuse count too",
         arguments: [true, false],
         [Endpoint.HTTPVersion.http1, .http2]
     )

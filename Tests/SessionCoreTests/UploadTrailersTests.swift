@@ -22,7 +22,7 @@ struct UploadTrailersTests {
         }
     }
 
-    @Test("they follow a body of unknown length, empty values too, and the connection lives on")
+    @Test("trailers follow a body of unknown length, and the connection stays")
     func arrive() throws {
         let origin = try Self.echo()
         let session = try TestSession()
@@ -43,7 +43,7 @@ struct UploadTrailersTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("they come after a body that was slow, and after one of many pieces")
+    @Test("trailers follow a slow body, and one of many pieces")
     func late() throws {
         let origin = try Self.echo()
         let session = try TestSession()
@@ -60,7 +60,7 @@ struct UploadTrailersTests {
         #expect(delegate.text == String(repeating: "a", count: 10_000) + "|X-Sum=late")
     }
 
-    @Test("where they cannot go they are left out: with a length, and over HTTP/2")
+    @Test("trailers are left out with a length, and over HTTP/2")
     func leftOut() throws {
         let origin = try Self.echo()
         let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true)

@@ -42,7 +42,7 @@ struct DocumentReaderTests {
         #expect(reader.issues[6].remedy.hasPrefix("did you mean \"pear\"?"))
     }
 
-    @Test("a key nobody asked for is reported once, with the key that was probably meant")
+    @Test("an unknown key is reported once, with the likely one")
     func unknownKeys() throws {
         let reader = reader(#"{"pinningMod":1,"zzz":2,"pins":[]}"#)
         let root = try #require(reader.rootObject())
@@ -65,7 +65,7 @@ struct DocumentReaderTests {
         #expect(reader.issues.count == 1)
     }
 
-    @Test("of 200,000 unknown keys the first hundred are reported, and the number of the others")
+    @Test("of 200,000 unknown keys the first hundred are reported, then their number")
     func unknownKeysWithoutEnd() throws {
         let keys = (0..<200_000).map { "\"unknown\($0)\":0" }.joined(separator: ",")
         let reader = reader("{\(keys),\"b\":true}")
@@ -82,7 +82,7 @@ struct DocumentReaderTests {
         )
     }
 
-    @Test("of warnings and of wrong values, too, the first hundred are kept")
+    @Test("the first hundred warnings and wrong values are kept")
     func wrongValuesWithoutEnd() throws {
         let reader = reader("[" + String(repeating: "1,", count: 999) + "1]")
         let root = DocumentElement(value: try #require(reader.root), pointer: "", reader: reader)
@@ -102,7 +102,7 @@ struct DocumentReaderTests {
         #expect(IssueList.joined([issues]) == issues && issues.total == 60)
     }
 
-    @Test("the texts of an issue are cut, and a long name is not repeated for each value below it")
+    @Test("an issue's texts are cut, and a long name is not repeated")
     func longTexts() throws {
         let name = String(repeating: "n", count: 100_000)
         let reader = reader("{\"\(name)\":[" + String(repeating: "1,", count: 100_000) + "1]}")
@@ -115,7 +115,7 @@ struct DocumentReaderTests {
         #expect(JSONPointer.member("a~/b\n", of: "/a") == "/a/a~0~1b\u{fffd}")
     }
 
-    @Test("in an object of many members, too, names are compared by bytes")
+    @Test("names are compared by bytes, also in large objects")
     func namesByBytes() throws {
         let many = (0..<100).map { "\"k\($0)\":0" }.joined(separator: ",")
         for rest in ["", "," + many] {

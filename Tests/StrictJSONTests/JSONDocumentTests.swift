@@ -20,7 +20,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "texts of the standard are read as they stand",
+        "valid texts are read unchanged",
         arguments: [
             (#"{}"#, #"{}"#),
             (#" [ ] "#, #"[]"#),
@@ -38,7 +38,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "what would disturb the line of a message is not shown in it",
+        "a character that would disturb a message's line is not shown",
         arguments: ["\u{85}", "{\u{2028}", "{\"a\u{202e}b\": 1, \"a\u{202e}b\": 2}", "[1 \u{9b}]"]
     )
     func disturbingTexts(text: String) throws {
@@ -47,7 +47,7 @@ struct JSONDocumentTests {
         #expect(issues.allSatisfy { !$0.description.unicodeScalars.contains(where: \.disturbsLine) })
     }
 
-    @Test("no text of an issue disturbs its line, whatever the file's name and its values are")
+    @Test("no issue disturbs its line, whatever its file and values are")
     func disturbingIssue() {
         let issue = DocumentIssue(
             file: "a\u{7f}.json",
@@ -86,7 +86,7 @@ struct JSONDocumentTests {
         #expect(document.issues.map(\.column) == [2])
     }
 
-    @Test("every duplicate, comment and slip of one text is reported with pointer, line and column")
+    @Test("every duplicate, comment and mistake is reported with its place")
     func allIssuesAtOnce() {
         let text = """
             {
@@ -107,7 +107,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "an issue of an escape is told with its place, and reading continues behind it",
+        "an issue of an escape has its place, and reading continues",
         arguments: [
             (#""\q""#, "an unknown escape in a string"), (#""\u12G4""#, "\\u without four hexadecimal digits"),
             (#""\ud83d\u12""#, "\\u without four hexadecimal digits"), (#""\ud83dx""#, "half of a surrogate pair"),
@@ -137,13 +137,13 @@ struct JSONDocumentTests {
         #expect(JSONDocument(bytes: bytes, file: "f").issues.first?.remedy == "split it")
     }
 
-    @Test("a text of nothing but errors stops at a bound")
+    @Test("a text of errors alone stops at a bound")
     func boundedIssues() {
         let text = "[" + String(repeating: "nan,", count: 5_000) + "0]"
         #expect(JSONDocument(text: text, file: "f").issues.count == JSONDocument.maximumIssues)
     }
 
-    @Test("mutations of good texts are either read without an issue and stay the same, or have an issue")
+    @Test("mutated texts are read unchanged, or have an issue")
     func fuzz() throws {
         let seeds = [
             #"{"version":1,"pinnedDomains":{"a.example":{"pins":["sha256/AAAA"],"x":[1,2.5e3,null,true]}}}"#,

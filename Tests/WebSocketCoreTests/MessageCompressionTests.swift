@@ -89,7 +89,7 @@ struct MessageCompressionTests {
         }
     }
 
-    @Test func `With a context a repeated message costs little, and without one as much as the first`() {
+    @Test func `A repeated message costs little with a context, and its full size without`() {
         let message = WebSocketMessage(isText: false, bytes: (0..<2000).map { _ in UInt8.random(in: 0...255) })
         var sizes: [Int] = []
         for keeps in [true, false] {
@@ -185,7 +185,7 @@ struct MessageCompressionTests {
         #expect(fault.code == 1007)
     }
 
-    @Test func `RSV1 is refused without the extension, in a later frame, and in a control frame`() {
+    @Test func `RSV1 is refused without the extension, and in later and control frames`() {
         let faults = [
             Self.events([WebSocketTestFrame(1, reserved: 4, [0x00])], nil),
             Self.events([

@@ -31,7 +31,7 @@ struct WebSocketFrameTests {
             [0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0],
         ] as [[UInt8]]
     )
-    func `A length that is not in its shortest form, or has 64 bits, is refused`(bytes: [UInt8]) throws {
+    func `A length of 64 bits, or not in its shortest form, is refused`(bytes: [UInt8]) throws {
         guard case .failed(let fault) = WebSocketFrameHead.read(bytes.span, at: 0) else {
             throw Unexpected(what: "the head was taken")
         }
@@ -44,7 +44,7 @@ struct WebSocketFrameTests {
         #expect(WebSocketFrameHead.read(bytes.span, at: 0) == .head(head, byteCount: 10))
     }
 
-    @Test func `What is wrong with a head is found with the first byte that shows it`() {
+    @Test func `A wrong head is refused at the first byte that shows it`() {
         let faults: [[UInt8]] = [[0x90], [0xA0], [0x83], [0x8B], [0x09], [0x89, 126], [0x88, 127]]
         for bytes in faults {
             guard case .failed = WebSocketFrameHead.read(bytes.span, at: 0) else {

@@ -21,7 +21,7 @@ struct WebSocketHandshakeTests {
         WebSocketOffer(protocols: protocols, deflate: deflate, key: key)
     }
 
-    @Test func `The key's answer is that of RFC 6455, section 1.3`() {
+    @Test func `The value for a key is that of RFC 6455, section 1.3`() {
         #expect(WebSocketKey.accept(Self.key) == Array(Self.accept.utf8))
     }
 
@@ -59,7 +59,7 @@ struct WebSocketHandshakeTests {
         #expect(full.deflate == PermessageDeflate(serverNoContextTakeover: true))
     }
 
-    @Test func `A response is refused that does not prove the handshake, or has what was not offered`() throws {
+    @Test func `A response without proof of the handshake, or beyond the offer, is refused`() throws {
         let extensions = "Sec-WebSocket-Extensions"
         let responses: [[(String, String)]] = [
             [("Connection", "Upgrade"), ("Sec-WebSocket-Accept", Self.accept)],
@@ -147,7 +147,7 @@ struct WebSocketHandshakeTests {
         #expect(refusal.reason == "it has the status 200")
     }
 
-    @Test func `What a server makes of an offer fits it`() throws {
+    @Test func `A server's agreement fits the client's offer`() throws {
         for (own, response, expected) in [
             (PermessageDeflateOffer(), "permessage-deflate", PermessageDeflate()),
             (

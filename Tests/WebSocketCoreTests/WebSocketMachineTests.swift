@@ -130,7 +130,7 @@ struct WebSocketMachineTests {
 
     // MARK: Limits
 
-    @Test func `A message that would be too long fails with its head, before any of it has come`() throws {
+    @Test func `A message that would be too long fails at its head`() throws {
         var echo = Echo(isServer: false, limit: 1000)
         try echo.send([WebSocketTestFrame(2, isFinal: false, [UInt8](repeating: 1, count: 600))], chop: nil)
         let before = echo.close
@@ -149,7 +149,7 @@ struct WebSocketMachineTests {
         #expect(seen == [.message(isText: false, payload)])
     }
 
-    @Test func `A frame of a server with a mask, and one of a client without, fails`() throws {
+    @Test func `A server's masked frame fails, and a client's unmasked one`() throws {
         for isServer in [false, true] {
             var echo = Echo(isServer: isServer)
             try echo.send(WebSocketTestFrame(1, [65]).bytes(isMasked: !isServer))
@@ -158,7 +158,7 @@ struct WebSocketMachineTests {
         }
     }
 
-    @Test func `Of many pings that nobody reads the answers to, one Pong waits`() throws {
+    @Test func `One Pong waits, however many pings came`() throws {
         var machine = WebSocketMachine()
         machine.holdsPongs = true
         for number in 0..<1000 {
@@ -212,7 +212,7 @@ struct WebSocketMachineTests {
         #expect(try reader.next() == nil)
     }
 
-    @Test func `The reply to our Close frame ends the connection, and messages before it still come`() throws {
+    @Test func `The reply to our Close frame ends the connection, after earlier messages`() throws {
         var machine = WebSocketMachine()
         machine.close(WebSocketClose(code: 1000))
         let bytes = [WebSocketTestFrame(1, [65]), .close(1000), WebSocketTestFrame(1, [66])].flatMap {

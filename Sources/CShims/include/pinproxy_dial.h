@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Once a process, before anything else here. OpenSSL is kept from tearing itself down at exit under connections that still
-// live.
+// Once a process, before anything else here.
 bool pinproxy_curl_global_init(void);
 
 // What a dial connects to: libcurl looks up no name. The strings are copied.

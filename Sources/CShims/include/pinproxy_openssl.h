@@ -20,7 +20,6 @@ int pinproxy_ssl_ctx_on_status(SSL_CTX *context, int (*callback)(SSL *, void *),
 
 // Has the context's connections ask for a stapled OCSP response (SSL_CTX_set_tlsext_status_type is a macro): 1 on
 // success.
-int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context);
 
 // The same two for one connection (SSL_set_min_proto_version and SSL_set_tlsext_status_type are macros): 1 on success.
 int pinproxy_ssl_set_min_version(SSL *ssl, int version);

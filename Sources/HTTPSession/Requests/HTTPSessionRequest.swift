@@ -45,6 +45,17 @@ public struct HTTPSessionRequest: Sendable {
         self.handlesCookies = handlesCookies
         self.cachePolicy = cachePolicy
     }
+
+    /// - Parameters:
+    ///   - ofSession: the policy of a request without one of its own.
+    ///   - isData: whether the request is a data task's; others do not use the cache.
+    /// - Throws: `notStored` when the policy forbids a request to the origin that does not use the cache.
+    func cachePolicy(_ ofSession: CachePolicy, isData: Bool) throws(SessionError) -> CachePolicy? {
+        let policy = cachePolicy ?? ofSession
+        if isData { return policy }
+        guard policy != .returnCacheDataDontLoad else { throw .notStored }
+        return nil
+    }
 }
 
 extension HeaderFields {

@@ -13,4 +13,24 @@ extension TaskTimeouts {
         result.spans.stall = limits.stall
         return result
     }
+
+    /// What is left of the limit of the whole task after so much time, at least a nanosecond; nil without a limit.
+    func remaining(after spent: @autoclosure () -> TimeSpan) -> TimeSpan? {
+        guard let total = spans.total else { return nil }
+        let spent = spent()
+        return TimeSpan(nanoseconds: total > spent ? total.nanoseconds - spent.nanoseconds : 1)
+    }
+
+    /// The limits of a hop that begins after so much time.
+    ///
+    /// - Throws: `stalled` when the task has no time left.
+    func next(after spent: @autoclosure () -> TimeSpan) throws(SessionError) -> TaskTimeouts {
+        guard let total = spans.total, let rest = remaining(after: spent()) else { return self }
+        var timeouts = self
+        timeouts.spans.total = rest
+        if rest.nanoseconds == 1 {
+            throw SessionError(.stalled, "The task took longer than its limit of \(total.milliseconds) ms.")
+        }
+        return timeouts
+    }
 }

@@ -11,8 +11,6 @@ final class DeferredResponse: @unchecked Sendable {
     /// The received part of the body.
     private(set) var body = ByteBuffer()
     var trailers = HeaderFields()
-    /// How the exchange ended; the outer nil means that it has not ended.
-    var end: SessionError??
     private var work: Task<Void, Never>?
     private let timer: LoopTimer?
     private let loop: EventLoop

@@ -25,6 +25,8 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
         super.init(takingOver: task, machine, delegate: delegate)
     }
 
+    override func makeSink(_ execution: TaskExecution) -> BodySink { DownloadSink(self, execution: execution) }
+
     /// `delegate` with the members of a download.
     public var downloadDelegate: DownloadTaskDelegate {
         // `URLSessionManager` makes it so, and it never changes.

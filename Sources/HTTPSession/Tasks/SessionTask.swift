@@ -25,8 +25,13 @@ public class SessionTask: @unchecked Sendable {
     /// Continues with the execution of another task. On the loop.
     func adopt(_ execution: TaskExecution) { self.execution = execution }
 
-    /// The receiver of what the response brings; nil: the one for the task's type. On the loop.
-    func makeSink(_ execution: TaskExecution) -> BodySink? { nil }
+    /// Makes the receiver of what the response brings. On the loop.
+    func makeSink(_ execution: TaskExecution) -> BodySink { BodySink() }
+
+    /// The body of the next request. On the loop.
+    ///
+    /// - Parameter isFirst: no redirect has led to it.
+    func body(of request: HTTPSessionRequest, isFirst: Bool) -> RequestBody { request.body }
 
     private let lock = PosixLock()
     /// Behind `lock`. Work that follows from a change of the machine is submitted with the lock held, so that it runs
@@ -62,6 +67,7 @@ public class SessionTask: @unchecked Sendable {
         self.delegate = delegate
         session = other.session
         shared = Shared(machine: machine, currentRequest: other.currentRequest)
+        shared.counts.sent = other.countOfBytesSent
         shared.description = other.taskDescription
     }
 
@@ -107,7 +113,7 @@ public class SessionTask: @unchecked Sendable {
     /// `cancel` for a download that is to be resumed later.
     func cancelKeepingDownload() {
         lock.withLock {
-            if shared.machine.cancel() == .cancel { onLoop { $0.cancelKeepingDownload() } }
+            if shared.machine.cancel() == .cancel { onLoop { $0.cancel(keepsDownload: true) } }
         }
     }
 
@@ -186,6 +192,15 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
+    /// So much of the request's body has gone to the connection.
+    func didSend(_ sent: Int64) {
+        guard sent > 0, case let before = countOfBytesSent, sent > before else { return }
+        let counts = count { $0.sent = sent }
+        delegate.sending.report(TaskProgress(completedBytes: sent, totalBytes: counts.expectedToSend))
+        let own = (self as? UploadTask)?.uploadDelegate.taskDidSendBodyData
+        (own ?? session.hookBox.hooks.taskDidSendBodyData)?(self, sent - before, sent, counts.expectedToSend)
+    }
+
     func didReceive(_ response: ResponseHead, expected: Int64?) {
         lock.withLock {
             shared.response = response
@@ -236,6 +251,14 @@ public class DataTask: SessionTask, @unchecked Sendable {
         return delegate
     }
 
+    override func makeSink(_ execution: TaskExecution) -> BodySink {
+        guard let (stream, validation) = dataDelegate.stream else { return DataSink(self) }
+        stream.start { [weak execution, loop = session.loop] in
+            loop.submit { [weak execution] in execution?.receiveAgain() }
+        }
+        return StreamSink(self, stream, validation)
+    }
+
     /// Adds a handler of the result. It is called on the session's callback queue, in the order of `delegate.queue`.
     public func onCompletion(_ handler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void) {
         delegate.queue.add { [self] in handler(dataDelegate.result(of: self)) }
@@ -279,5 +302,12 @@ public final class UploadTask: DataTask, @unchecked Sendable {
         // `URLSessionManager` makes it so, and it never changes.
         guard let delegate = delegate as? UploadTaskDelegate else { preconditionFailure("an upload's delegate") }
         return delegate
+    }
+
+    /// For a streamed upload that of the hook, as far as the request has a body.
+    override func body(of request: HTTPSessionRequest, isFirst: Bool) -> RequestBody {
+        guard isStreamed, request.body.length.hasBody || isFirst else { return request.body }
+        let hook = uploadDelegate.taskNeedNewBodyStream ?? session.hookBox.hooks.taskNeedNewBodyStream
+        return hook?(self).map { .source($0) } ?? request.body
     }
 }

@@ -15,34 +15,19 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var request: HTTPSessionRequest
     /// The checked form of `request`; nil until its hop begins.
     private var checked: CheckedRequest?
-    private var redirects = RedirectMachine()
+    private var redirects: TaskRedirects
     private var metrics = TaskMetrics()
     private let authenticator: TaskAuthenticator
 
     private var hop: LoopTask?
     private var url: AbsoluteURL?
     private var feed: BodyFeed?
-    private var reportedSent: Int64 = 0
-    /// The request to send when the present hop is over (redirect or authentication); nil when its response is final.
-    private var next: HTTPSessionRequest?
-    /// The body of a response that is not final.
-    private var unwanted = UnwantedBody()
+    private var flow: ExecutionFlow
 
     private var connectivity: ConnectivityWait?
     private var deferred: DeferredResponse?
     private var sink: BodySink?
-    /// Of the content of the response, when it is compared with digests.
-    private var digest: BodyDigest?
-    /// Whether the request's `Accept-Encoding` is the session's own, so that the session decodes the body.
-    private var asksForCoding = false
-    private var codings: [ContentCoding] = []
-    /// The error that the task fails with when the present hop has ended.
-    private var failure: SessionError?
-    private var isCancelled = false
-    private var isFinishing = false
-    private var isSuspended = false
-    /// The consumer of a stream is slow; the limits of the phases do not count meanwhile.
-    private var isHeldByReader = false
+    private var content = ContentNegotiation()
 
     init(_ task: SessionTask) {
         self.task = task
@@ -50,107 +35,75 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         authenticator = TaskAuthenticator(task.session)
         request = task.originalRequest
         checked = task.checkedRequest
-        redirects.escapesLocation = session.configuration.escapesLocation
+        let configuration = session.configuration
+        redirects = TaskRedirects(escapesLocation: configuration.escapesLocation)
+        // The network says nothing about a stub origin.
+        flow = ExecutionFlow(awaitsNetwork: configuration.waitsForConnectivity && configuration.stub == nil)
     }
 
     // MARK: Calls by the task
 
     func start() {
-        guard let task, !isCancelled else { return }
         // It may have been suspended since.
-        isSuspended = task.state == .suspended
+        guard let task, flow.setSuspended(task.state == .suspended) else { return }
         session.notifyObservers(.didResume(task))
         metrics.fetchStart = session.loop.wallClock
-        let sink = makeSink(task)
+        let sink = task.makeSink(self)
         self.sink = sink
         sink.prepare(request) { [self] replacement in
-            guard self.task != nil, !isFinishing else { return }
-            if let replacement { replaceRequest(by: replacement) }
+            guard !flow.isFinishing else { return }
+            if let replacement { (request, checked) = (replacement, nil) }
             startHop()
         }
     }
 
-    private func makeSink(_ task: SessionTask) -> BodySink {
-        if let own = task.makeSink(self) { return own }
-        return switch task {
-        case let task as DownloadTask: DownloadSink(task, execution: self)
-        case let task as DataTask: task.dataDelegate.stream.map { streamSink(task, $0, $1) } ?? DataSink(task)
-        default: BodySink()
-        }
-    }
-
-    private func streamSink(_ task: DataTask, _ stream: ByteStream, _ validation: ResponseValidation) -> BodySink {
-        stream.start { [weak self, loop = session.loop] in loop.submit { [weak self] in self?.readerHasRoom() } }
-        return StreamSink(task, stream, validation)
-    }
-
-    /// The consumer of a stream waits for more bytes.
-    private func readerHasRoom() {
-        isHeldByReader = false
-        if !isSuspended { hop?.resume() }
-        hop?.resumeReceiving()
-    }
-
     func resume() {
-        guard let task, !isCancelled else { return }
-        isSuspended = false
+        guard let task, flow.setSuspended(false) else { return }
         session.notifyObservers(.didResume(task))
         feed?.hold(false)
-        if !isHeldByReader { hop?.resume() }
+        if flow.isRunning { hop?.resume() }
     }
 
     func suspend() {
-        guard let task, !isCancelled else { return }
-        isSuspended = true
+        guard let task, flow.setSuspended(true) else { return }
         session.notifyObservers(.didSuspend(task))
         feed?.hold(true)
         hop?.suspend()
     }
 
-    func cancel() {
-        guard let task, !isFinishing else { return }
-        isCancelled = true
-        if sink == nil { sink = makeSink(task) }
+    /// - Parameter keepsDownload: the received part of a download is kept for a later task.
+    func cancel(keepsDownload: Bool = false) {
+        if keepsDownload { (sink as? DownloadSink)?.isToBeResumed = true }
+        guard let task, !flow.isFinishing else { return }
+        if sink == nil { sink = task.makeSink(self) }
         endDeferral()
-        if let hop { hop.cancel() } else { finish(.taskCancelled) }
-    }
-
-    func cancelKeepingDownload() {
-        (sink as? DownloadSink)?.isToBeResumed = true
-        cancel()
+        carryOut(flow.cancel())
     }
 
     // MARK: Calls by the sink
 
     func fail(_ error: SessionError) {
-        failure = failure ?? error
         endDeferral()
-        if let hop { hop.cancel() } else if !isFinishing { finish(failure) }
+        carryOut(flow.fail(error))
     }
 
-    func receiveAgain() { hop?.resumeReceiving() }
+    /// The consumer takes more bytes.
+    func receiveAgain() {
+        flow.setHeldByReader(false)
+        if flow.isRunning { hop?.resume() }
+        hop?.resumeReceiving()
+    }
 
     // MARK: One hop
 
     private var cookieStorage: CookieStorage? { request.handlesCookies ? session.configuration.cookieStorage : nil }
 
-    private func replaceRequest(by next: HTTPSessionRequest) {
-        request = next
-        checked = nil
-    }
-
-    private func checkedRequest() throws(SessionError) -> CheckedRequest {
-        if let checked { return checked }
-        let checked = try session.check(request)
-        self.checked = checked
-        return checked
-    }
-
     private func startHop() {
         guard let task else { return }
         do throws(SessionError) {
-            request.body = try body(of: request, isFirst: metrics.redirectCount == 0)
-            let checked = try checkedRequest()
+            request.body = task.body(of: request, isFirst: metrics.redirectCount == 0)
+            let checked = if let checked { checked } else { try session.check(request) }
+            self.checked = checked
             let place = checked.place
             // One copy for all that read it below.
             let request = request
@@ -162,17 +115,14 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             if let url, !fields.contains(.cookie), let cookies = cookieStorage?.field(for: url) {
                 try fields.setForRequest("Cookie", cookies)
             }
-            asksForCoding =
-                session.configuration.decodesContent && task is DataTask && ContentCoding.mayBeAskedFor(fields)
-            if asksForCoding {
-                let others = session.configuration.contentDecoders
-                if others.isEmpty {
-                    fields.append(.acceptEncoding, ContentCoding.accepted)
-                } else {
-                    try fields.setForRequest("Accept-Encoding", ContentCoding.accepted(with: others))
-                }
-            }
-            let cachePolicy = try cachePolicy(request, of: task)
+            let configuration = session.configuration
+            let isData = task is DataTask
+            try content.ask(
+                configuration.decodesContent && isData,
+                for: configuration.contentDecoders,
+                in: &fields
+            )
+            let cachePolicy = try request.cachePolicy(configuration.cachePolicy, isData: isData)
             cachePolicy?.addDirectives(to: &fields)
             try authenticator.authorize(request, &fields, place)
             var sent = SessionRequest(
@@ -181,7 +131,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
                 target: place.target,
                 fields: fields,
                 bodyLength: request.body.length,
-                timeouts: try timeouts(request)
+                timeouts: try limits.next(after: spentTime)
             )
             sent.cachePolicy = cachePolicy
             sink?.prepare(&sent)
@@ -194,89 +144,34 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// The request's cache policy; nil for tasks that do not use the cache.
-    ///
-    /// - Throws: `notStored` when the policy forbids a request to the origin.
-    private func cachePolicy(_ request: HTTPSessionRequest, of task: SessionTask) throws(SessionError) -> CachePolicy? {
-        let policy = request.cachePolicy ?? session.configuration.cachePolicy
-        if task is DataTask { return policy }
-        guard policy != .returnCacheDataDontLoad else { throw .notStored }
-        return nil
-    }
-
     private func beginHop(_ started: LoopTask, _ recording: HopRecording?) {
         hop = started
-        next = nil
-        unwanted = UnwantedBody()
-        reportedSent = 0
+        flow.beginHop()
         if let sink, sink.givesBody {
             sink.begin(started)
-            if !isSuspended { started.resume() }
+            if flow.isRunning { started.resume() }
             return
         }
         let feed = BodyFeed(request.body, loop: session.loop, threads: session.blocking) { [unowned self] error in
-            failure = error
-            hop?.cancel()
+            carryOut(flow.fail(error))
         }
         feed.didSend = recording?.didSend
         self.feed = feed
-        feed.start(started, isHeld: isSuspended)
+        feed.start(started, isHeld: flow.isSuspended)
         // The body's source may have failed already.
-        if !isSuspended { hop?.resume() }
+        if flow.isRunning { hop?.resume() }
     }
 
-    /// The body of the next request: for a streamed upload that of the hook, otherwise that of the request.
-    private func body(of request: HTTPSessionRequest, isFirst: Bool) throws(SessionError) -> RequestBody {
-        guard let upload = task as? UploadTask, upload.isStreamed, request.body.length.hasBody || isFirst else {
-            return request.body
-        }
-        let hook = upload.delegate.taskNeedNewBodyStream ?? session.hookBox.hooks.taskNeedNewBodyStream
-        if let source = hook?(upload) { return .source(source) }
-        return request.body
-    }
+    private var limits: TaskTimeouts { request.timeouts ?? session.configuration.timeouts }
 
-    /// The limits of the next hop; `total` is the time that the task has left.
-    private func timeouts(_ request: HTTPSessionRequest) throws(SessionError) -> TaskTimeouts {
-        var timeouts = request.timeouts ?? session.configuration.timeouts
-        guard let total = timeouts.spans.total, let left = remainingTime else { return timeouts }
-        guard left.nanoseconds > 1 else {
-            throw SessionError(.stalled, "The task took longer than its limit of \(total.milliseconds) ms.")
-        }
-        timeouts.spans.total = left
-        return timeouts
-    }
-
-    /// The time that the task has left, at least a nanosecond; nil without a limit.
-    private var remainingTime: TimeSpan? {
-        guard let total = (request.timeouts ?? session.configuration.timeouts).spans.total else { return nil }
-        // This clock can be set while the task is under way, which moves the limit.
-        let spent = TimeSpan.microseconds(session.loop.freshWallClock - metrics.fetchStart)
-        return TimeSpan(nanoseconds: total > spent ? total.nanoseconds - spent.nanoseconds : 1)
-    }
+    /// The time since the start of the task. This clock can be set while the task is under way, which moves the limit.
+    private var spentTime: TimeSpan { .microseconds(session.loop.freshWallClock - metrics.fetchStart) }
 
     override func taskNeedsBodyData(_ hop: LoopTask) {
         guard hop === self.hop else { return }
-        reportSent(hop)
+        task?.didSend(hop.bodyBytesSent)
         feed?.sendMore()
         sink?.needsBodyData()
-    }
-
-    private func reportSent(_ hop: LoopTask) {
-        let sent = hop.bodyBytesSent
-        guard let task, sent > reportedSent else { return }
-        let more = sent - reportedSent
-        reportedSent = sent
-        let counts = task.count { $0.sent = sent }
-        task.delegate.sending.report(
-            TaskProgress(completedBytes: counts.sent, totalBytes: counts.expectedToSend)
-        )
-        let own = (task as? UploadTask)?.uploadDelegate
-        (own?.taskDidSendBodyData ?? session.hookBox.hooks.taskDidSendBodyData)?(
-            task,
-            more,
-            sent,
-            counts.expectedToSend
-        )
     }
 
     override func task(_ hop: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
@@ -303,101 +198,71 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
-        reportSent(hop)
+        task.didSend(hop.bodyBytesSent)
         // A stored response set its cookies when it came from the origin, and it is no challenge.
-        if !hop.isAnsweredByCache {
-            storeCookies(of: response.fields, from: url)
-            switch authenticator.didReceiveHead(response, to: request, at: url, of: task) {
-            case .deliver: break
-            case .follow(let again): return discardBody(of: response, then: again)
-            case .fail(let error):
-                failure = error
-                return .cancel
-            case .wait(let question, let decision):
-                wait(for: decision, on: question)
-                return .allow
+        var step = hop.isAnsweredByCache ? .deliver : authenticate(response, at: url, of: task)
+        if case .deliver = step {
+            step = redirects.didReceiveHead(
+                response,
+                to: request,
+                at: url,
+                now: session.loop.wallClock / 1_000_000,
+                endpoint: { try? session.endpoint(for: $0) }
+            ) { head, proposal in
+                let own = task.delegate.taskWillPerformHTTPRedirection
+                return (own ?? session.hookBox.hooks.taskWillPerformHTTPRedirection)?(task, head, proposal)
             }
+            if case .follow = step { metrics.redirectCount = redirects.count }
         }
-        switch redirects.didReceiveHead(response, url: url, method: request.method) {
-        case .noRedirect:
-            return deliver(copy response, to: task)
-        case .fail(let fault):
-            failure = SessionError(fault, redirects: redirects)
+        switch step {
+        case .deliver: return deliver(copy response, to: task)
+        case .follow(let following): return flow.follow(following, after: response.framing)
+        case .fail(let error):
+            flow.fail(error)
             return .cancel
-        case .follow(let step):
-            let head = copy response
-            switch decide(on: step, after: head, at: url, of: task) {
-            case .follow(let following):
-                metrics.redirectCount = redirects.count
-                return discardBody(of: head, then: following)
-            case .deliver: return deliver(head, to: task)
-            case .fail(let error):
-                failure = error
-                return .cancel
-            case .wait: return .allow
-            }
-        }
-    }
-
-    /// Decides about a redirect: by the rules, and by the hook.
-    private func decide(
-        on hop: RedirectMachine.Hop,
-        after head: ResponseHead,
-        at url: AbsoluteURL,
-        of task: SessionTask
-    ) -> ResponseStep {
-        let redirect = RedirectEvaluation(
-            hop,
-            of: request,
-            from: (url.origin, try? session.endpoint(for: url.origin)),
-            to: try? session.endpoint(for: hop.url.origin),
-            now: session.loop.wallClock / 1_000_000
-        )
-        let denial = redirect.denial
-        let proposal = RedirectProposal(
-            request: redirect.following,
-            denial: denial.map { RedirectProposal.Denial($0) }
-        )
-        let hook = task.delegate.taskWillPerformHTTPRedirection ?? session.hookBox.hooks.taskWillPerformHTTPRedirection
-        switch hook?(task, head, proposal) ?? .proceed {
-        case .stop: return .deliver
-        case .follow(let request): return .follow(request)
-        case .proceed:
-            guard let denial else { return .follow(redirect.following) }
-            return .fail(SessionError(denial, from: url.origin, to: hop.url.origin))
+        case .wait(let question, let decision):
+            wait(for: decision, on: question)
+            return .allow
         }
     }
 
     override func task(_ hop: LoopTask, didReceiveUnused head: borrowing ResponseHead) {
-        guard let url, hop === self.hop else { return }
-        storeCookies(of: head.fields, from: url)
+        guard let task, let url, hop === self.hop else { return }
         // A 304 proves credentials good as well.
-        if let task { _ = authenticator.didReceiveHead(head, to: request, at: url, of: task) }
+        _ = authenticate(head, at: url, of: task)
     }
 
-    private func storeCookies(of fields: borrowing HeaderFields, from url: AbsoluteURL) {
-        cookieStorage?.storeCookies(of: copy fields, from: url, at: session.loop.wallClock / 1_000_000)
+    /// Stores the cookies of a response from the origin, and reads its challenges.
+    private func authenticate(
+        _ head: borrowing ResponseHead,
+        at url: AbsoluteURL,
+        of task: SessionTask
+    ) -> ResponseStep {
+        cookieStorage?.storeCookies(of: (copy head).fields, from: url, at: session.loop.wallClock / 1_000_000)
+        return authenticator.didReceiveHead(head, to: request, at: url, of: task)
     }
 
     override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        guard hop === self.hop, sink != nil, !isCancelled else { return .proceed }
-        if let deferred { return deferred.append(data) ? .proceed : .pause }
-        guard next == nil else {
-            if !unwanted.didReceive(data.count) { hop.cancel() }
+        guard hop === self.hop else { return .proceed }
+        switch flow.receive(data.count) {
+        case .deliver: return passOn(data)
+        case .hold: return deferred?.append(data) == false ? .pause : .proceed
+        case .drop: return .proceed
+        case .cancel:
+            hop.cancel()
             return .proceed
         }
-        return passOn(data)
     }
 
     @discardableResult
     private func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        digest?.update(data)
+        content.receive(data)
         switch sink?.append(data) {
         case .more, nil: return .proceed
         case .pause:
             // A download waits for the disk, a data task for its consumer, which may take any time.
             if task is DataTask {
-                isHeldByReader = true
+                flow.setHeldByReader(true)
                 hop?.suspend()
             }
             return .pause
@@ -408,23 +273,31 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
-        guard hop === self.hop, next == nil else { return }
-        if let deferred {
-            deferred.trailers = copy trailers
-            return
+        guard hop === self.hop else { return }
+        switch flow.receive(0) {
+        case .deliver: passOn(trailers: copy trailers)
+        case .hold: deferred?.trailers = copy trailers
+        case .drop, .cancel: break
         }
-        digest?.add(trailers)
-        sink?.didReceiveTrailers(copy trailers)
+    }
+
+    private func passOn(trailers: HeaderFields) {
+        content.receive(trailers: trailers)
+        sink?.didReceiveTrailers(trailers)
     }
 
     /// Delivers a final response to the task.
     private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
-        codings = asksForCoding ? ContentCoding.of(head, session.configuration.contentDecoders) : []
-        digest = BodyDigest(head, request.digestCheck ?? session.configuration.digestCheck)
-        let expected = expectedLength(head)
-        if !codings.isEmpty, let plain = sink {
-            guard let decoding = DecodingSink.decoding(codings, for: plain) else {
-                failure = SessionError(.internal, "There is no memory to decode the response's body in.")
+        content.begin(
+            head,
+            isSwitched: hop?.request.isSwitched(by: head) == true,
+            session.configuration.contentDecoders,
+            request.digestCheck ?? session.configuration.digestCheck
+        )
+        let expected = content.expectedLength
+        if !content.codings.isEmpty, let plain = sink {
+            guard let decoding = DecodingSink.decoding(content.codings, for: plain) else {
+                flow.fail(SessionError(.internal, "There is no memory to decode the response's body in."))
                 return .cancel
             }
             sink = decoding
@@ -434,19 +307,12 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         task.didReceive(head, expected: expected.map { Int64($0) })
         switch sink?.receive(head, expected: expected) ?? .accept {
         case .accept: return .allow
-        case .ask(let request): return discardBody(of: head, then: request)
+        case .ask(let request): return flow.follow(request, after: head.framing)
         case .end(let error):
-            failure = error
+            flow.fail(error)
             return .cancel
         case .becomeDownload: return becomeDownload(head, expected, task)
         }
-    }
-
-    /// Ends this hop without delivering its response, and sends another request then.
-    private func discardBody(of head: borrowing ResponseHead, then following: HTTPSessionRequest) -> ResponseDisposition
-    {
-        next = following
-        return UnwantedBody.isWorthReading(head.framing) ? .allow : .cancel
     }
 
     private func becomeDownload(_ head: ResponseHead, _ expected: Int?, _ task: SessionTask) -> ResponseDisposition {
@@ -465,25 +331,15 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         session.table.remove(data)
         self.task = download
         let file = DownloadSink(download, execution: self)
-        let sink = DecodingSink.decoding(codings, for: file) ?? file
+        let sink = DecodingSink.decoding(content.codings, for: file) ?? file
         self.sink = sink
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         download.didReceive(head, expected: expected.map { Int64($0) })
         session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
         _ = sink.receive(head, expected: expected)
         // A range of the response is one of the coded body, and the file has the decoded one.
-        file.mayBeResumed = codings.isEmpty
+        file.mayBeResumed = content.codings.isEmpty
         return .allow
-    }
-
-    /// The length of the body; nil when it is not known before the end.
-    private func expectedLength(_ head: ResponseHead) -> Int? {
-        guard codings.isEmpty, hop?.request.isSwitched(by: head) != true else { return nil }
-        return switch head.framing {
-        case .none: 0
-        case .length(let count): count
-        default: nil
-        }
     }
 
     // MARK: A 401 that a hook decides about later
@@ -498,11 +354,12 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
                 question.response,
                 on: session.loop,
                 threads: session.blocking,
-                timeLimit: remainingTime
+                timeLimit: limits.remaining(after: spentTime)
             ) { [weak self] in
                 self?.fail(SessionError(.responseTimeout, "No hook answered the 401 within the task's total time."))
             }
         self.deferred = deferred
+        flow.holdBack()
         deferred.start(decision) { [self] disposition in hookDidDecide(disposition, on: question, deferred) }
     }
 
@@ -516,9 +373,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         if case .wait(let question, let decision) = step { return wait(for: decision, on: question) }
         endDeferral()
         switch step {
-        case .follow(let again):
-            next = again
-            if let hop { hop.cancel() } else { hopEnded(nil) }
+        case .follow(let again): carryOut(flow.followHeldBack(again))
         case .fail(let error): fail(error)
         case .deliver, .wait: deliver(deferred, to: task)
         }
@@ -526,20 +381,15 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     /// Delivers a 401 that was held back.
     private func deliver(_ deferred: DeferredResponse, to task: SessionTask) {
+        flow.release()
         if deliver(deferred.head, to: task) == .cancel { hop?.cancel() }
-        if hop == nil, deferred.end == nil { return }
-        if next == nil {
+        guard flow.hasResponse else { return }
+        if case .deliver = flow.receive(0) {
             passOn(deferred.body.bytes)
-            if !deferred.trailers.isEmpty {
-                digest?.add(deferred.trailers)
-                sink?.didReceiveTrailers(deferred.trailers)
-            }
+            if !deferred.trailers.isEmpty { passOn(trailers: deferred.trailers) }
         }
-        if let end = deferred.end {
-            hopEnded(end)
-        } else if !isSuspended {
-            hop?.resumeReceiving()
-        }
+        carryOut(flow.leaveHop())
+        if !flow.isSuspended { hop?.resumeReceiving() }
     }
 
     private func endDeferral() {
@@ -551,35 +401,32 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     override func taskDidComplete(_ hop: LoopTask, error: SessionError?) {
         guard hop === self.hop else { return }
-        reportSent(hop)
+        task?.didSend(hop.bodyBytesSent)
         feed?.stop()
         feed = nil
         self.hop = nil
-        collect(hop.metrics)
-        if let deferred { deferred.end = .some(error) } else { hopEnded(error) }
+        metrics.add(hop.metrics)
+        carryOut(flow.hopDidEnd(error))
     }
 
-    private func hopEnded(_ error: SessionError?) {
-        if let next, failure == nil, !isCancelled {
-            replaceRequest(by: next)
+    private func carryOut(_ step: ExecutionFlow.Step) {
+        switch step {
+        case .nothing: break
+        case .cancelHop: hop?.cancel()
+        case .send(let next):
+            (request, checked) = (next, nil)
             startHop()
-        } else if failure != nil || isCancelled || !waitsForConnectivity(after: error) {
-            finish(failure ?? error)
+        case .awaitNetwork(let error): awaitNetwork(after: error)
+        case .finish(let error): finish(error)
         }
     }
 
-    /// Lets the task wait for the network instead of failing.
-    ///
-    /// - Returns: false when it fails.
-    private func waitsForConnectivity(after error: SessionError?) -> Bool {
-        guard let task, let error, let host = url?.origin.host, session.configuration.waitsForConnectivity,
-            // The network says nothing about a stub origin.
-            session.configuration.stub == nil
-        else { return false }
+    private func awaitNetwork(after error: SessionError) {
+        guard let task, let host = url?.origin.host else { return finish(error) }
         connectivity = ConnectivityWait.start(
             after: error,
             host: host,
-            limit: remainingTime,
+            limit: limits.remaining(after: spentTime),
             loop: session.loop,
             watch: session.configuration.connectivity
         ) { [weak self] event in
@@ -591,27 +438,16 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             connectivity = nil
             if case .fail(let error) = event { finish(error) } else { startHop() }
         }
-        return connectivity != nil
-    }
-
-    /// Adds a hop's metrics to the task's as one transaction or more.
-    private func collect(_ exchange: TaskMetrics) {
-        if metrics.transaction.fetchStart != TransactionMetrics.absent {
-            metrics.earlierTransactions.append(metrics.transaction)
-        }
-        let delay = exchange.fetchStart - metrics.fetchStart
-        metrics.earlierTransactions += exchange.earlierTransactions.map { $0.later(by: delay) }
-        metrics.transaction = exchange.transaction.later(by: delay)
+        if connectivity == nil { finish(error) }
     }
 
     private func finish(_ error: SessionError?) {
-        guard task != nil, !isFinishing else { return }
-        isFinishing = true
+        guard flow.finish() else { return }
         connectivity?.cancel()
         connectivity = nil
         endDeferral()
-        let error = error ?? digest?.fault()
-        digest = nil
+        let fault = content.end()
+        let error = error ?? fault
         guard let sink else { return conclude(error) }
         sink.finish(error) { [self] error in conclude(error) }
     }
@@ -621,7 +457,6 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         self.task = nil
         sink = nil
         request.body = .none
-        next = nil
         var error = error
         if metrics.fetchStart != 0 {
             metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart)

@@ -107,7 +107,7 @@ public final class WebSocketTask: SessionTask, @unchecked Sendable {
         return delegate
     }
 
-    override func makeSink(_ execution: TaskExecution) -> BodySink? {
+    override func makeSink(_ execution: TaskExecution) -> BodySink {
         let sink = WebSocketSink(
             channel,
             protocols: protocols,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
-import IOCore
+package import HTTPCore
+package import IOCore
 import ProxyConfiguration
 
 /// The names of a listener (invariant 16). A name that an attacker's DNS resolves to this machine is not one of them.
-struct OwnNames {
+package struct OwnNames {
     /// Further names besides `localhost` and the address that the client has connected to.
     let hosts: [Host]
 
-    func contains(_ head: borrowing RequestHead, localAddress: @autoclosure () -> SocketAddress?) -> Bool {
+    package init(hosts: [Host]) { self.hosts = hosts }
+
+    package func contains(_ head: borrowing RequestHead, localAddress: @autoclosure () -> SocketAddress?) -> Bool {
         guard let kind = head.hostKind else { return false }
         if head.hostBytes.equals("localhost") { return true }
         for host in hosts where head.hostBytes.equals(host.bytes.span) { return true }

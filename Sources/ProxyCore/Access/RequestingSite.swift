@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
+package import HTTPCore
 import IOCore
 
 /// The site whose page made a browser send a request, as the browser says it: in Sec-Fetch-Site (Fetch Metadata), and in
 /// Origin where something could be changed or read. Other programs send neither.
-struct RequestingSite: Equatable {
+package struct RequestingSite: Equatable {
     /// The site of the page in relation to the listener.
-    enum Relation: Equatable {
+    package enum Relation: Equatable {
         /// The request has no such field.
         case unsaid
         /// No page: a person typed the address, or opened a bookmark.
@@ -18,12 +18,12 @@ struct RequestingSite: Equatable {
     }
 
     /// What Sec-Fetch-Site says.
-    let fetchSite: Relation
+    package let fetchSite: Relation
     /// What Origin says.
-    let origin: Relation
+    package let origin: Relation
 
     /// - Parameter head: a request whose Host is one of the listener's own names (`OwnNames`), or absent.
-    init(_ head: borrowing RequestHead) {
+    package init(_ head: borrowing RequestHead) {
         guard head.fields.mayContain(anyOf: [.origin, .other]) else {
             (fetchSite, origin) = (.unsaid, .unsaid)
             return
@@ -36,7 +36,7 @@ struct RequestingSite: Equatable {
     var isOther: Bool { fetchSite == .other || origin == .other }
 
     /// Whether the request is a browser's.
-    var isSaid: Bool { fetchSite != .unsaid || origin != .unsaid }
+    package var isSaid: Bool { fetchSite != .unsaid || origin != .unsaid }
 
     private static func fetchSite(of head: borrowing RequestHead) -> Relation {
         var found = Relation.unsaid

@@ -2,6 +2,7 @@
 import CShims
 import Glibc
 import IOCore
+import StrictJSON
 
 /// The destination of event lines: the standard error. A reader that does not read must not block a thread, because
 /// then signals and clients would wait too. Lines without room are dropped, and counted in the first line that has room
@@ -49,7 +50,11 @@ final class EventOutput: @unchecked Sendable {
             isInsideLine = false
         }
         if lost > 0 {
-            guard put("{\"event\":\"warning\",\"code\":\"events_lost\",\"count\":\(lost)}\n") else { return false }
+            var line = JSONLine()
+            line.add("event", "warning")
+            line.add("code", "events_lost")
+            line.add("count", lost)
+            guard put(line.text) else { return false }
             lost = 0
         }
         return true

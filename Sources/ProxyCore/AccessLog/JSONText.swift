@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import IOCore
+package import IOCore
 
 extension ByteBuffer {
     /// Appends the inside of a JSON string (RFC 8259, section 7): quotes, backslashes and control characters are
@@ -27,7 +27,7 @@ extension ByteBuffer {
     }
 
     /// Appends a whole JSON string, for texts off the request path.
-    mutating func append(jsonString text: String) {
+    package mutating func append(jsonString text: String) {
         append(UInt8(ascii: "\""))
         append(jsonEscaping: Array(text.utf8).span)
         append(UInt8(ascii: "\""))

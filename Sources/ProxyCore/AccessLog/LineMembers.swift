@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-import StrictJSON
+package import StrictJSON
 
 /// The members of a log line, or of an object in it, by their names.
-struct LineMembers {
+package struct LineMembers {
     private let members: [JSONValue.Member]
 
-    init(_ members: [JSONValue.Member]) { self.members = members }
+    package init(_ members: [JSONValue.Member]) { self.members = members }
 
     private func value(_ name: String) -> JSONValue? { members.first { $0.name == name }?.value }
 
-    func text(_ name: String) -> String? { value(name).flatMap(Self.text) }
+    package func text(_ name: String) -> String? { value(name).flatMap(Self.text) }
 
-    func object(_ name: String) -> LineMembers? {
+    package func object(_ name: String) -> LineMembers? {
         guard case .object(let members)? = value(name)?.content else { return nil }
         return LineMembers(members)
     }
 
-    func objects(_ name: String) -> [LineMembers] {
+    package func objects(_ name: String) -> [LineMembers] {
         guard case .array(let elements)? = value(name)?.content else { return [] }
         return elements.compactMap { element in
             if case .object(let members) = element.content { LineMembers(members) } else { nil }
@@ -24,11 +24,11 @@ struct LineMembers {
     }
 
     /// A number within ±10^12, the nearest one for others: sums and products of a few of them are whole numbers.
-    func number(_ name: String) -> Double? {
+    package func number(_ name: String) -> Double? {
         text(name).flatMap { Double($0) }.flatMap { $0.isNaN ? nil : min(max($0, -1e12), 1e12) }
     }
 
-    func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
+    package func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
 
     func last(_ name: String) -> LineMembers? {
         guard case .array(let elements)? = value(name)?.content, case .object(let members)? = elements.last?.content

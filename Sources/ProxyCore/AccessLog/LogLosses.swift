@@ -20,7 +20,7 @@ package final class LogLosses: Sendable {
     /// The seconds since the last report, which is at most a minute younger than the loss; nil before the first.
     ///
     /// - Parameter now: nanoseconds of the monotonic clock.
-    func reportAge(at now: UInt64) -> Int? {
+    package func reportAge(at now: UInt64) -> Int? {
         let last = reportedAt.load(ordering: .relaxed)
         return last == 0 || now < last ? nil : Int((now - last) / 1_000_000_000)
     }

@@ -2,6 +2,7 @@
 import CShims
 import Glibc
 package import IOCore
+import StrictJSON
 import Synchronization
 
 /// Receives whole lines of the task log as JSON, whatever its form is, on the log's thread.
@@ -103,8 +104,10 @@ package final class LogWriter: Sendable {
             waiting.subtract(size, ordering: .relaxed)
             let lost = dropped.exchange(0, ordering: .relaxed)
             guard lost > 0 else { return }
-            let line = Array("{\"event\":\"log_lines_dropped\",\"count\":\(lost)}\n".utf8)
-            line.withUnsafeBytes { put($0) }
+            var line = JSONLine()
+            line.add("event", "log_lines_dropped")
+            line.add("count", lost)
+            Array(line.text.utf8).withUnsafeBytes { put($0) }
         }
     }
 

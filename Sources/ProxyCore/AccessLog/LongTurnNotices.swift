@@ -32,7 +32,7 @@ struct LongTurnNotices: Sendable {
             .with("code", "loop_turn_long")
             .with("worker", worker)
             .with("milliseconds", turn.microseconds / 1000)
-            .with("work", json: "[\(names.map(JSONString.quoted).joined(separator: ","))]")
+            .with("work", strings: names)
             .with("count", count)
             .with(
                 "message",

@@ -10,15 +10,15 @@ import Synchronization
 ///
 /// `@unchecked Sendable`: `older` and `newer` are touched behind `lock` alone. Workers take it once for each hand-over
 /// of a `LogBuffer`, never for a request.
-final class RecentTasks: @unchecked Sendable {
+package final class RecentTasks: @unchecked Sendable {
     /// Lines that follow each other.
-    struct Excerpt: Equatable {
+    package struct Excerpt: Equatable {
         /// The number of the first line.
-        var first = 0
+        package var first = 0
         /// Each without its newline.
-        var lines: [[UInt8]] = []
+        package var lines: [[UInt8]] = []
         /// The number of the line after the last one.
-        var next: Int { first + lines.count }
+        package var next: Int { first + lines.count }
     }
 
     private struct Piece {
@@ -47,7 +47,7 @@ final class RecentTasks: @unchecked Sendable {
     /// Notes the request of a reader.
     ///
     /// - Returns: whether it is the first.
-    func want() -> Bool { !wasRequested.exchange(true, ordering: .relaxed) }
+    package func want() -> Bool { !wasRequested.exchange(true, ordering: .relaxed) }
 
     /// Adds whole lines.
     func append(_ lines: UnsafeRawBufferPointer, count: Int) {
@@ -76,12 +76,12 @@ final class RecentTasks: @unchecked Sendable {
     }
 
     /// The number that the next line will get: the number of lines so far.
-    var next: Int { lock.withLock { newer.next } }
+    package var next: Int { lock.withLock { newer.next } }
 
     /// The lines from a number on, as far as they are still there; the first one may have a larger number.
     ///
     /// - Parameter bytes: a line that begins at or after so many bytes of the excerpt is left for the next call.
-    func lines(from number: Int, upTo bytes: Int) -> Excerpt {
+    package func lines(from number: Int, upTo bytes: Int) -> Excerpt {
         lock.withLock {
             let first = max(number, older.first)
             var excerpt = Excerpt(first: min(first, newer.next))

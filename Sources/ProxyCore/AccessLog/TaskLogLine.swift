@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import HTTPCore
-import IOCore
+package import IOCore
 import ServerTrust
 import SessionCore
 
 /// Writes the task log: one JSON object a line, with the names and units of `docs/task-log.md`. What a line is about, a request
 /// of a client or a refresh of the cache, has its own `write` beside its type.
-struct TaskLogLine {
+package struct TaskLogLine {
     private let secrets: SecretParameters
     private var clock = CachedTimestamp()
 
     /// - Parameter parameters: the names of the parameters of URLs whose values are masked.
-    init(redacting parameters: [String]) {
+    package init(redacting parameters: [String]) {
         secrets = SecretParameters(parameters)
     }
 
@@ -49,7 +49,7 @@ struct TaskLogLine {
     }
 
     /// Writes the target, with the values of secret parameters masked.
-    func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
+    package func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
         // Most targets have no parameter, and are looked at once.
         guard !secrets.isEmpty, target.firstIndex(of: UInt8(ascii: "=")) != nil else {
             return line.append(jsonEscaping: target)

@@ -24,9 +24,9 @@ package final class ProxyServer {
     /// nil without an admin listener.
     private let recentTasks: RecentTasks?
     private let sockets: [ListeningSocket]
-    private let adminSocket: ListeningSocket?
+    /// Nothing accepts its connections but an admin listener. nil when the configuration has none.
+    package let adminSocket: ListeningSocket?
     private let status: ServerStatus
-    private var admin: AdminServer?
     private var watchdog = LoopWatchdog([])
     private var workers: [Worker] = []
     private var threads: [LoopThread] = []
@@ -51,7 +51,6 @@ package final class ProxyServer {
     ///   - logObserver: receives the lines of the log that `log.tasks` names, also where that is none.
     ///   - monitoring: settings of reports and warnings.
     ///   - fetching: the bounds of fetching revocation lists.
-    ///   - build: the program's version for the metrics.
     ///   - clock: with `.byHand` there is one worker without a thread, which only `turn` and `advance` move.
     ///     `monitoring` must then have the same clock.
     package init(
@@ -60,8 +59,6 @@ package final class ProxyServer {
         logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         fetching: ListFetchLimits = ListFetchLimits(),
-        build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
-        operatorRequests: OperatorRequests? = nil,
         passed: PassedSockets = .none,
         clock: LoopClock = .system
     ) throws(StartFailure) {
@@ -115,7 +112,6 @@ package final class ProxyServer {
         do {
             try startWorkers(configuration)
             watchdog = LoopWatchdog(workers.map(\.loop))
-            try startAdmin(configuration, build, operatorRequests)
         } catch let error as IOFailure {
             throw .system(error.description)
         } catch {
@@ -245,42 +241,33 @@ package final class ProxyServer {
         }
     }
 
-    private func startAdmin(
-        _ configuration: Configuration,
-        _ build: ProgramBuild,
-        _ operatorRequests: OperatorRequests?
-    ) throws(IOFailure) {
-        guard let adminSocket, let recentTasks, let admin = configuration.admin else { return }
-        let source = AdminSource(
-            build: build,
+    /// What any thread may read, for an admin listener; nil when the configuration has none.
+    package var figures: ServerFigures? {
+        guard let recentTasks else { return nil }
+        return ServerFigures(
             workers: workers.map(\.counters),
             turns: workers.map(\.loop.turns),
             watchdog: watchdog,
             state: state,
-            status: status,
+            serverStatus: status,
             monitor: monitor,
             lists: lists,
             credentials: credentials,
             traces: traces,
-            cache: cache,
+            cacheHolder: cache,
             logLosses: logLosses,
             recentTasks: recentTasks,
             recordTasks: { [workers] in
                 for worker in workers { worker.loop.submit { worker.recordTasks() } }
             },
-            operatorRequests: operatorRequests,
             didPurge: { [workers] in
                 for worker in workers { worker.loop.submit { worker.restSoon() } }
             }
         )
-        self.admin = try AdminServer(admin, socket: adminSocket, source: source)
     }
 
     /// Whether all workers respond. Stuck workers are noticed by repeated calls. False when only a restart helps.
     package var isAlive: Bool { watchdog.check() }
-
-    /// The address of the admin listener; nil without one.
-    package var adminAddress: SocketAddress? { adminSocket?.address }
 
     /// The addresses of the listeners, in the order of the configuration; port 0 is replaced by the port that the
     /// kernel chose.
@@ -488,7 +475,6 @@ package final class ProxyServer {
         credentials.stop()
         traces.stop()
         lists.stop()
-        admin?.stop()
         cache.current?.store.close()
         log?.close()
     }

@@ -5,7 +5,7 @@ import ServerTrust
 /// error, the last of these, and handshakes in which only a backup pin has matched.
 package struct DomainFailures: Equatable, Sendable {
     /// The errors of requests that got no connection to their origin, for another reason than its certificates.
-    static let connectErrors: [Problem.Code] = [
+    package static let connectErrors: [Problem.Code] = [
         .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .tlsHandshakeFailed, .clientCertificateRefused,
         .proxyUntrusted,
         .proxyHandshakeFailed, .proxyRefused,
@@ -17,14 +17,16 @@ package struct DomainFailures: Equatable, Sendable {
     package private(set) var unconnected = Self.noneUnconnected
     package private(set) var backupOnly = 0
     /// Nil before the first request without a connection.
-    private(set) var lastUnconnected: Unconnected?
+    package private(set) var lastUnconnected: Unconnected?
 
     /// A request that got no connection.
-    struct Unconnected: Equatable, Sendable {
-        var error: Problem.Code
+    package struct Unconnected: Equatable, Sendable {
+        package var error: Problem.Code
         /// Seconds since 1970.
-        var time: Int64
+        package var time: Int64
     }
+
+    package init() {}
 
     // Shared by all domains without a failure, of which there may be ten thousand.
     private static let noRefusals = Array(repeating: 0, count: TrustFailure.allCases.count)

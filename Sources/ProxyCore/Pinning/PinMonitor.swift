@@ -148,16 +148,16 @@ package final class PinMonitor: @unchecked Sendable {
     }
 
     /// The verdicts and the last handshake of each pinned domain, as far as the loops have handed them over.
-    var verdicts: [PinUsage.Verdicts] { shownLock.withLock { shown } }
+    package var verdicts: [PinUsage.Verdicts] { shownLock.withLock { shown } }
 
     /// What went wrong since the start with all hosts that have no pins, together.
-    var failuresOfOthers: DomainFailures { shownLock.withLock { otherFailures } }
+    package var failuresOfOthers: DomainFailures { shownLock.withLock { otherFailures } }
 
     /// The number of lost reports since the start, by reason; at most a minute old.
-    var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
+    package var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
 
     /// When lost reports were told of last, in seconds since 1970; nil before the first.
-    var lastLossOfReports: Int64? { shownLock.withLock { lostAt } }
+    package var lastLossOfReports: Int64? { shownLock.withLock { lostAt } }
 
     /// Uses another snapshot after a reload. Counts and remembered reports are kept; waiting reports are sent under the
     /// new snapshot's rules.

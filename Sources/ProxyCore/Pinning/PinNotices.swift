@@ -80,13 +80,13 @@ enum PinEvents {
     }
 
     static func account(_ account: PinUsage.Account) -> EventLine {
-        let matched = account.matched.map { "\(JSONString.quoted($0.pin.description)):\($0.count)" }
-        let never = account.neverMatched.map { JSONString.quoted($0.description) }
+        var matched = JSONLine()
+        for (pin, count) in account.matched { matched.add(pin.description, count) }
         return EventLine(event: "pins")
             .with("domain", account.domain.description)
             .with("handshakes", account.handshakes)
-            .with("matched", json: "{\(matched.joined(separator: ","))}")
-            .with("neverMatched", json: "[\(never.joined(separator: ","))]")
+            .with("matched", matched)
+            .with("neverMatched", strings: account.neverMatched.map(\.description))
     }
 
     static func losses(_ losses: [ReportLoss: Int]) -> EventLine {

@@ -27,7 +27,7 @@ package struct PinUsage: Sendable {
         package let counts: [Int]
         /// How often each pin has matched.
         package var matched: [PublicKeyPin: Int] = [:]
-        var failures = DomainFailures()
+        package var failures = DomainFailures()
         /// Nil before the first handshake.
         package var last: LastHandshake?
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import HTTPCore
-import IOCore
+package import IOCore
 import ProxyConfiguration
 import ServerTrust
+import StrictJSON
 
 /// Writes the response for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
-enum ErrorResponse {
+package enum ErrorResponse {
     /// Writes the whole response as text of HTTP/1.1.
     ///
     /// - Parameters:
@@ -14,7 +15,7 @@ enum ErrorResponse {
     ///   - isPage: whether the client is a browser that shows a page instead.
     ///   - keepAlive: whether the connection stays open.
     ///   - writeFields: writes further fields of the head.
-    static func write(
+    package static func write(
         _ problem: Problem,
         to output: inout ByteBuffer,
         isHead: Bool = false,
@@ -40,7 +41,7 @@ enum ErrorResponse {
     /// The problem document, or the page.
     static func body(of problem: Problem, isPage: Bool) -> ByteBuffer {
         var body = ByteBuffer()
-        if isPage { ErrorPage.write(problem, to: &body) } else { writeDocument(problem, to: &body) }
+        if isPage { ErrorPage.write(problem, to: &body) } else { body.append(text: document(of: problem).text) }
         return body
     }
 
@@ -93,45 +94,29 @@ enum ErrorResponse {
         output.end()
     }
 
-    private static func writeDocument(_ problem: Problem, to body: inout ByteBuffer) {
-        body.append("{\"type\":\"urn:pinproxy:error:")
-        body.append(text: problem.code.rawValue)
-        body.append("\",\"title\":\"")
-        body.append(problem.code.title)
-        body.append("\",\"status\":")
-        body.append(decimal: problem.status)
-        body.append(",\"error\":\"")
-        body.append(text: problem.code.rawValue)
-        body.append("\",\"detail\":")
-        body.append(jsonString: problem.details)
-        if let evaluation = problem.evaluation { writePins(evaluation, to: &body) }
-        body.append("}\n")
+    private static func document(of problem: Problem) -> JSONLine {
+        var line = JSONLine()
+        line.add("type", "urn:pinproxy:error:\(problem.code.rawValue)")
+        line.add("title", "\(problem.code.title)")
+        line.add("status", problem.status)
+        line.add("error", problem.code.rawValue)
+        line.add("detail", problem.details)
+        if let evaluation = problem.evaluation { add(evaluation, to: &line) }
+        return line
     }
 
-    /// Writes the keys that the server presented and the pins of the pin file: an operator needs both to decide about a
+    /// Adds the keys that the server presented and the pins of the pin file: an operator needs both to decide about a
     /// mismatch.
-    private static func writePins(_ evaluation: TrustEvaluation, to body: inout ByteBuffer) {
-        body.append(",\"host\":")
-        body.append(jsonString: evaluation.host.description)
-        body.append(",\"offeredPins\":[")
-        var first = true
-        for offer in evaluation.offeredPins {
-            if !first { body.append(",") }
-            first = false
-            body.append("{\"pin\":")
-            body.append(jsonString: offer.pin.description)
-            body.append(",\"subject\":")
-            body.append(jsonString: offer.subject)
-            body.append("}")
+    private static func add(_ evaluation: TrustEvaluation, to line: inout JSONLine) {
+        line.add("host", evaluation.host.description)
+        let offers = evaluation.offeredPins.map { offer in
+            var line = JSONLine()
+            line.add("pin", offer.pin.description)
+            line.add("subject", offer.subject)
+            return line.object
         }
-        body.append("],\"expectedPins\":[")
-        first = true
-        for pin in evaluation.expectedPins {
-            if !first { body.append(",") }
-            first = false
-            body.append(jsonString: pin.description)
-        }
-        body.append("]")
+        line.add("offeredPins", array: offers)
+        line.add("expectedPins", strings: evaluation.expectedPins.map(\.description))
     }
 
     /// A quoted string of RFC 8941 holds printable ASCII only.

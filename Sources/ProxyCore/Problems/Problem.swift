@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
+package import HTTPCore
 import IOCore
 package import ProxyConfiguration
 package import ServerTrust
@@ -113,7 +113,7 @@ package struct Problem: Error, Sendable {
     }
 
     /// Makes the problem for a request that the parser refused.
-    init(_ fault: RequestFault) {
+    package init(_ fault: RequestFault) {
         self.init(
             .requestInvalid,
             status: fault.status,

@@ -23,6 +23,8 @@ package final class RevocationListFetcher: Sendable {
         package var failed = 0
         /// Seconds since 1970; 0 for never.
         package var lastSuccess: Int64 = 0
+
+        package init() {}
     }
 
     private enum State {

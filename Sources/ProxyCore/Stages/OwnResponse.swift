@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import StrictJSON
 
 /// A response of the proxy's own: an error, the methods that it forwards, or the location of a saved body.
 struct OwnResponse: ~Copyable {
@@ -53,13 +54,11 @@ struct OwnResponse: ~Copyable {
     /// The response that replaces one whose body was saved to a file.
     static func download(_ outcome: DownloadedFile, keepAlive: Bool, date: [UInt8]) -> OwnResponse {
         var body = ByteBuffer()
-        body.append("{\"path\":")
-        body.append(jsonString: outcome.path)
-        body.append(",\"bytes\":")
-        body.append(decimal: outcome.count)
-        body.append(",\"sha256\":\"")
-        body.append(text: outcome.digest)
-        body.append("\"}\n")
+        var line = JSONLine()
+        line.add("path", outcome.path)
+        line.add("bytes", outcome.count)
+        line.add("sha256", outcome.digest)
+        body.append(text: line.text)
         return OwnResponse(.download(outcome), status: 201, body, keepAlive, date)
     }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
-import ServerTrust
+package import ServerTrust
 import SessionCore
 
 /// The counters of one worker since the start. The worker's loop writes, the admin listener's thread reads, and neither
 /// waits for the other.
-final class WorkerCounters: Sendable {
+package final class WorkerCounters: Sendable {
     private let places = Places()
     private let table: CounterTable
 
@@ -148,45 +148,45 @@ final class WorkerCounters: Sendable {
 
 extension WorkerCounters {
     /// The numbers of one worker, or the sums of several.
-    struct Reading: Equatable, Sendable {
+    package struct Reading: Equatable, Sendable {
         /// In the order of `statusClasses`.
-        var tasks = Array(repeating: 0, count: statusClasses.count)
+        package var tasks = Array(repeating: 0, count: statusClasses.count)
         /// In the order of `codes`.
-        var errors = Array(repeating: 0, count: codes.count)
+        package var errors = Array(repeating: 0, count: codes.count)
         /// By `place`.
-        var handshakes = Array(repeating: 0, count: verdicts.count * groups.count)
+        package var handshakes = Array(repeating: 0, count: verdicts.count * groups.count)
         /// Tasks by the first of `durationBounds` that is not exceeded; the last number counts those beyond every
         /// bound.
-        var durations = Array(repeating: 0, count: durationBounds.count + 1)
+        package var durations = Array(repeating: 0, count: durationBounds.count + 1)
         /// Microseconds.
-        var durationSum = 0
-        var clientConnections = 0
-        var refusedConnections = 0
+        package var durationSum = 0
+        package var clientConnections = 0
+        package var refusedConnections = 0
         /// Seconds since 1970; 0 before the first.
-        var lastRefusal = 0
-        var bodyBytesFromClients = 0
-        var bodyBytesToClients = 0
-        var requestsOnNewConnections = 0
-        var requestsOnKeptConnections = 0
+        package var lastRefusal = 0
+        package var bodyBytesFromClients = 0
+        package var bodyBytesToClients = 0
+        package var requestsOnNewConnections = 0
+        package var requestsOnKeptConnections = 0
         /// Heads and bodies of requests.
-        var bytesToOrigins = 0
+        package var bytesToOrigins = 0
         /// Heads and bodies of responses.
-        var bytesFromOrigins = 0
+        package var bytesFromOrigins = 0
 
         /// The first digit of the status; the first class means no response at all.
-        static let statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
-        static let codes = Problem.Code.allCases
-        static let verdicts = TrustEvaluation.Verdict.allCases
+        package static let statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
+        package static let codes = Problem.Code.allCases
+        package static let verdicts = TrustEvaluation.Verdict.allCases
         /// The last one stands for a handshake whose key exchange had no group, or had not come to it.
-        static let groups: [TLSGroup?] = TLSGroup.allCases + [nil]
+        package static let groups: [TLSGroup?] = TLSGroup.allCases + [nil]
 
         /// The place of a verdict and a group in `handshakes`.
-        static func place(_ verdict: TrustEvaluation.Verdict, _ group: TLSGroup?) -> Int {
+        package static func place(_ verdict: TrustEvaluation.Verdict, _ group: TLSGroup?) -> Int {
             (verdicts.firstIndex(of: verdict) ?? 0) * groups.count + (groups.firstIndex(of: group) ?? groups.count - 1)
         }
 
         /// Microseconds, from a response on loopback to the default of `timeouts.firstByte`.
-        static let durationBounds: [Int64] = [
+        package static let durationBounds: [Int64] = [
             1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
             10_000_000, 30_000_000, 60_000_000,
         ]

@@ -169,45 +169,6 @@ extension PresentedTrust {
     }
 }
 
-extension TLSVerification {
-    /// Installs a policy on an `SSL_CTX` for client connections, before any `SSL` is made from it.
-    ///
-    /// It sets the verify callback (which replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the store of anchors
-    /// (shared, nothing is read from disk), the lowest TLS version, security level 2, the client certificate of the
-    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake. For
-    /// a policy with `requiresStaple` it asks for a stapled OCSP response and sets the status callback. The caller must
-    /// not weaken these settings afterwards (`SSL_CTX_set_verify`, options, cache mode).
-    ///
-    /// - Parameters:
-    ///   - sslContext: an `SSL_CTX *` that the caller owns.
-    ///   - policy: the policy that servers have to meet.
-    ///   - host: the host that servers have to prove to be.
-    ///   - anchors: used unless the policy has `trustAnchors` of its own.
-    ///   - generation: the snapshot's number, handed back with each evaluation.
-    ///   - date: for tests: the time of the evaluation; `nil` is the time of the handshake.
-    /// - Returns: the verification, for `lastTrust`; it may be dropped.
-    /// - Throws: when OpenSSL refuses a setting, or the context has a policy already. The context must not be used then.
-    @discardableResult
-    public static func install(
-        on sslContext: OpaquePointer,
-        policy: SecurityPolicy,
-        host: Host,
-        anchors: TrustAnchors,
-        generation: UInt64,
-        at date: Date? = nil
-    ) throws(OpenSSLError) -> TLSVerification {
-        try install(
-            on: sslContext,
-            policy: policy,
-            host: host,
-            anchors: anchors,
-            generation: generation,
-            at: date?.unixSeconds,
-            identity: nil
-        )
-    }
-}
-
 extension Certificate {
     /// The first second of validity; nil when what the certificate says is not a time.
     public var notValidBefore: Date? { notBefore.map { Date(unixSeconds: $0) } }

@@ -5,17 +5,19 @@ import Glibc
 public import HTTPCore
 import Synchronization
 
-/// Applies a security policy inside the TLS handshakes of an `SSL_CTX`. OpenSSL calls it instead of its own
+/// Applies a security policy inside the TLS handshake of a connection. OpenSSL calls it instead of its own
 /// verification, before the handshake is finished and therefore before any byte of a request can be sent.
 ///
 /// ```swift
-/// try TLSVerification.install(on: context, policy: policy, host: host, anchors: anchors, generation: 1)
-/// // SSL_new, SSL_set_tlsext_host_name (SNI is the caller's), SSL_connect …
+/// let (ssl, verification) = try TLSVerification.attach(
+///     toConnectionOf: context, policy: policy, host: host, anchors: anchors, generation: 1
+/// )
+/// // SSL_set_tlsext_host_name (SNI is the caller's), SSL_set_fd, SSL_connect …
 /// guard let trust = TLSVerification.evaluation(of: ssl), trust.evaluation.isStillGood(at: now) else { refuse }
 /// ```
 ///
-/// One `SSL_CTX` serves one host under one policy. The `SSL_CTX` owns this object through its ex-data, and frees it at
-/// its own end.
+/// One `SSL_CTX` serves any hosts and policies: each connection has its own. The `SSL` owns this object through its ex-data,
+/// and frees it at its own end.
 public final class TLSVerification: Sendable {
     /// The policy that servers have to meet.
     public let policy: SecurityPolicy
@@ -30,12 +32,12 @@ public final class TLSVerification: Sendable {
     /// Guards the only mutable property. It is taken once for each handshake, never on the request path.
     private let last = Mutex<ConnectionTrust?>(nil)
 
-    /// The result of the latest handshake on this context, a refused one included: it explains the failure of a
-    /// connection that does not exist any more.
+    /// The result of the handshake, a refused one included: it explains the failure of a connection that does not exist
+    /// any more.
     public var lastTrust: ConnectionTrust? { last.withLock { $0 } }
 
     private let sawChain = Atomic<Bool>(false)
-    /// Whether a server has sent a chain in a handshake on this context, accepted or not. Before that no server has
+    /// Whether a server has sent a chain in the handshake, accepted or not. Before that no server has
     /// claimed to be the host. In a trial: one that has chosen what `modern` does not offer.
     package var hasSeenChain: Bool { sawChain.load(ordering: .relaxed) }
 
@@ -59,10 +61,10 @@ public final class TLSVerification: Sendable {
         host: Host,
         anchors: TrustAnchors,
         generation: UInt64,
-        lists: RevocationListStore? = nil,
+        lists: RevocationListStore?,
         time: Int64?,
         identity: (@Sendable () -> HandshakeIdentity)?,
-        isTrial: Bool = false
+        isTrial: Bool
     ) {
         self.lists = lists
         self.identity = identity
@@ -74,50 +76,54 @@ public final class TLSVerification: Sendable {
         self.time = time
     }
 
-    /// Sets a context up (see the public `install`), with a function that supplies a client identity when the server
-    /// requests one and the policy has none.
+    /// Makes a connection with a policy in charge of its handshake.
+    ///
+    /// The first connection of a context sets the context up, before any other thread may use it: the verify callback (which
+    /// replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the lowest TLS version, security level 2, cipher suites, groups and
+    /// signature algorithms; renegotiation, session cache and tickets are off, so that every connection makes a full handshake. A
+    /// connection of such a context that has no policy, as one that the program makes by SSL_new(3), refuses every server. The
+    /// caller must not weaken these settings afterwards (`SSL_CTX_set_verify`, options, cache mode).
+    ///
+    /// The connection gets the policy's own lowest TLS version, groups and client certificate, and asks for a stapled OCSP response
+    /// where the policy has `requiresStaple`.
     ///
     /// - Parameters:
-    ///   - profile: the cipher suites that are offered.
-    ///   - identity: called within the handshake, on its thread.
-    package static func install(
-        on sslContext: OpaquePointer,
+    ///   - sslContext: an `SSL_CTX *` that the caller owns.
+    ///   - policy: the policy that the server has to meet.
+    ///   - host: the host that the server has to prove to be.
+    ///   - anchors: used unless the policy has `trustAnchors` of its own.
+    ///   - generation: the snapshot's number, handed back with the evaluation.
+    /// - Returns: the connection, an `SSL *` that the caller frees with SSL_free(3), and its verification, for `lastTrust`.
+    /// - Throws: when OpenSSL refuses a setting.
+    public static func attach(
+        toConnectionOf sslContext: OpaquePointer,
         policy: SecurityPolicy,
         host: Host,
         anchors: TrustAnchors,
-        generation: UInt64,
-        at time: Int64? = nil,
-        profile: TLSProfile = .modern,
-        identity: (@Sendable () -> HandshakeIdentity)?
-    ) throws(OpenSSLError) -> TLSVerification {
-        let verification = TLSVerification(
-            policy: policy,
-            host: host,
-            anchors: anchors,
-            generation: generation,
-            time: time,
-            identity: identity
-        )
-        // This comes first, so that a later failure leaves a context that refuses every server.
-        SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
-        guard SSL_CTX_get_ex_data(sslContext, contextIndex) == nil else {
-            throw OpenSSLError(draining: "TLSVerification.install on a context that has a policy")
+        generation: UInt64
+    ) throws(OpenSSLError) -> (ssl: OpaquePointer, verification: TLSVerification) {
+        if SSL_CTX_get_ex_data(sslContext, preparedIndex) == nil { try prepare(sslContext) }
+        guard let ssl = SSL_new(sslContext) else { throw OpenSSLError(draining: "SSL_new") }
+        do throws(OpenSSLError) {
+            let verification = try attach(
+                to: ssl,
+                policy: policy,
+                host: host,
+                anchors: anchors,
+                generation: generation,
+                identity: nil
+            )
+            return (ssl, verification)
+        } catch {
+            SSL_free(ssl)
+            throw error
         }
-        let record = Unmanaged.passRetained(verification)
-        guard SSL_CTX_set_ex_data(sslContext, contextIndex, record.toOpaque()) == 1 else {
-            record.release()
-            SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, nil)
-            throw OpenSSLError(draining: "SSL_CTX_set_ex_data")
-        }
-        SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, record.toOpaque())
-        try verification.configure(sslContext, profile)
-        return verification
     }
 
     /// The result kept with a connection: after its handshake, and as long as the `SSL` lives.
     ///
-    /// - Parameter ssl: an `SSL *` of a context with a policy. It must not have been reset with SSL_clear(3).
-    /// - Returns: `nil` when no evaluation was made for this connection: a foreign context, a handshake without a
+    /// - Parameter ssl: an `SSL *` with a policy. It must not have been reset with SSL_clear(3).
+    /// - Returns: `nil` when no evaluation was made for this connection: one without a policy, a handshake without a
     ///   certificate, a resumed session, a key exchange on another group than the policy requires. Nothing may be sent then.
     public static func evaluation(of ssl: OpaquePointer) -> ConnectionTrust? {
         guard SSL_session_reused(ssl) == 0, let record = SSL_get_ex_data(ssl, connectionIndex) else { return nil }
@@ -133,14 +139,9 @@ public final class TLSVerification: Sendable {
     /// The verification that a connection uses.
     ///
     /// - Parameter ssl: an `SSL *`.
-    /// - Returns: `nil` for a connection of a context without a policy.
+    /// - Returns: `nil` for a connection without a policy.
     public static func of(_ ssl: OpaquePointer) -> TLSVerification? {
-        if let record = SSL_get_ex_data(ssl, attachmentIndex) {
-            return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue()
-        }
-        guard let context = SSL_get_SSL_CTX(ssl), let record = SSL_CTX_get_ex_data(context, contextIndex) else {
-            return nil
-        }
+        guard let record = SSL_get_ex_data(ssl, attachmentIndex) else { return nil }
         return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue()
     }
 
@@ -155,17 +156,10 @@ public final class TLSVerification: Sendable {
         _ sslContext: OpaquePointer,
         _ profile: TLSProfile = .modern
     ) throws(OpenSSLError) {
+        // These come first, so that a later failure leaves a context that refuses every server.
         SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
         SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, nil)
-        try boundHandshakes(of: sslContext, profile)
-        guard pinproxy_ssl_ctx_set_min_version(sslContext, TLS1_2_VERSION) == 1,
-            // It runs for the connections alone that ask for a staple.
-            pinproxy_ssl_ctx_on_status(sslContext, statusCallback, nil) == 1
-        else { throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version") }
-    }
-
-    /// Sets what is the same for every policy: the security level, and what bounds the cost of a handshake before the verdict.
-    private static func boundHandshakes(of sslContext: OpaquePointer, _ profile: TLSProfile) throws(OpenSSLError) {
+        // The security level, and what bounds the cost of a handshake before the verdict.
         SSL_CTX_set_security_level(sslContext, 2)
         pinproxy_ssl_ctx_full_handshakes_only(sslContext)
         CertificateMessage.guardHandshakes(of: sslContext)
@@ -173,6 +167,11 @@ public final class TLSVerification: Sendable {
             pinproxy_ssl_ctx_set_signature_algorithms(sslContext) == 1,
             SSL_CTX_set_cipher_list(sslContext, profile.ciphers) == 1
         else { throw OpenSSLError(draining: "SSL_CTX_set_cipher_list") }
+        guard pinproxy_ssl_ctx_set_min_version(sslContext, TLS1_2_VERSION) == 1,
+            // It runs for the connections alone that ask for a staple.
+            pinproxy_ssl_ctx_on_status(sslContext, statusCallback, nil) == 1,
+            SSL_CTX_set_ex_data(sslContext, preparedIndex, UnsafeMutableRawPointer(bitPattern: 1)) == 1
+        else { throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version") }
     }
 
     /// Puts a policy in charge of one connection of a context that `prepare` has prepared, before its handshake.
@@ -181,6 +180,7 @@ public final class TLSVerification: Sendable {
     ///   - profile: that of the context.
     ///   - isTrial: refuses every server when it shows its chain, which says that it took what was offered.
     ///   - lists: the revocation lists that were fetched; nil where nothing fetches any.
+    ///   - time: for tests: the time of the evaluation; nil is that of the handshake.
     ///   - identity: called within the handshake, on its thread, when the server asks for a client certificate and
     ///     the policy names none.
     /// - Throws: when OpenSSL refuses a setting, or the connection has a policy already. It must not be used then.
@@ -193,6 +193,7 @@ public final class TLSVerification: Sendable {
         profile: TLSProfile = .modern,
         isTrial: Bool = false,
         lists: RevocationListStore? = nil,
+        at time: Int64? = nil,
         identity: (@Sendable () -> HandshakeIdentity)?
     ) throws(OpenSSLError) -> TLSVerification {
         let verification = TLSVerification(
@@ -201,7 +202,7 @@ public final class TLSVerification: Sendable {
             anchors: anchors,
             generation: generation,
             lists: lists,
-            time: nil,
+            time: time,
             identity: identity,
             isTrial: isTrial
         )
@@ -234,34 +235,6 @@ public final class TLSVerification: Sendable {
             throw OpenSSLError(draining: "SSL_set_tlsext_status_type")
         }
         return verification
-    }
-
-    private func configure(_ context: OpaquePointer, _ profile: TLSProfile) throws(OpenSSLError) {
-        try TLSVerification.boundHandshakes(of: context, profile)
-        SSL_CTX_set1_cert_store(context, anchors.store)
-        let groups = policy.configuration.requireGroups
-        if !groups.isEmpty {
-            guard pinproxy_ssl_ctx_require_groups(context, TLSGroup.list(groups)) == 1,
-                SSL_CTX_set_cipher_list(context, profile.ciphersWithGroups) == 1
-            else { throw OpenSSLError(draining: "SSL_CTX_set1_groups_list") }
-        }
-        let version = policy.configuration.lowestTLSVersion == .tls13 ? TLS1_3_VERSION : TLS1_2_VERSION
-        guard pinproxy_ssl_ctx_set_min_version(context, version) == 1 else {
-            throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version")
-        }
-        if let identity = policy.configuration.clientCertificate {
-            let stack = identity.intermediates.pointer
-            guard SSL_CTX_use_cert_and_key(context, identity.certificates[0].pointer, identity.key, stack, 1) == 1
-            else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
-        }
-        SSL_CTX_set_cert_cb(context, certificateCallback, nil)
-        if policy.configuration.requiresStaple {
-            // The object lives as long as the context does.
-            let record = Unmanaged.passUnretained(self).toOpaque()
-            guard pinproxy_ssl_ctx_ask_for_staple(context) == 1,
-                pinproxy_ssl_ctx_on_status(context, statusCallback, record) == 1
-            else { throw OpenSSLError(draining: "SSL_CTX_set_tlsext_status_cb") }
-        }
     }
 
     // MARK: - Inside the handshake
@@ -385,15 +358,9 @@ public final class TLSVerification: Sendable {
 
     // MARK: - Ownership by OpenSSL's objects (CRYPTO_get_ex_new_index(3))
 
-    private static let contextIndex = CRYPTO_get_ex_new_index(
-        CRYPTO_EX_INDEX_SSL_CTX,
-        0,
-        nil,
-        nil,
-        retainRecord,
-        releaseRecord
-    )
-    /// The place of a verification that belongs to one connection.
+    /// The mark of a context that `prepare` has prepared.
+    private static let preparedIndex = CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil, nil)
+    /// The place of a connection's verification.
     private static let attachmentIndex = CRYPTO_get_ex_new_index(
         CRYPTO_EX_INDEX_SSL,
         0,
@@ -411,21 +378,12 @@ public final class TLSVerification: Sendable {
         releaseRecord
     )
 
-    /// - Parameter record: the verification of a context for one host; nil where each connection has its own.
-    fileprivate static func verifyChain(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer?) -> Bool {
-        if let record {
-            return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateChain(context)
-        }
-        guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
-            let own = SSL_get_ex_data(OpaquePointer(ssl), attachmentIndex)
-        else { return false }
-        return Unmanaged<TLSVerification>.fromOpaque(own).takeUnretainedValue().evaluateChain(context)
+    fileprivate static func verifyChain(_ context: OpaquePointer) -> Bool {
+        guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()) else { return false }
+        return of(OpaquePointer(ssl))?.evaluateChain(context) ?? false
     }
 
-    fileprivate static func verifyStaple(_ ssl: OpaquePointer, _ record: UnsafeMutableRawPointer?) -> Bool {
-        guard let record = record ?? SSL_get_ex_data(ssl, attachmentIndex) else { return false }
-        return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateStaple(ssl)
-    }
+    fileprivate static func verifyStaple(_ ssl: OpaquePointer) -> Bool { of(ssl)?.evaluateStaple(ssl) ?? false }
 
     fileprivate static func presentCertificate(_ ssl: OpaquePointer) -> Int32 {
         of(ssl)?.presentIdentity(ssl) ?? 1
@@ -433,16 +391,16 @@ public final class TLSVerification: Sendable {
 }
 
 /// OpenSSL calls this instead of X509_verify_cert(3).
-private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
+private func verifyCallback(_ context: OpaquePointer?, _ argument: UnsafeMutableRawPointer?) -> Int32 {
     guard let context else { return 0 }
     X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
-    return TLSVerification.verifyChain(context, record) ? 1 : 0
+    return TLSVerification.verifyChain(context) ? 1 : 0
 }
 
 /// OpenSSL calls this when the server's certificate messages are complete.
-private func statusCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
+private func statusCallback(_ ssl: OpaquePointer?, _ argument: UnsafeMutableRawPointer?) -> Int32 {
     guard let ssl else { return 0 }
-    return TLSVerification.verifyStaple(ssl, record) ? 1 : 0
+    return TLSVerification.verifyStaple(ssl) ? 1 : 0
 }
 
 /// OpenSSL calls it when the server asks for a client certificate (SSL_CTX_set_cert_cb(3)).

@@ -57,33 +57,35 @@ public struct PinValidationReport: Sendable {
 
     /// The JSON object, on one line. `effective-expiration-date` is the last second of the last day, or null.
     public var json: String {
-        "{\"date-time\":\(JSONString.quoted(Timestamp.text(unixSeconds: time))),\(jsonWithoutTime)}"
+        var line = JSONLine()
+        line.add("date-time", Timestamp.text(unixSeconds: time))
+        line.add(membersOf: content)
+        return line.object
     }
 
     /// All members but the time, for the comparison of reports.
-    private var jsonWithoutTime: String {
-        let end = expiration.map { JSONString.quoted(Timestamp.text(unixSeconds: $0.end - 1)) } ?? "null"
-        return [
-            "\"hostname\":\(JSONString.quoted(host.description))",
-            "\"port\":\(port)",
-            "\"effective-expiration-date\":\(end)",
-            "\"include-subdomains\":\(includesSubdomains)",
-            "\"noted-hostname\":\(JSONString.quoted(notedHost.description))",
-            "\"served-certificate-chain\":\(Self.list(servedChain.map(\.pem)))",
-            "\"validated-certificate-chain\":\(Self.list(validatedChain.map(\.pem)))",
-            "\"known-pins\":\(Self.list(knownPins.map { "pin-sha256=\"\($0.base64)\"" }))",
-            "\"enforce-pinning\":\(enforcesPinning)",
-            "\"validation-result\":\(JSONString.quoted(result.rawValue))",
-        ].joined(separator: ",")
-    }
-
-    private static func list(_ texts: [String]) -> String {
-        "[" + texts.map(JSONString.quoted).joined(separator: ",") + "]"
+    private var content: JSONLine {
+        var line = JSONLine()
+        line.add("hostname", host.description)
+        line.add("port", port)
+        if let expiration {
+            line.add("effective-expiration-date", Timestamp.text(unixSeconds: expiration.end - 1))
+        } else {
+            line.addNull("effective-expiration-date")
+        }
+        line.add("include-subdomains", includesSubdomains)
+        line.add("noted-hostname", notedHost.description)
+        line.add("served-certificate-chain", strings: servedChain.map(\.pem))
+        line.add("validated-certificate-chain", strings: validatedChain.map(\.pem))
+        line.add("known-pins", strings: knownPins.map { "pin-sha256=\"\($0.base64)\"" })
+        line.add("enforce-pinning", enforcesPinning)
+        line.add("validation-result", result.rawValue)
+        return line
     }
 
     /// A digest of a report without its time, 32 bytes: equal for reports with the same content.
     public var digest: [UInt8] {
-        let text = Array(jsonWithoutTime.utf8)
+        let text = Array(content.object.utf8)
         return [UInt8](unsafeUninitializedCapacity: 32) { bytes, count in
             let done = EVP_Digest(text, text.count, bytes.baseAddress, nil, EVP_sha256(), nil)
             precondition(done == 1, "EVP_Digest failed")

@@ -19,6 +19,14 @@ public struct TaskMetrics: Sendable {
     /// The metrics of a task that has not begun.
     public init() {}
 
+    /// Adds the transactions of a task that was a part of this one, and has ended.
+    package mutating func add(_ part: TaskMetrics) {
+        if transaction.fetchStart != TransactionMetrics.absent { earlierTransactions.append(transaction) }
+        let delay = part.fetchStart - fetchStart
+        earlierTransactions += part.earlierTransactions.map { $0.later(by: delay) }
+        transaction = part.transaction.later(by: delay)
+    }
+
     /// The transaction, with times from the start of another task, in microseconds since 1970.
     func transaction(from start: Int64) -> TransactionMetrics { transaction.later(by: fetchStart - start) }
 

@@ -17,7 +17,7 @@ enum CommandTable {
         line.add("summary", command.summary)
         line.add("options", array: command.options.map { object(of: $0).object })
         line.add("operands", object(of: command.operands))
-        line.add("explanation", array: command.explanation.map(JSONString.quoted))
+        line.add("explanation", strings: command.explanation)
         line.add("examples", array: command.examples.map { object(of: $0).object })
         return line
     }
@@ -46,7 +46,7 @@ enum CommandTable {
             case .program(let name): ([name], 1, false)
             }
         var line = JSONLine()
-        line.add("names", array: names.map(JSONString.quoted))
+        line.add("names", strings: names)
         line.add("minimum", minimum)
         line.add("repeats", repeats)
         if case .program = operands { line.add("program", true) }

@@ -2,6 +2,7 @@
 import CShims
 import Glibc
 import IOCore
+import ProxyAdmin
 import ProxyConfiguration
 import ProxyCore
 import ServerTrust

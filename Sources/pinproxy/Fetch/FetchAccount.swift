@@ -71,7 +71,7 @@ struct FetchAccount {
         line.add("verdict", evaluation.verdict.rawValue)
         if let pin = evaluation.matchedPin { line.add("matchedPin", pin.description) }
         if !evaluation.isAccepted {
-            line.add("offeredPins", array: evaluation.offeredPins.map { JSONString.quoted("\($0.pin)") })
+            line.add("offeredPins", strings: evaluation.offeredPins.map { "\($0.pin)" })
         }
     }
 }

@@ -106,8 +106,7 @@ struct LearningReport {
                 + server.authorityKeys.latest.map { key($0, "authority", isProposed: authorities.contains($0.pin)) }
         )
         if !server.authorities.isEmpty {
-            let names = PinProposal.authorities(of: server).map { JSONString.quoted($0.rawValue) }
-            line.add("authorities", array: names)
+            line.add("authorities", strings: PinProposal.authorities(of: server).map(\.rawValue))
         }
         var failures = JSONLine()
         for (code, count) in server.failures.sorted(by: { $0.key < $1.key }) { failures.add(code, count) }

@@ -54,10 +54,10 @@ struct RequestProposal {
             array: rules.map { rule, requests in
                 var line = JSONLine()
                 line.add("id", rule.id)
-                line.add("host", array: rule.hosts.map { JSONString.quoted($0.description) })
+                line.add("host", strings: rule.hosts.map(\.description))
                 if !rule.ports.isEmpty { line.add("port", array: rule.ports.map(String.init)) }
-                if let methods = rule.methods { line.add("method", array: methods.words.map(JSONString.quoted)) }
-                if !rule.paths.isEmpty { line.add("path", array: rule.paths.map { JSONString.quoted($0.text) }) }
+                if let methods = rule.methods { line.add("method", strings: methods.words) }
+                if !rule.paths.isEmpty { line.add("path", strings: rule.paths.map(\.text)) }
                 line.add("then", rule.action.rawValue)
                 line.add("requests", requests)
                 return line.object

@@ -157,9 +157,7 @@ struct ChainReport {
         line.add("sent", array: sent.map { json($0) })
         line.add(
             "paths",
-            array: probe.paths.paths.map { path in
-                "[\(path.map { JSONString.quoted($0.publicKeyPin.description) }.joined(separator: ","))]"
-            }
+            array: probe.paths.paths.map { path in JSONString.array(path.map(\.publicKeyPin.description)) }
         )
         line.add(
             "warnings",
@@ -178,9 +176,9 @@ struct ChainReport {
         line.add("subject", certificate.subject)
         line.add("issuer", certificate.issuer)
         line.add("serialNumber", certificate.serialNumber)
-        line.add("names", array: certificate.subjectAlternativeNames.map { JSONString.quoted($0.description) })
+        line.add("names", strings: certificate.subjectAlternativeNames.map(\.description))
         let lists = certificate.revocationListURLs
-        if !lists.isEmpty { line.add("revocationLists", array: lists.map { JSONString.quoted($0) }) }
+        if !lists.isEmpty { line.add("revocationLists", strings: lists) }
         if let begin = certificate.notBefore { line.add("notBefore", Certificate.day(begin)) }
         if let end = certificate.notAfter { line.add("notAfter", Certificate.day(end)) }
         line.add("key", certificate.keyDescription)

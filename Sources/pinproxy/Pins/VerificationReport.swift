@@ -83,7 +83,7 @@ struct VerificationReport {
                 if !match.comment.isEmpty { line.add("matchedPinComment", match.comment) }
             }
             if let path = check.path {
-                line.add("path", array: path.subjects.map(JSONString.quoted))
+                line.add("path", strings: path.subjects)
                 if path.isOther { line.add("matchedBy", "otherPath") }
             }
             if let end = check.certificateEnd {
@@ -98,7 +98,7 @@ struct VerificationReport {
                 line.add("daysToPinSetExpiry", check.days(until: end))
             }
             if !check.warnings.isEmpty {
-                line.add("warnings", array: check.warnings.map { JSONString.quoted($0.code) })
+                line.add("warnings", strings: check.warnings.map(\.code))
             }
             if let connection = check.connection {
                 line.add("address", connection.remoteAddressText)
@@ -107,7 +107,7 @@ struct VerificationReport {
                 if let group = connection.tlsGroup { line.add("tlsGroup", group.rawValue) }
             }
             if !check.offeredPins.isEmpty {
-                line.add("offeredPins", array: check.offeredPins.map { JSONString.quoted("\($0)") })
+                line.add("offeredPins", strings: check.offeredPins.map { "\($0)" })
             }
             return line.text
         }.joined()

@@ -26,8 +26,8 @@ enum CacheReport {
             line.add("bytes", bytes)
             line.add("stored", stored)
             line.add("freshUntil", freshUntil)
-            if !varies.isEmpty { line.add("varies", array: varies.map { JSONString.quoted($0) }) }
-            if !tags.isEmpty { line.add("tags", array: tags.map { JSONString.quoted($0) }) }
+            if !varies.isEmpty { line.add("varies", strings: varies) }
+            if !tags.isEmpty { line.add("tags", strings: tags) }
             return line.text
         }
     }

@@ -40,12 +40,11 @@ struct DroppedPins {
     /// Nil when there is none.
     var event: EventLine? {
         guard !isEmpty else { return nil }
-        let names = losses.hosts.prefix(Self.named).map { JSONString.quoted($0.description) }
         return EventLine(event: "warning")
             .with("code", Self.code)
             .with("count", count)
-            .with("domains", json: "[\(names.joined(separator: ","))]")
-            .with("changes", json: "[\(changes.map { JSONString.quoted($0) }.joined(separator: ","))]")
+            .with("domains", strings: losses.hosts.prefix(Self.named).map(\.description))
+            .with("changes", strings: changes)
             .with(
                 "message",
                 "hosts are protected less than before: one that no pin file names may be reached over plain HTTP, and with any key"

@@ -2,12 +2,15 @@
 import CShims
 import Glibc
 import IOCore
+import ProxyAdmin
 import ProxyConfiguration
 import ProxyCore
 
 /// A running proxy, from its start to its clean stop.
 struct RunningProxy {
     let server: ProxyServer
+    /// nil where the configuration has no admin listener.
+    private let admin: AdminServer?
 
     init(
         _ parts: PolicyParts,
@@ -22,12 +25,16 @@ struct RunningProxy {
                 parts: parts,
                 logObserver: logObserver,
                 monitoring: monitoring,
-                build: .current,
-                operatorRequests: operatorRequests,
                 passed: passed
             )
         } catch {
             throw RunningProxy.failure(error)
+        }
+        do throws(IOFailure) {
+            admin = try AdminServer(of: server, build: .current, operatorRequests: operatorRequests)
+        } catch {
+            server.stop()
+            throw RunningProxy.failure(.system(error.description))
         }
     }
 
@@ -83,7 +90,7 @@ struct RunningProxy {
         for (listener, address) in server.listening {
             logListener(listener.mode.rawValue, listener.endpoint, address)
         }
-        if let admin = server.snapshot.configuration.admin, let address = server.adminAddress {
+        if let admin = server.snapshot.configuration.admin, let address = server.adminSocket?.address {
             logListener("admin", admin.endpoint, address)
         }
     }
@@ -111,6 +118,7 @@ struct RunningProxy {
             if isHurried(10) { break }
         }
         server.stop()
+        admin?.stop()
     }
 
     /// Shorter than the time that service managers wait by default, and longer than the pause of a client between a

@@ -6,6 +6,7 @@ import ServerTrust
 import StrictJSON
 import TestSupport
 
+@testable import ProxyAdmin
 @testable import ProxyConfiguration
 @testable import ProxyCore
 

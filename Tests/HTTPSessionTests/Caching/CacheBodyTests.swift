@@ -20,7 +20,7 @@ struct CacheBodyTests {
         }
     }
 
-    @Test("a body comes out of memory or out of a file, whole or in part")
+    @Test("a body comes from memory or from a file, whole or in part")
     func whole() async throws {
         let folder = try TemporaryFolder()
         for memory in [1 << 26, 1 << 20] {
@@ -46,7 +46,7 @@ struct CacheBodyTests {
     }
 
     @Test(
-        "a stored answer waits while its task is suspended, and ends where it is cancelled",
+        "a stored response waits while its task is suspended, and ends with its cancellation",
         arguments: [false, true]
     )
     func suspension(isCancelled: Bool) async throws {
@@ -80,7 +80,7 @@ struct CacheBodyTests {
         await cache.close()
     }
 
-    @Test("a body that is cancelled, broken off or of unknown length over plain HTTP is not stored")
+    @Test("a body that is cancelled, broken off or without known length is not stored")
     func incomplete() async throws {
         let plain = try ScriptedOrigin(nil) { connection in
             guard try connection.readRequest() != nil else { return }
@@ -122,7 +122,7 @@ struct CacheBodyTests {
         await cached.end()
     }
 
-    @Test("invalidating the session ends what is being handed out")
+    @Test("invalidating the session ends bodies that are being delivered")
     func invalidation() async throws {
         let cached = try CacheFixture(script: Self.serve)
         _ = try await cached.answer(cached.request())

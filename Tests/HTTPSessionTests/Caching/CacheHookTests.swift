@@ -7,9 +7,9 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("What is stored of an answer", .onOwnThreads)
+@Suite("What is stored of a response", .onOwnThreads)
 struct CacheHookTests {
-    @Test("the hook sees what would be stored, and stores it with other fields or not at all")
+    @Test("the hook sees a response before storage, and may change or refuse it")
     func changed() async throws {
         let cached = try CacheFixture(
             answering: CacheFixture.counting("Cache-Control: max-age=0", "X-Secret: s")
@@ -52,7 +52,7 @@ struct CacheHookTests {
         await cached.end()
     }
 
-    @Test("the hook is not asked of what may not be stored, and what it makes so is not stored")
+    @Test("responses that may not be stored do not reach the hook")
     func forbidden() async throws {
         let cached = try CacheFixture { request in
             OriginAnswer.text("x", fields: [request.target == "/no" ? "Cache-Control: no-store" : "X-May: be"])
@@ -109,7 +109,7 @@ struct CacheHookTests {
         await refused.end()
     }
 
-    @Test("an answer goes to the disk, or to memory alone, as the hook says")
+    @Test("the hook sends a response to the disk or to memory alone")
     func storagePolicy() async throws {
         let folder = try TemporaryFolder()
         func cache() throws -> SessionCache {

@@ -20,7 +20,7 @@ struct CacheTrustTests {
         }
     }
 
-    @Test("an origin that is not there has a stale answer stand in, where it allows that")
+    @Test("a stale response replaces an unreachable origin where the origin allows it")
     func unreachable() async throws {
         let cached = try CacheFixture(script: Self.once(1, "Cache-Control: max-age=0, stale-if-error=600"))
         #expect(try await cached.get() == "0")
@@ -34,7 +34,7 @@ struct CacheTrustTests {
         await strict.end()
     }
 
-    @Test("an origin's 503 has a stale answer stand in, where it allows that; its body goes nowhere")
+    @Test("a stale response replaces a 503 where the origin allows it")
     func serverError() async throws {
         let cached = try CacheFixture { connection in
             while let request = try connection.readRequest() {
@@ -53,7 +53,7 @@ struct CacheTrustTests {
         await cached.end()
     }
 
-    @Test("a server that is refused has nothing stale stand in for it")
+    @Test("no stale response replaces that of a refused server")
     func refused() async throws {
         let cached = try CacheFixture(script: Self.once(.max, "Cache-Control: max-age=0, stale-if-error=600"))
         #expect(try await cached.get() == "0")
@@ -62,7 +62,7 @@ struct CacheTrustTests {
         await cached.end()
     }
 
-    @Test("a failed pin has nothing stale stand in for it")
+    @Test("no stale response is used after a failed pin")
     func failedPin() async throws {
         let cached = try CacheFixture(
             pinned: [ManagerStage.host],
@@ -85,7 +85,7 @@ struct CacheTrustTests {
         return try URLSessionManager(configuration: cached.manager.configuration, serverTrust: trust)
     }
 
-    @Test("what came under one policy is not used under another")
+    @Test("a response from under one policy is not used under another")
     func otherPolicy() async throws {
         let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
@@ -104,9 +104,7 @@ struct CacheTrustTests {
         await cached.end()
     }
 
-    @Test(
-        "when a pin set has expired that lets nobody in, nothing stored is used; a fixed address is a place of its own"
-    )
+    @Test("with an expired pin set that refuses all, no stored response is used")
     func expiry() throws {
         var configuration = SecurityPolicy.Configuration()
         configuration.pinningMode = .publicKey
@@ -136,7 +134,7 @@ struct CacheTrustTests {
         #expect(falling.cacheDigest(at: last + 1) != falling.cacheDigest(at: last))
     }
 
-    @Test("a long fixed address, and a proxy with its account, are each a place of its own", arguments: [true, false])
+    @Test("a long fixed address, or a proxy with an account, has its own store", arguments: [true, false])
     func places(isHTTPS: Bool) throws {
         func endpoint(_ place: String? = nil, port: UInt16 = 1, proxy: SessionProxy? = nil) throws -> Endpoint {
             Endpoint(
@@ -165,7 +163,7 @@ struct CacheTrustTests {
         #expect(try endpoint(long).cacheDigest(at: 0) == digests[1])
     }
 
-    @Test("an answer is stored only where the policy passed in full")
+    @Test("a response is stored only where the policy passed in full")
     func reportOnly() async throws {
         let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         var configuration = SecurityPolicy.Configuration()
@@ -180,7 +178,7 @@ struct CacheTrustTests {
         await cached.end()
     }
 
-    @Test("a stale answer is given at once and brought up to date behind it")
+    @Test("a stale response is used at once and refreshed in the background")
     func refreshed() async throws {
         let cached = try CacheFixture(
             answering: CacheFixture.counting("Cache-Control: max-age=0, stale-while-revalidate=600")
@@ -196,7 +194,7 @@ struct CacheTrustTests {
         await cached.end()
     }
 
-    @Test("the hooks judge the connections of a request in the background, too")
+    @Test("the hooks also evaluate connections of background requests")
     func refreshIsJudged() async throws {
         let cached = try CacheFixture(
             script: Self.once(.max, "Cache-Control: max-age=0, stale-while-revalidate=600")

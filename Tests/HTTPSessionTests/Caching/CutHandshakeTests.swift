@@ -41,7 +41,7 @@ struct CutHandshakeTests {
     }
 
     @Test(
-        "a handshake that is cut before any verdict leaves what is stale to stand in, as a refused connection does",
+        "a handshake that is cut before a verdict allows a stale response",
         arguments: Cut.allCases
     )
     func standsIn(cut: Cut) async throws {

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("A session's cache", .onOwnThreads)
 struct SessionCacheTests {
-    @Test("a fresh answer is used again, as a transaction of its own kind, and sets no cookie twice")
+    @Test("a fresh response is reused as a transaction, and sets no cookie twice")
     func fresh() async throws {
         let cookies = CookieStorage()
         let cached = try CacheFixture({ $0.cookieStorage = cookies }) { _ in
@@ -40,7 +40,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("without a cache nothing is kept, and what is not to be loaded fails")
+    @Test("without a cache nothing is kept, and requests for stored responses fail")
     func none() async throws {
         let stage = try ManagerStage(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         func get(_ policy: CachePolicy?) async throws -> String {
@@ -55,7 +55,7 @@ struct SessionCacheTests {
         await stage.end()
     }
 
-    @Test("a stale answer is validated: the origin's 304 is a transaction, its cookies are taken")
+    @Test("a stale response is validated: the 304 is a transaction, its cookies count")
     func validated() async throws {
         let cookies = CookieStorage()
         let cached = try CacheFixture({ $0.cookieStorage = cookies }) { request in
@@ -82,7 +82,7 @@ struct SessionCacheTests {
     }
 
     @Test(
-        "each policy does what its name says with a stale answer",
+        "each policy treats a stale response as its name says",
         arguments: [
             (CachePolicy.useProtocolCachePolicy, "2", nil as String?), (.reloadIgnoringLocalCacheData, "2", nil),
             (.reloadIgnoringLocalAndRemoteCacheData, "2", "no-cache"), (.reloadRevalidatingCacheData, "2", "no-cache"),
@@ -104,7 +104,7 @@ struct SessionCacheTests {
     }
 
     @Test(
-        "what Cache-Control says is what each policy goes by",
+        "each policy follows Cache-Control",
         arguments: [
             ("public", "2211"), ("private", "2211"), ("max-age=3600", "1211"), ("max-age=0", "2211"),
             ("no-cache", "222-"),
@@ -129,7 +129,7 @@ struct SessionCacheTests {
         }
     }
 
-    @Test("a fresh answer is asked for anew where the policy says so, and what is then given is stored")
+    @Test("a fresh response is requested anew where the policy says so, and stored")
     func reloaded() async throws {
         let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
@@ -151,7 +151,7 @@ struct SessionCacheTests {
     }
 
     @Test(
-        "what may not be stored is asked for again",
+        "a response that may not be stored is requested again",
         arguments: ["Cache-Control: no-store", "Vary: *", "Cache-Control: max-age=60\r\nVary: X-Each"]
     )
     func notStored(fields: String) async throws {
@@ -161,7 +161,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("a session's cache is one user's unless it is said to be shared")
+    @Test("a session's cache is private to one user unless it is declared shared")
     func shared() async throws {
         for isShared in [false, true] {
             let cached = try CacheFixture(
@@ -174,7 +174,7 @@ struct SessionCacheTests {
         }
     }
 
-    @Test("an answer to POST, PUT or DELETE has what is stored there dropped, from data tasks and uploads")
+    @Test("a successful POST, PUT or DELETE drops what is stored for its URL")
     func invalidation() async throws {
         let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
@@ -186,7 +186,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("downloads neither use what is stored nor store")
+    @Test("downloads neither use stored responses nor store any")
     func downloads() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path
@@ -209,7 +209,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("a stored redirect is followed without asking; its target is looked up for itself")
+    @Test("a stored redirect is followed without a request; its target is looked up too")
     func redirects() async throws {
         let cached = try CacheFixture { request in
             request.target == "/old"
@@ -224,7 +224,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("a coded answer is stored as it came, and decoded each time")
+    @Test("a coded response is stored as received, and decoded each time")
     func coded() async throws {
         let cached = try CacheFixture { connection in
             while try connection.readRequest() != nil {
@@ -246,7 +246,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("requests for one URL at the same time are answered by one answer")
+    @Test("simultaneous requests for one URL share one response")
     func collapsed() async throws {
         let gate = Gate()
         // A busy machine may take longer for the first of them than the others wait by default.
@@ -266,7 +266,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("what is stored can be dropped: for one URL, or all of it")
+    @Test("stored responses can be dropped: for one URL, or all")
     func removal() async throws {
         let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(cached.cache.currentMemoryUsage == 0)
@@ -284,7 +284,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("a task of a loop has the cache too, and can pass it by")
+    @Test("a task of a loop uses the cache too, and can bypass it")
     func loopTasks() async throws {
         let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
         let endpoint = try cached.manager.endpoint(for: ManagerStage.url("/"))
@@ -306,7 +306,7 @@ struct SessionCacheTests {
         await cached.end()
     }
 
-    @Test("a serializer's policy is that of the requests that have none")
+    @Test("a serializer's policy is for requests that have none")
     func settings() throws {
         var serializer = HTTPRequestSerializer()
         serializer.settings.cachePolicy = .returnCacheDataElseLoad

@@ -53,7 +53,10 @@ struct BaseURLTests {
         #expect(try BaseURL("https://example.com?x=1").resolve("foo/bar") == "https://example.com/foo/bar")
     }
 
-    @Test("what is no URL is no base", arguments: ["", "example.com", "/v1", "ftp://example.com/", "https://a b/"])
+    @Test(
+        "text that is no URL is no base",
+        arguments: ["", "example.com", "/v1", "ftp://example.com/", "https://a b/"]
+    )
     func noBase(text: String) {
         #expect(throws: SessionError.self) { try BaseURL(text) }
     }

@@ -28,7 +28,7 @@ struct CallNamesTests {
         await stage.end()
     }
 
-    @Test("headers are a dictionary of the program's, or a literal that may repeat a name")
+    @Test("headers are a dictionary, or a literal that may repeat a name")
     func dictionaries() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "*") { .text($0.value(for: "X-Own") ?? "none") }

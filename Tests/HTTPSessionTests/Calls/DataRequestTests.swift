@@ -62,7 +62,7 @@ struct DataRequestTests {
         await stage.end()
     }
 
-    @Test("cancelling the Swift task that waits cancels the request")
+    @Test("cancelling the waiting Swift task cancels the request")
     func taskCancellation() async throws {
         let stage = try HTTPStage { connection in
             _ = try connection.readRequest()
@@ -87,7 +87,7 @@ struct DataRequestTests {
         await stage.end()
     }
 
-    @Test("serializers of one request get the same response, and their handlers are called in order")
+    @Test("serializers of one request get one response; their handlers run in order")
     func several() async throws {
         let stage = try HTTPStage(answering: HTTPStage.echo)
         let log = Monitor<[String]>([])
@@ -107,7 +107,7 @@ struct DataRequestTests {
         await stage.end()
     }
 
-    @Test("the first serializer decides about retries; what it rejects the others may read all the same")
+    @Test("the first serializer decides about retries; the others may still read the response")
     func firstDecides() async throws {
         let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("404 Not Found")]
         let policy = RetryPolicy(exponentialBackoffScale: .milliseconds(1))

@@ -59,7 +59,7 @@ struct DownloadRequestTests {
         }
     }
 
-    @Test("a download is adapted for each attempt, and made again where a passing fault answers; that is not written")
+    @Test("a download is adapted for each attempt, and repeated after a passing fault")
     func retried() async throws {
         let stage = try stage(
             interceptor: Interceptor(adapters: [Self.numbering()], retriers: [Self.policy]),
@@ -82,7 +82,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("an attempt that broke off is gone on with, with the adapter's fields")
+    @Test("an attempt that broke off continues with the adapter's fields")
     func resumed() async throws {
         let body = patternBytes(2_000_000)
         let stage = try stage(
@@ -111,7 +111,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("an adapter that changes the URL has the download begin anew, and nothing of the first stays")
+    @Test("a download whose adapter changes the URL starts over")
     func otherURL() async throws {
         let isFirst = Monitor(true)
         let adapter = Adapter { request, _ in
@@ -137,7 +137,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("an answer that is not wanted fails with its head, and nothing is written")
+    @Test("an unwanted response fails with its head, and nothing is written")
     func validation() async throws {
         let stage = try stage { request in
             OriginAnswer.text("x", status: request.target.hasSuffix("missing") ? "404 Not Found" : "200 OK")
@@ -176,7 +176,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("a serializer makes an object of the file, which stays; what it refuses is put to the retriers")
+    @Test("a serializer reads the file, which stays; its errors go to the retriers")
     func serializers() async throws {
         let answers = [
             OriginAnswer.text("{", fields: ["Content-Type: application/json"]),
@@ -221,7 +221,7 @@ struct DownloadRequestTests {
         await small.end()
     }
 
-    @Test("a download whose adapter fails before the second attempt fails alike for all its serializers")
+    @Test("a download whose adapter fails at the second attempt fails for all serializers")
     func adapterFailsLater() async throws {
         struct Mine: Error {}
         let interceptor = Interceptor { original, subject in
@@ -261,7 +261,7 @@ struct DownloadRequestTests {
         }
     }
 
-    @Test("a file that is gone before it is read is an error of the request, as is an empty one for what needs bytes")
+    @Test("a file that is missing or empty when it is read fails the request")
     func unreadableFiles() async throws {
         let stage = try stage(monitors: [Remover()]) { _ in OriginAnswer.text("x") }
         let gone = try stage.manager.download(.get, "x", to: target)
@@ -282,7 +282,7 @@ struct DownloadRequestTests {
         await other.end()
     }
 
-    @Test("what was cancelled is gone on with by another request")
+    @Test("another request continues a cancelled download")
     func resumption() async throws {
         let body = patternBytes(500_000)
         let stage = try stage { connection in
@@ -332,7 +332,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("a refreshed token lets a download go on")
+    @Test("a refreshed token lets a download continue")
     func authentication() async throws {
         struct Token: AuthenticationCredential {
             let value: String
@@ -381,7 +381,7 @@ struct DownloadRequestTests {
         func requestIsRetrying(_ request: Request) { note("retry \(request.retryCount)") }
     }
 
-    @Test("monitors are told of a download in its order")
+    @Test("monitors are told of a download's steps in order")
     func monitors() async throws {
         let log = Log()
         let stage = try stage(
@@ -400,7 +400,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("all requests are cancelled at once: under way, held back, and between two attempts; later ones are not")
+    @Test("all requests can be cancelled at once, and later ones are not affected")
     func cancelAll() async throws {
         let patient = RetryPolicy(exponentialBackoffScale: .seconds(50), jitter: 0)
         let stage = try stage { connection in
@@ -452,7 +452,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("the type of a 204 is not checked, as that of other empty bodies; that of a 200 is")
+    @Test("an empty 204 needs no content type; a 200 does")
     func typeOfNothing() async throws {
         let stage = try stage { request in
             request.target.hasSuffix("none")
@@ -476,7 +476,7 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
-    @Test("a value is mapped with its file and response, and an error of the closure is thrown")
+    @Test("a value is mapped with its file and response; a thrown error fails it")
     func mappedValue() async throws {
         struct Odd: Error {}
         let stage = try stage(answering: { _ in OriginAnswer.text("7") })

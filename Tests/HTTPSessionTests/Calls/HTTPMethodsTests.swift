@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The methods of an HTTP session", .onOwnThreads)
 struct HTTPMethodsTests {
-    @Test("each method puts its parameters where it should, and its answer comes back as JSON")
+    @Test("each method puts its parameters where it should and reads a JSON response")
     func awaited() async throws {
         let stage = try HTTPStage(answering: HTTPStage.echo)
         let manager = stage.manager
@@ -41,7 +41,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("each method has a form with a handler, and gives what can cancel it")
+    @Test("each method has a form with a handler, which returns a cancellable request")
     func handled() async throws {
         let stage = try HTTPStage(answering: HTTPStage.echo)
         let manager = stage.manager
@@ -111,7 +111,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("POST, PUT and PATCH without parameters say that there is nothing, GET and DELETE say nothing")
+    @Test("POST, PUT and PATCH without parameters announce no content; GET and DELETE do not")
     func noParameters() async throws {
         let stage = try HTTPStage(answering: HTTPStage.echo)
         _ = try await stage.manager.post("x")
@@ -124,7 +124,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("credentials of the serializer go out unasked, and an answer without content is null")
+    @Test("credentials of the serializer go out unasked, and an empty response is null")
     func basicAuthentication() async throws {
         let stage = try HTTPStage { request in
             guard request["Authorization"] == "Basic dXNlcjpwYXNzd29yZA==" else {
@@ -140,7 +140,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("a serializer that cannot make the request makes no task, and no handler is called")
+    @Test("a serializer that fails makes no task, and no handler is called")
     func failingSerializer() async throws {
         struct Mine: Error {}
         let stage = try HTTPStage(answering: HTTPStage.echo)
@@ -195,7 +195,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("a form of bytes, a file and a stream is put together by a closure and sent as it is read")
+    @Test("a multipart form of bytes, file and stream is sent as it is read")
     func multipart() async throws {
         let folder = try TemporaryFolder()
         let content = patternBytes(1 << 20)
@@ -236,7 +236,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("a form that cannot be put together sends nothing, and says why")
+    @Test("a form that cannot be assembled sends nothing, and says why")
     func badForm() async throws {
         struct Mine: Error {}
         let stage = try HTTPStage(answering: HTTPStage.echo)
@@ -255,7 +255,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("progress of a POST's parameters is told to their end")
+    @Test("progress of a POST's parameters is reported to their end")
     func uploadProgress() async throws {
         let stage = try HTTPStage { _ in HTTPStage.status("200 OK") }
         let progress = Monitor<[TaskProgress]>([])
@@ -270,7 +270,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("progress of an answer's body is told to its end")
+    @Test("progress of a response body is reported to its end")
     func downloadProgress() async throws {
         let body = patternBytes(2 << 20)
         let stage = try HTTPStage { connection in
@@ -293,7 +293,7 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
-    @Test("a status that is not acceptable is an error that bears the answer")
+    @Test("an unacceptable status is an error that has the response")
     func failures() async throws {
         let stage = try HTTPStage { _ in
             OriginAnswer.text(#"{"why":"gone"}"#, status: "404 Not Found", fields: ["Content-Type: application/json"])

@@ -69,7 +69,7 @@ struct NginxSessionTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("many requests at once, each with its own answer", arguments: [false, true])
+    @Test("each of many simultaneous requests gets its own response", arguments: [false, true])
     func many(http2: Bool) async throws {
         let origin = try Self.origin(http2: http2)
         let manager = try Self.manager(origin, http2: http2)
@@ -118,7 +118,7 @@ struct NginxSessionTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("statuses and types that are not acceptable, and the first serializer that takes an answer")
+    @Test("unacceptable statuses and types fail, and the first serializer that accepts decides")
     func failures() async throws {
         let origin = try Self.origin(http2: false)
         let manager = try Self.manager(origin, http2: false)

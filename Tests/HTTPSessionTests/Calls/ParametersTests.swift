@@ -80,7 +80,7 @@ struct ParametersTests {
 
     private struct Seen: Decodable, Sendable { var method: String }
 
-    @Test("serializers are named where one is expected, and their values may leave a Swift task")
+    @Test("serializers have short names where one is expected; their values are sendable")
     func serializers() async throws {
         let stage = try HTTPStage(answering: { HTTPStage.echo($0) })
         let manager = stage.manager

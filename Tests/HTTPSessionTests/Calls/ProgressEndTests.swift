@@ -15,7 +15,7 @@ struct ProgressEndTests {
         }
     }
 
-    @Test("comes with the cancellation of a request that was never carried out, and of one that is")
+    @Test("progress ends when a request is cancelled, whether it was sent or not")
     func cancelled() async throws {
         let stage = try StubStage()
         let request = try stage.manager.request(.post, "x", parameters: ["a": 1])
@@ -33,7 +33,7 @@ struct ProgressEndTests {
         await stage.end()
     }
 
-    @Test("comes with the end of the session", arguments: [true, false])
+    @Test("progress ends with the session", arguments: [true, false])
     func invalidated(cancelingTasks: Bool) async throws {
         let stage = try StubStage()
         let request = try stage.manager.request(.get, "x")
@@ -42,7 +42,7 @@ struct ProgressEndTests {
         for figures in reading + Self.read(request) { #expect(await figures.value == 0) }
     }
 
-    @Test("comes with the release of a request that was never carried out")
+    @Test("progress ends when a request that was never sent is released")
     func released() async throws {
         let stage = try StubStage()
         var request: DataRequest? = try stage.manager.request(.get, "x")

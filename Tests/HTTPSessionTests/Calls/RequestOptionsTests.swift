@@ -12,7 +12,7 @@ import Testing
 struct RequestOptionsTests {
     private struct Item: Codable, Sendable { var itemName = "a" }
 
-    @Test("a request may have another encoder, other limits, a policy of the cache, a priority and an interceptor")
+    @Test("a request may have its own encoder, limits, cache policy, priority and interceptor")
     func options() async throws {
         let stage = try StubStage { $0.cache = try? SessionCache(memoryCapacity: 1 << 20) }
         try stage.origin.route(nil, "/slow", response: .text("late").delayed(by: .seconds(600)))
@@ -51,7 +51,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("an upload, a download and a stream may have other limits of time")
+    @Test("an upload, a download and a stream may have their own time limits")
     func timeouts() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "*", response: .text("late").delayed(by: .seconds(600)))
@@ -66,7 +66,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("a request may decide about its redirects, in every attempt, and a download and a stream about theirs")
+    @Test("a request, a download and a stream may decide about their own redirects")
     func redirects() async throws {
         let stage = try StubStage(interceptor: RetryPolicy(retryLimit: 1, exponentialBackoffScale: .zero))
         stage.manager.session.hooks.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
@@ -99,7 +99,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("a request may see the head of its response before the body, and end there")
+    @Test("a request may see the response head before the body, and end there")
     func heads() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "*", response: .text("body").adding("X-Size", "4"))
@@ -127,7 +127,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("a request may decide about the storing of its response, and a stream about that of its own")
+    @Test("a request or a stream may decide whether its response is stored")
     func caching() async throws {
         let stage = try StubStage { $0.cache = try? SessionCache(memoryCapacity: 1 << 20) }
         stage.manager.session.hooks.dataTaskWillCacheResponse = { _, _ in nil }
@@ -228,7 +228,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("a call may be the whole body of a Swift task, and its value leaves the task")
+    @Test("a call may be the whole body of a Swift task")
     func swiftTask() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "*") { try .json(["method": "\($0.method)"]) }
@@ -288,7 +288,7 @@ struct RequestOptionsTests {
         }
     }
 
-    @Test("a serializer of the program makes values of responses and files, and its error is the failure")
+    @Test("a serializer of the program reads responses and files; its errors are the failures")
     func ownSerializer() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "/lines", response: .text("a\nb\n"))
@@ -304,7 +304,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("a check of the program rejects a response, and a value is mapped with its response")
+    @Test("a check of the program rejects a response; a value is mapped with it")
     func checks() async throws {
         struct Stale: Error {}
         let stage = try StubStage()
@@ -338,7 +338,7 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
-    @Test("times of metrics are durations from the start of the task; what did not happen is nil")
+    @Test("metrics have durations from the task's start, and nil for absent phases")
     func metrics() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "/old", response: .redirect(to: "/new"))

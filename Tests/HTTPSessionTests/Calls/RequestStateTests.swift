@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("What is said of a request twice", .onOwnThreads)
+@Suite("Repeated calls on a request", .onOwnThreads)
 struct RequestStateTests {
     private final class Log: EventMonitor {
         let entries = Monitor<[String]>([])
@@ -18,7 +18,7 @@ struct RequestStateTests {
         func requestDidFinish(_ request: Request) { note("finish") }
     }
 
-    @Test("resuming, suspending and cancelling again and again is told once each time that it changes something")
+    @Test("resuming, suspending or cancelling again is reported only when it changes something")
     func repeated() async throws {
         let log = Log()
         let stage = try HTTPStage(monitors: [log]) { connection in
@@ -47,7 +47,7 @@ struct RequestStateTests {
         await stage.end()
     }
 
-    @Test("cancelling inside the completion handler changes nothing any more, and calls it no second time")
+    @Test("cancelling inside the completion handler changes nothing and calls it no second time")
     func cancelledInTheHandler() async throws {
         let log = Log()
         let stage = try HTTPStage(monitors: [log], answering: HTTPStage.echo)
@@ -66,7 +66,7 @@ struct RequestStateTests {
         await stage.end()
     }
 
-    @Test("so it is with a task of the session beneath")
+    @Test("repeated calls on the session task below behave alike")
     func taskCancelledInTheHandler() async throws {
         let stage = try ManagerStage { OriginAnswer.text($0.target) }
         let made = Monitor<DataTask?>(nil)
@@ -81,7 +81,7 @@ struct RequestStateTests {
         await stage.end()
     }
 
-    @Test("an adapter that fails at the second attempt ends the request, if the retrier that is asked says so")
+    @Test("an adapter that fails at the second attempt ends the request")
     func adapterFailsLater() async throws {
         struct Mine: Error {}
         let asked = Monitor<[String]>([])

@@ -32,7 +32,7 @@ struct AuthenticationTests {
         }
     }
 
-    @Test("a task's credential answers a challenge, and later tasks of the session send it unasked below that path")
+    @Test("a credential satisfies a challenge, and later tasks below that path send it unasked")
     func basic() async throws {
         let stage = try basicStage()
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/a/b?x=/y/")))
@@ -54,7 +54,7 @@ struct AuthenticationTests {
         await stage.end()
     }
 
-    @Test("the storage's credential is proposed; one that is for the task alone is not remembered")
+    @Test("the storage's credential is proposed; one for the task alone is not remembered")
     func storage() async throws {
         let stage = try basicStage()
         let storage = try #require(stage.manager.configuration.credentialStorage)
@@ -74,7 +74,7 @@ struct AuthenticationTests {
         await stage.end()
     }
 
-    @Test("a refused credential is not tried again: the 401 is the answer, and the hook is told how often")
+    @Test("a refused credential is not retried: the 401 is the response")
     func previousFailure() async throws {
         let stage = try basicStage()
         let wrong = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
@@ -165,7 +165,7 @@ struct AuthenticationTests {
         }
     }
 
-    @Test("Digest counts the uses of a nonce over the tasks of a session, and takes a new one when it is stale")
+    @Test("Digest counts uses of a nonce over all tasks, and replaces a stale one")
     func digest() async throws {
         let nonces = Monitor<[String: Int]>([:])
         let stage = try Stage { Self.digest($0, nonces: nonces) }
@@ -209,7 +209,7 @@ struct AuthenticationTests {
         await stage.end()
     }
 
-    @Test("a credential stays at the place that it was given for: a redirect elsewhere gets none")
+    @Test("a credential stays with its origin: a redirect elsewhere gets none")
     func redirects() async throws {
         let stage = try Stage { request in
             if request["Host"] == Stage.other { return Self.unauthorized("Basic realm=\"r\"") }
@@ -231,7 +231,7 @@ struct AuthenticationTests {
         await stage.end()
     }
 
-    @Test("a body is sent again: bytes as they are, a stream as the hook gives it anew")
+    @Test("a repeated request sends bytes again, and a stream as the hook renews it")
     func bodies() async throws {
         let stage = try basicStage()
         let bytes = try stage.manager.uploadTask(

@@ -51,7 +51,7 @@ struct DigestAuthenticationTests {
         #expect(value?.contains("nc=00000001, ") == true)
     }
 
-    @Test("the example of RFC 2069, section 2.4, whose form has neither counter nor nonce of the client")
+    @Test("the example of RFC 2069, section 2.4, has no counter and no client nonce")
     func oldForm() throws {
         let digest = try Self.challenge("realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\"")
         let value = digest.authorization(
@@ -109,7 +109,7 @@ struct DigestAuthenticationTests {
     }
 
     @Test(
-        "what is not known here is not answered",
+        "a challenge with unknown parameters is not met",
         arguments: [
             "realm=r", "nonce=n", "realm=r, nonce=n, qop=auth-int", "realm=r, nonce=n, algorithm=SHA-1",
             "realm=r, nonce=n, algorithm=SHA-256", "realm=r, nonce=n, algorithm=MD5-sess",

@@ -14,7 +14,7 @@ struct HTTPChallengeTests {
     }
 
     @Test(
-        "one challenge",
+        "one challenge is read with its parameters",
         arguments: [
             ("Basic realm=\"a\"", HTTPChallenge(scheme: "basic", parameters: ["realm": "a"])),
             ("BASIC Realm = a", HTTPChallenge(scheme: "basic", parameters: ["realm": "a"])),
@@ -45,7 +45,7 @@ struct HTTPChallengeTests {
     }
 
     @Test(
-        "what cannot be read ends its field, and what stood before counts",
+        "an unreadable challenge ends its field, and earlier ones count",
         arguments: [
             "Basic realm=\"open", "Basic realm=a realm=b", "Basic realm=a, realm=b", "Basic realm=a, b=",
             "Basic realm=\"a\\",

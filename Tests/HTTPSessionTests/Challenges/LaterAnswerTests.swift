@@ -8,7 +8,7 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("Challenges that are answered later", .onOwnThreads)
+@Suite("Challenges whose hook finishes later", .onOwnThreads)
 struct LaterAnswerTests {
     private typealias Stage = ManagerStage
     private static let right = Credential(user: "user", password: "right", persistence: .none)
@@ -40,7 +40,7 @@ struct LaterAnswerTests {
         }
     }
 
-    @Test("the request is made again when the hook has its answer; others go on meanwhile", arguments: ["/", "/long"])
+    @Test("the request is repeated when the hook has decided; others continue meanwhile", arguments: ["/", "/long"])
     func later(path: String) async throws {
         let stage = try stage()
         let gate = Gate()
@@ -58,7 +58,7 @@ struct LaterAnswerTests {
         await stage.end()
     }
 
-    @Test("the 401 is the answer, whole, when the later answer is none", arguments: ["/", "/long"])
+    @Test("the 401 is the whole response when the hook later declines", arguments: ["/", "/long"])
     func refused(path: String) async throws {
         for disposition in [ChallengeDisposition.rejectProtectionSpace, .performDefaultHandling] {
             let stage = try stage()
@@ -78,7 +78,7 @@ struct LaterAnswerTests {
         }
     }
 
-    @Test("each way that is offered may be answered later, and an answer may be put off once more")
+    @Test("a hook may decide each challenge later, and postpone once more")
     func ways() async throws {
         let stage = try Stage { request in
             request["Authorization"]?.hasPrefix("Basic") == true
@@ -105,7 +105,7 @@ struct LaterAnswerTests {
         await stage.end()
     }
 
-    @Test("a later answer can end the task; cancelling the task ends the hook's work", arguments: [false, true])
+    @Test("a late decision can end the task; cancelling the task ends the hook's work", arguments: [false, true])
     func cancelled(byTask: Bool) async throws {
         let stage = try stage()
         stage.manager.taskDidReceiveChallenge = { [stage] _, challenge in
@@ -128,7 +128,7 @@ struct LaterAnswerTests {
         await stage.end()
     }
 
-    @Test("the task's total time goes on while somebody thinks")
+    @Test("the task's total time runs on while a hook decides")
     func time() async throws {
         let stage = try stage()
         let gate = Gate()
@@ -141,7 +141,7 @@ struct LaterAnswerTests {
         await stage.end()
     }
 
-    @Test("a download waits as well, and a suspended task goes on where it was")
+    @Test("a download waits as well, and a suspended task continues where it was")
     func downloads() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path
@@ -158,7 +158,7 @@ struct LaterAnswerTests {
         await stage.end()
     }
 
-    @Test("a server's trust cannot be judged later: the task fails, and nothing is sent")
+    @Test("a server's trust cannot be evaluated later: the task fails, and nothing is sent")
     func serverTrust() async throws {
         let stage = try stage()
         stage.manager.sessionDidReceiveAuthenticationChallenge = { _ in .answerLater { .performDefaultHandling } }

@@ -18,7 +18,7 @@ struct ServerTrustChallengeTests {
         try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value().response.status
     }
 
-    @Test("the session's hook is asked once a connection, before the request, with what the policy has found")
+    @Test("the session's hook is called once a connection, with the policy's result")
     func asked() async throws {
         let stage = try Stage(pinned: [Stage.host], answering: Self.ok)
         stage.manager.sessionDidReceiveAuthenticationChallenge = { [stage] challenge in
@@ -39,7 +39,7 @@ struct ServerTrustChallengeTests {
     }
 
     @Test(
-        "a hook refuses a server that the policy accepts: nothing is sent, and the connection serves nobody",
+        "a hook may refuse an accepted server: nothing is sent, the connection is closed",
         arguments: [(0, SessionError.Code.certificateUntrusted), (1, .cancelled), (2, .requestInvalid)]
     )
     func refused(number: Int, code: SessionError.Code) async throws {
@@ -60,7 +60,7 @@ struct ServerTrustChallengeTests {
         await stage.end()
     }
 
-    @Test("no hook accepts what a policy refuses: it is not even asked, and the origin gets nothing")
+    @Test("no hook accepts what a policy refuses, and none is called")
     func neverLoosened() async throws {
         let wrong = try TestPKI.shared.server("elsewhere.example.com")
         let origin = try ScriptedOrigin(wrong, answering: Self.ok)
@@ -91,7 +91,7 @@ struct ServerTrustChallengeTests {
         await stage.end()
     }
 
-    @Test("without a hook of the session the task's is asked, and the next connection's task anew")
+    @Test("without a session hook the task's is called, anew for the next connection")
     func taskHook() async throws {
         let stage = try Stage(answering: Self.ok)
         let first = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
@@ -203,7 +203,7 @@ struct ServerTrustChallengeTests {
         }
     }
 
-    @Test("a hook cancels, or answers wrongly, within the handshake", arguments: ["TLSv1.2", "TLSv1.3"])
+    @Test("a hook may cancel or fail within the handshake", arguments: ["TLSv1.2", "TLSv1.3"])
     func cancelledIdentity(protocols: String) async throws {
         for (disposition, code) in [
             (ChallengeDisposition.cancelAuthenticationChallenge, SessionError.Code.cancelled),

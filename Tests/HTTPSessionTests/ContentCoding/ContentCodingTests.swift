@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("Coded answers of data tasks", .onOwnThreads)
+@Suite("Coded responses of data tasks", .onOwnThreads)
 struct ContentCodingTests {
     private static let url = ManagerStage.url("/")
 
@@ -26,7 +26,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "a data task asks for codings and delivers what was meant",
+        "a data task requests codings and delivers decoded bodies",
         arguments: [("gzip", CodedBody.gzip), ("X-GZip", CodedBody.gzip), ("deflate", CodedBody.raw)]
     )
     func decodes(_ coding: String, _ body: [UInt8]) async throws {
@@ -40,7 +40,7 @@ struct ContentCodingTests {
         await stage.end()
     }
 
-    @Test("the answer to an upload is decoded too, and one without a coding is as it is")
+    @Test("the response to an upload is decoded too; an uncoded one stays")
     func others() async throws {
         let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
         let upload = try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .post), from: [1, 2])
@@ -53,7 +53,7 @@ struct ContentCodingTests {
         await plain.end()
     }
 
-    @Test("who asks for codings, or for a part, gets what the server sends")
+    @Test("requests with their own Accept-Encoding or Range get what the server sends")
     func leftAlone() async throws {
         let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
         for field in [("Accept-Encoding", "gzip"), ("Range", "bytes=0-")] {
@@ -69,7 +69,7 @@ struct ContentCodingTests {
         await off.end()
     }
 
-    @Test("two codings are undone, the last one first; bytes behind them are ignored")
+    @Test("two codings are decoded in reverse order; bytes behind them are ignored")
     func two() async throws {
         func coded(_ first: ContentCoding, _ second: ContentCoding) throws -> [UInt8] {
             let once = try #require(Deflater.compress(CodedBody.text, first))
@@ -89,7 +89,7 @@ struct ContentCodingTests {
         }
     }
 
-    @Test("two codings do not make more of a piece than one could")
+    @Test("two codings expand a piece no more than one could")
     func twofold() async throws {
         let inner = CodedBody.deflated([UInt8](repeating: 0, count: 200 << 20))
         let body = try #require(Deflater.compress(inner, .gzip))
@@ -100,7 +100,7 @@ struct ContentCodingTests {
         await stage.end()
     }
 
-    @Test("more codings than two, and one that was not asked for, are left to the caller")
+    @Test("more than two codings, and unrequested ones, are left to the caller")
     func unknown() async throws {
         for fields in [
             ["Content-Encoding: gzip, gzip, gzip"], ["Content-Encoding: br, gzip"], ["Content-Encoding: br"],
@@ -113,7 +113,7 @@ struct ContentCodingTests {
         }
     }
 
-    @Test("an answer without a body has no coding to undo")
+    @Test("a response without a body has no coding to decode")
     func noBody() async throws {
         let stage = try ManagerStage { connection in
             _ = try connection.readRequest()
@@ -141,7 +141,7 @@ struct ContentCodingTests {
         await other.end()
     }
 
-    @Test("what a body becomes counts for the bound on collected bodies")
+    @Test("the decoded size counts for the limit on collected bodies")
     func bound() async throws {
         let bomb = CodedBody.deflated([UInt8](repeating: 0, count: 4 << 20))
         let stage = try stage(Self.answer(bomb, "Content-Encoding: deflate")) { $0.maximumBodySize = 1 << 20 }
@@ -152,7 +152,7 @@ struct ContentCodingTests {
         await stage.end()
     }
 
-    @Test("a download asks for no coding and keeps what comes; a data task that becomes one is decoded into the file")
+    @Test("a download requests no coding; a data task that becomes one is decoded")
     func downloads() async throws {
         let folder = try TemporaryFolder()
         let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip")) {

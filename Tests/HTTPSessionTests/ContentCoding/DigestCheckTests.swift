@@ -61,7 +61,7 @@ struct DigestCheckTests {
         #expect(try await code(response()) == nil)
     }
 
-    @Test("of a field with thousands of algorithms the known ones are kept, the last of each")
+    @Test("a field with thousands of algorithms keeps the last of each known one")
     func manyAlgorithms() throws {
         let others = (0..<20_000).map { "a\($0)=:AAAA:" }.joined(separator: ", ")
         let members = try #require(DigestField.parse("\(Self.wrong), \(others), \(Self.sha256)"))
@@ -86,7 +86,7 @@ struct DigestCheckTests {
         await stage.end()
     }
 
-    @Test("of a part only Content-Digest is compared, and of no content nothing")
+    @Test("a part is compared with Content-Digest alone, and an empty body with nothing")
     func parts() async throws {
         var part = response(("Repr-Digest", Self.wrong), ("Content-Range", "bytes 0-18/100"))
         part.status = 206
@@ -110,7 +110,7 @@ struct DigestCheckTests {
         }
     }
 
-    @Test("a download with another digest is no file")
+    @Test("a download with another digest leaves no file")
     func downloads() async throws {
         let stage = try StubStage { $0.digestCheck = .ifPresent }
         try stage.origin.route(nil, "/right", response: response(("Repr-Digest", Self.sha256)))

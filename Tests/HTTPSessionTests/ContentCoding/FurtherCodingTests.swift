@@ -78,7 +78,7 @@ struct FurtherCodingTests {
         #expect(try decode(frames, .zstd, by: size) == FurtherBody.text + FurtherBody.text)
     }
 
-    @Test("a body that ends anywhere before its end is truncated; an empty one is not")
+    @Test("a body that ends early is truncated; an empty one is not")
     func truncated() throws {
         for (body, coding) in [(FurtherBody.brotli, ContentDecoder.brotli), (FurtherBody.zstd, .zstd)] {
             for count in 1..<body.count { #expect(try decode(Array(body.prefix(count)), coding) == nil, "\(count)") }

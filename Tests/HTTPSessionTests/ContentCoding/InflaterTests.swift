@@ -79,14 +79,14 @@ struct InflaterTests {
         #expect(try decode(CodedBody.wrapped.dropLast(min(lacking, 36)), .deflate) == nil)
     }
 
-    @Test("no bytes at all are an empty body")
+    @Test("zero bytes are an empty body")
     func empty() throws {
         #expect(try decode([], .gzip) == [])
         #expect(try decode([], .deflate) == [])
     }
 
     @Test(
-        "bytes behind the end that are no further member are ignored, in pieces of any size",
+        "bytes behind the end that are no further member are ignored",
         arguments: [1, 2, 10, Int.max]
     )
     func behindEnd(_ size: Int) throws {

@@ -45,7 +45,7 @@ struct CookieFileTests {
         return names
     }
 
-    @Test("what is saved is there again, in its order; session cookies and expired ones are never written")
+    @Test("saved cookies are restored in order; session cookies and expired ones are not saved")
     func saved() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/cookies.json"
@@ -97,7 +97,7 @@ struct CookieFileTests {
         }
     }
 
-    @Test("what cookies keep to is kept to in a file: limits, 400 days, prefixes, suffixes, hosts")
+    @Test("cookies from a file keep the same rules as received ones")
     func rules() async throws {
         let folder = try TemporaryFolder()
         func entry(
@@ -126,7 +126,7 @@ struct CookieFileTests {
     }
 
     @Test(
-        "a file that others can use, or that is no file of cookies, is refused, and stays",
+        "a file that others can use, or without cookies, is refused and stays",
         arguments: [
             (#"{"version":1,"cookies":[]}"#, 0o640), (#"{"version":1,"cookies":[]}"#, 0o602), ("junk", 0o600),
             (#"{"version":2,"cookies":[]}"#, 0o600), (#"{"cookies":[]}"#, 0o600),
@@ -141,7 +141,7 @@ struct CookieFileTests {
         #expect(try self.text(of: folder.path + "/cookies.json") == text)
     }
 
-    @Test("a link, a folder and a pipe are no files of cookies; a folder that is not there fails when it is saved")
+    @Test("a link, a folder or a pipe is refused as a file of cookies")
     func otherFiles() async throws {
         let folder = try TemporaryFolder()
         try folder.write(#"{"version":1,"cookies":[]}"#, as: "there.json")

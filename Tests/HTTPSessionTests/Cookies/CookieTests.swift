@@ -46,7 +46,7 @@ struct CookieTests {
     }
 
     @Test(
-        "what is to be ignored is",
+        "attributes and cookies that RFC 6265 ignores are ignored",
         arguments: [
             "nothing", "=value", "", "a\u{1}=b", "a=b; domain=other.com", "a=b; domain=www.example.com.evil.com",
             "a=b; domain=com", "a=b; domain=sub.www.example.com", "a=b; domain=ample.com", "a=b; domain=bad..name",
@@ -57,14 +57,14 @@ struct CookieTests {
         #expect(try Self.parse(line) == nil)
     }
 
-    @Test("prefixes that keep their promise are taken; Secure is none of plain HTTP's business")
+    @Test("prefixes need their attributes; Secure cookies need TLS")
     func promises() throws {
         #expect(try Self.parse("__Host-a=b; Secure; Path=/") != nil)
         #expect(try Self.parse("__Secure-a=b; Secure; Domain=example.com") != nil)
         #expect(try Self.parse("a=b; Secure", from: "http://www.example.com/") == nil)
     }
 
-    @Test("a public suffix has no cookies for those below, and addresses have them for themselves alone")
+    @Test("a public suffix gets no cookies, and an address only its own")
     func suffixes() throws {
         #expect(try Self.parse("a=b; domain=co.uk", from: "https://example.co.uk/") == nil)
         #expect(try Self.parse("a=b; domain=github.io", from: "https://someone.github.io/") == nil)
@@ -120,9 +120,7 @@ struct CookieTests {
         #expect(storage.field(for: try Self.url(text)) ?? "" == sent)
     }
 
-    @Test(
-        "a later cookie replaces one of the same name, domain and path, and keeps its place; an expired one removes it"
-    )
+    @Test("a later cookie replaces one of equal name, domain and path; expired ones go")
     func replacement() throws {
         let storage = CookieStorage()
         let url = try Self.url("https://a.example/")
@@ -145,7 +143,7 @@ struct CookieTests {
         #expect(storage.field(for: plain) == "a=3; t=fine")
     }
 
-    @Test("the storage is bounded, for a domain and for all: the longest unused go")
+    @Test("the storage is bounded by domain and in all: the least recently used go")
     func bounds() throws {
         let storage = CookieStorage(limit: 6, limitPerDomain: 3)
         for host in ["a.example", "b.example", "c.example"] {
@@ -160,9 +158,7 @@ struct CookieTests {
         #expect(throws: SessionError.self) { try Cookie(name: "a", value: "b\r\nc", domain: try Host("a.example")) }
     }
 
-    @Test(
-        "a session takes cookies from every answer of a redirect, and sends them back; a request's own are left alone"
-    )
+    @Test("a session takes cookies from each redirect and sends them back")
     func session() async throws {
         let storage = CookieStorage()
         let stage = try ManagerStage {
@@ -203,7 +199,7 @@ struct CookieTests {
         await stage.end()
     }
 
-    @Test("a cookie that is received at the end of time lives until then, and traps nowhere")
+    @Test("a cookie that is received at the end of time lives until then")
     func endOfTime() throws {
         for line in [
             "a=b; Max-Age=60", "a=b; Max-Age=99999999999999999999", "a=b; Expires=Fri, 31 Dec 9999 23:59:59 GMT",

@@ -35,7 +35,7 @@ struct DownloadFileTests {
         return ("some.part", checksum.value)
     }
 
-    @Test("a large one is compared with its checksum in pieces, between which other files are written")
+    @Test("a large file is compared with its checksum in pieces, between other files")
     func pieces() throws {
         let folder = try TemporaryFolder()
         let (name, checksum) = try part(20_000_000, in: folder)
@@ -59,7 +59,7 @@ struct DownloadFileTests {
         #expect(try FileManager.default.attributesOfItem(atPath: again.path)[.size] as? Int == 20_000_001)
     }
 
-    @Test("one that is given up while it is compared stays as it is, and another task can take it at once")
+    @Test("a file that is given up during its comparison stays, free for another task")
     func givenUp() throws {
         let folder = try TemporaryFolder()
         let (name, checksum) = try part(20_000_000, in: folder)

@@ -55,7 +55,7 @@ struct DownloadTests {
         (try? FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".part") }) ?? []
     }
 
-    @Test("a download goes to its destination, in folders that are made, and tells how far it is")
+    @Test("a download reaches its destination, makes folders, and reports progress")
     func destination() async throws {
         let stage = try stage { try Self.serve($0) }
         stage.manager.downloadTaskDidWriteData = { [stage] task, count, total, expected in
@@ -82,7 +82,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test("without a destination the hook tells where the file goes, or it stays where it is")
+    @Test("without a destination the hook names one, or the file stays in place")
     func hook() async throws {
         let stage = try stage { try Self.serve($0) }
         let stays = try await stage.manager.downloadTask(with: HTTPSessionRequest(url: url)).value()
@@ -97,7 +97,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test("a file in the way is left alone, unless it may be replaced")
+    @Test("an existing file is left alone, unless it may be replaced")
     func previousFile() async throws {
         let stage = try stage { try Self.serve($0) }
         stage.manager.downloadTaskDidFailToMove = { [stage] _, error in stage.note("\(error.code)") }
@@ -120,7 +120,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test("a disk that takes nothing fails the task")
+    @Test("a full disk fails the task")
     func noFolder() async throws {
         let stage = try stage {
             $0.temporaryFolder = "/nonexistent/folder"
@@ -133,7 +133,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test("a download that the origin breaks off leaves resume data where it can be resumed", arguments: [true, false])
+    @Test("a download that the origin breaks off leaves resume data where possible", arguments: [true, false])
     func brokenOff(hasTag: Bool) async throws {
         let stage = try stage { connection in
             _ = try connection.readRequest()
@@ -202,7 +202,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test("a data task that has become a download fails with it, and cancelling it cancels the download")
+    @Test("a data task and the download that it becomes fail and cancel together")
     func becomeFailingDownload() async throws {
         let stage = try stage { try Self.serve($0, cutAt: 1_000_000) }
         stage.manager.dataTaskDidReceiveResponse = { _, _ in .becomeDownload }
@@ -222,9 +222,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test(
-        "the manager's hook for a complete file goes before the task's destination, which counts when the hook returns nil"
-    )
+    @Test("the manager's hook for a complete file precedes the task's destination")
     func hookBeforeDestination() async throws {
         let stage = try stage { try Self.serve($0) }
         let byHook = Monitor<String?>("\(folder.path)/hook")
@@ -241,7 +239,7 @@ struct DownloadTests {
         await stage.end()
     }
 
-    @Test("a suspended download goes on where it was")
+    @Test("a suspended download continues where it was")
     func suspension() async throws {
         let stage = try stage { try Self.serve($0) }
         let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))

@@ -5,7 +5,7 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("What a broken-off download leaves")
+@Suite("What an interrupted download leaves")
 struct ResumeDataTests {
     private static func head(_ status: Int, _ fields: [String]) throws -> ResponseHead {
         var head = ResponseHead()
@@ -29,7 +29,7 @@ struct ResumeDataTests {
         )
     }
 
-    @Test("it survives its way through bytes, without credentials", arguments: [1000, nil])
+    @Test("resume data survives its way through bytes, without credentials", arguments: [1000, nil])
     func roundTrip(total: Int?) throws {
         let data = try Self.sample(total: total)
         let read = try ResumeData(data.bytes)
@@ -45,7 +45,7 @@ struct ResumeDataTests {
         #expect(changed.headers.value(for: "Authorization") == "new")
     }
 
-    @Test("what no session has made is refused")
+    @Test("data that no session has made is refused")
     func refusals() throws {
         let good = String(decoding: try Self.sample().bytes, as: UTF8.self)
         let name = "\(ResumeData.filePrefix)abc.part"
@@ -69,7 +69,7 @@ struct ResumeDataTests {
     }
 
     @Test(
-        "a strong entity tag validates, or a date that is well behind the answer's",
+        "a strong entity tag validates, or a date well before the response's",
         arguments: [
             (["ETag: \"a\""], "\"a\""), (["ETag: W/\"a\""], nil), (["ETag: a"], nil), ([], nil),
             (["ETag: \"a\"", "ETag: \"b\""], nil),
@@ -87,7 +87,7 @@ struct ResumeDataTests {
     }
 
     @Test(
-        "the answer to the request for the rest is taken at its word only where that fits",
+        "a response to a range request is trusted only where it fits",
         arguments: [
             (206, ["Content-Range: bytes 400-999/1000", "ETag: \"v1\""], .resume(total: 1000)),
             (206, ["Content-Range: Bytes 400-999/*", "ETag: \"v1\""], .resume(total: 1000)),
@@ -100,7 +100,7 @@ struct ResumeDataTests {
     }
 
     @Test(
-        "for a part that does not fit the whole is asked for",
+        "a part that does not fit has the whole requested",
         arguments: [
             [], ["Content-Range: bytes 401-999/1000"], ["Content-Range: bytes 0-999/1000"],
             ["Content-Range: bytes 400-998/1000"], ["Content-Range: bytes 400-1099/1100"],
@@ -118,7 +118,7 @@ struct ResumeDataTests {
         #expect(try Self.sample().decision(on: try Self.head(206, fields)) == .askForTheWhole)
     }
 
-    @Test("a part with another date than the one that was asked with is not the rest")
+    @Test("a part with another date than requested is not the rest")
     func dates() throws {
         let data = try Self.sample(validator: "Sun, 06 Nov 1994 08:49:37 GMT")
         let range = "Content-Range: bytes 400-999/1000"
@@ -129,7 +129,7 @@ struct ResumeDataTests {
         #expect(data.decision(on: later) == .askForTheWhole)
     }
 
-    @Test("any other status fails, so that what is there is not lost", arguments: [204, 301, 403, 404, 500, 503])
+    @Test("any other status fails, so that the partial file is not lost", arguments: [204, 301, 403, 404, 500, 503])
     func otherStatuses(status: Int) throws {
         guard case .fail = try Self.sample().decision(on: try Self.head(status, [])) else {
             Issue.record("taken: \(status)")
@@ -137,7 +137,7 @@ struct ResumeDataTests {
         }
     }
 
-    @Test("a part that ends where no length could be told is not the rest")
+    @Test("a part that ends where no length is known is not the rest")
     func endlessPart() throws {
         let data = try Self.sample(total: nil)
         for last in [Int.max - 1, Int.max] {
@@ -146,7 +146,7 @@ struct ResumeDataTests {
         }
     }
 
-    @Test("without a known length the part tells it")
+    @Test("without a known length the part gives it")
     func unknownTotal() throws {
         let data = try Self.sample(total: nil)
         for total in ["500", "*"] {
@@ -158,7 +158,7 @@ struct ResumeDataTests {
 
 @Suite("The flow of a download to the disk")
 struct WriteFlowTests {
-    @Test("a piece goes at once while the disk keeps up, and larger ones while it does not")
+    @Test("a piece is written at once while the disk keeps up, else larger ones")
     func pieces() {
         var flow = WriteFlow()
         #expect(flow.didReceive(100) == WriteFlow.Step(flushes: true))

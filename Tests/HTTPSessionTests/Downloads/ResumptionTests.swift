@@ -9,7 +9,7 @@ import Testing
 @testable import SessionCore
 
 extension DownloadTests {
-    @Test("resume data outlives the session: another one fetches the rest, and the file is whole")
+    @Test("resume data outlives the session: another session fetches the rest")
     func resumption() async throws {
         let first = try stage { try Self.serve($0, cutAt: 1_000_000) }
         let headers: HTTPHeaders = ["X-Own": "kept", "Authorization": "Bearer first"]
@@ -73,7 +73,7 @@ extension DownloadTests {
         await stage.end()
     }
 
-    @Test("an origin that refuses the rest fails the task, and the partial file can still be resumed")
+    @Test("an origin that refuses the rest fails the task; the file stays resumable")
     func refusedRest() async throws {
         let data = try await leftOver()
         let bad = try stage { connection in
@@ -94,7 +94,7 @@ extension DownloadTests {
     }
 
     @Test(
-        "for a part of something else the whole is asked for, once",
+        "after a part of something else the whole is requested, once",
         arguments: ["bytes 999999-2999999/3000000", "bytes 1000000-2999998/2999999", "bytes 1000000-2999999/3000000"]
     )
     func misfit(range: String) async throws {
@@ -122,7 +122,7 @@ extension DownloadTests {
     }
 
     @Test(
-        "a partial file that was changed is not completed: the whole is asked for, and the changed one is left alone",
+        "a changed partial file is left alone, and the whole is requested",
         arguments: ["one byte", "cut", "longer", "other bytes", "link", "FIFO"]
     )
     func changedFile(how: String) async throws {
@@ -155,7 +155,7 @@ extension DownloadTests {
     }
 
     @Test(
-        "a rest of another length than its range says is no file, whatever ends it",
+        "a rest whose length differs from its range leaves no file",
         arguments: [-1, 1, -2_000_000],
         [true, false]
     )
@@ -182,7 +182,7 @@ extension DownloadTests {
         await stage.end()
     }
 
-    @Test("a part that nobody asked for is no download")
+    @Test("an unrequested part is no download")
     func unaskedPart() async throws {
         let stage = try stage { connection in
             _ = try connection.readRequest()
@@ -197,7 +197,7 @@ extension DownloadTests {
         await stage.end()
     }
 
-    @Test("two tasks do not write to one partial file: the second asks for the whole")
+    @Test("two tasks do not share a partial file: the second requests the whole")
     func oneWriter() async throws {
         let data = try await leftOver()
         let stage = try stage { try Self.serve($0) }
@@ -217,7 +217,7 @@ extension DownloadTests {
         await stage.end()
     }
 
-    @Test("where nothing can be resumed the whole is asked for", arguments: [true, false])
+    @Test("without resumable data the whole is requested", arguments: [true, false])
     func wholeInstead(fileIsGone: Bool) async throws {
         let data = try await leftOver()
         if fileIsGone { for name in partials { unlink("\(folder.path)/\(name)") } }
@@ -238,7 +238,7 @@ extension DownloadTests {
         await stage.end()
     }
 
-    @Test("64 MB with a restart in the middle: one file, byte for byte, and never more than a megabyte in memory")
+    @Test("64 MB with a restart are one file, with little of it in memory")
     func large() async throws {
         let nginx = try NginxOrigin(Stage.server)
         let path = "\(nginx.folder.path)/files/large"

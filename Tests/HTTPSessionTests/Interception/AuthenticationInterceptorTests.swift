@@ -129,7 +129,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("one refresh serves all requests that wait, and those that were refused")
+    @Test("one refresh serves all waiting requests, and those that were refused")
     func singleFlight() async throws {
         let gate = Monitor(false)
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(gate: gate), credential: Token(value: "t0"))
@@ -153,7 +153,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("a request that was refused with an older credential is made again with the present one")
+    @Test("a request refused with an older credential is repeated with the present one")
     func overtaken() async throws {
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
         let stage = try HTTPStage(interceptor: interceptor) { connection in
@@ -170,7 +170,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("a refresh that fails ends the requests that wait, with its error")
+    @Test("a failed refresh ends the waiting requests with its error")
     func failedRefresh() async throws {
         let interceptor = AuthenticationInterceptor(
             authenticator: Tokens(fails: true),
@@ -188,7 +188,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("a refresh before the request that fails lets nothing out, with its error")
+    @Test("a failed refresh before a request keeps it back, with its error")
     func failedEarlyRefresh() async throws {
         let interceptor = AuthenticationInterceptor(
             authenticator: Tokens(fails: true),
@@ -206,7 +206,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("a credential that is taken away meanwhile ends the request that was refused")
+    @Test("a credential that is removed meanwhile ends the refused request")
     func takenAway() async throws {
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
         let stage = try HTTPStage(interceptor: interceptor) { connection in
@@ -225,7 +225,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("a request without an answer is none of its business")
+    @Test("the interceptor ignores a request without a response")
     func noAnswer() async throws {
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
         let stage = try HTTPStage(interceptor: interceptor) { connection in
@@ -256,7 +256,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("new credentials that do not work either are not refreshed without end")
+    @Test("new credentials that fail too are not refreshed endlessly")
     func excessive() async throws {
         let interceptor = AuthenticationInterceptor(
             authenticator: Tokens(),
@@ -273,7 +273,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("other failures are none of its business")
+    @Test("the interceptor ignores other failures")
     func otherFailures() async throws {
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
         let stage = try HTTPStage(interceptor: interceptor) { _ in HTTPStage.status("500 Internal Server Error") }
@@ -300,7 +300,7 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
-    @Test("one request's cancellation leaves the refresh to the others")
+    @Test("cancelling one request leaves the refresh to the others")
     func cancelledWaiter() async throws {
         let gate = Monitor(false)
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(gate: gate), credential: Token(value: "t0"))

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Adapters that block", .onOwnThreads)
 struct BlockingAdapterTests {
-    @Test("hold up no request of another manager")
+    @Test("a blocking adapter holds up no request of another manager")
     func otherManager() async throws {
         let gate = Gate()
         let blocked = Monitor(0)

@@ -20,7 +20,7 @@ struct CURLDescriptionTests {
         return request
     }
 
-    @Test("a GET is the URL, and no more")
+    @Test("a GET is the URL alone")
     func get() {
         let request = Self.request(.get, "https://example.com/a?b=c&d", [("Accept", "text/plain")])
         #expect(
@@ -86,7 +86,7 @@ struct CURLDescriptionTests {
         #expect(text.hasSuffix("--data-binary @body --globoff --path-as-is 'https://example.com/'"))
     }
 
-    @Test("a field that is there twice is there twice for curl, which sends both")
+    @Test("a repeated field is repeated for curl, which sends both")
     func repeatedFields() throws {
         let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("ok") }
         let fields = [("X-Twice", "one"), ("X-Other", "o"), ("x-twice", "two")]

@@ -29,7 +29,7 @@ struct InterceptorTests {
         #expect(verdicts.map { $0.error is Mine } == [false, false, false, true])
     }
 
-    @Test("what is only an adapter never retries, what is only a retrier adapts nothing")
+    @Test("an adapter alone never retries, and a retrier alone adapts nothing")
     func defaults() async throws {
         try await withRequest { request in
             let adapter = Adapter { request, _ in
@@ -47,7 +47,7 @@ struct InterceptorTests {
         }
     }
 
-    @Test("an interceptor of two closures adapts and retries, and both receive the request that they are for")
+    @Test("an interceptor of two closures adapts and retries its request")
     func closures() async throws {
         try await withRequest { request in
             let interceptor = Interceptor { original, subject in
@@ -116,7 +116,7 @@ struct InterceptorTests {
         #expect(interceptor(.deflateCompressor) is RequestCompressor)
     }
 
-    @Test("several of none leave requests alone, and retry none")
+    @Test("a group of no interceptors leaves requests alone and retries none")
     func none() async throws {
         try await withRequest { request in
             let none = Interceptor()
@@ -145,7 +145,7 @@ struct InterceptorTests {
         #expect(asked.with { $0 } == Array(0...place))
     }
 
-    @Test("after a retrier that decides no other is asked")
+    @Test("after a retrier decides, no other is asked")
     func deciding() async throws {
         let decisions: [(RetryResult, Bool)] = [
             (.retry, true), (.retryWithDelay(.seconds(1)), true), (.doNotRetryWithError(Mine()), true),

@@ -39,7 +39,7 @@ struct OfflineRetrierTests {
 
     private static let connectFailed = RequestFailure.session(SessionError(.connectFailed, ""))
 
-    @Test("it waits until the network is back, of the host, or as a whole for a name without an address")
+    @Test("the retrier waits for the host's network, or for any if it is unresolved")
     func waits() async throws {
         for (code, host) in [(SessionError.Code.connectFailed, "away.example.com"), (.dnsFailed, nil)] {
             let network = Network()
@@ -56,7 +56,7 @@ struct OfflineRetrierTests {
         }
     }
 
-    @Test("with a network that was there all the time the failure has another cause")
+    @Test("with a network present all the time the failure has another cause")
     func present() async throws {
         let network = Network()
         let retrier = network.retrier()
@@ -129,7 +129,7 @@ struct OfflineRetrierTests {
         withExtendedLifetime(refusing) {}
     }
 
-    @Test("requests that wait together go on together, each time the network is back, or end together")
+    @Test("waiting requests continue together when the network is back, or end together")
     func together() async throws {
         let network = Network()
         let retrier = network.retrier()

@@ -55,7 +55,7 @@ struct OwnRequestTests {
     }
 
     @Test(
-        "a refresh with the manager's own methods passes its interceptor by, and not the others",
+        "a refresh with the manager's own methods bypasses its interceptor alone",
         arguments: [true, false]
     )
     func refresh(isEarly: Bool) async throws {
@@ -78,7 +78,7 @@ struct OwnRequestTests {
         await stage.end()
     }
 
-    @Test("a refresh that is refused itself is no reason for a further one")
+    @Test("a refused refresh causes no further one")
     func refusedRefresh() async throws {
         let authentication = AuthenticationInterceptor(
             authenticator: Tokens(),
@@ -95,7 +95,7 @@ struct OwnRequestTests {
         await stage.end()
     }
 
-    @Test("an adapter of a closure, or of a type, and a retrier may make requests with their manager")
+    @Test("adapters and retriers may make requests with their manager")
     func adapters() async throws {
         struct Asking: RequestInterceptor {
             func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
@@ -124,7 +124,7 @@ struct OwnRequestTests {
         await stage.end()
     }
 
-    @Test("work that an adapter leaves behind is adapted, when it has ended")
+    @Test("work that outlives its adapter is adapted again")
     func leftBehind() async throws {
         let gate = Monitor(false)
         let later = Monitor<Task<Int, any Error>?>(nil)
@@ -150,7 +150,7 @@ struct OwnRequestTests {
 
     // MARK: Time
 
-    @Test("timeouts.total ends an adapter that does not come back, and a retrier")
+    @Test("timeouts.total ends an adapter or retrier that does not return")
     func total() async throws {
         let stage = try HTTPStage(
             interceptor: Interceptor(
@@ -187,7 +187,7 @@ struct OwnRequestTests {
 
     private static let held = Monitor<[CheckedContinuation<Void, Never>]>([])
 
-    @Test("what an adapter has taken of timeouts.total is not left to the attempt")
+    @Test("an adapter's time counts against timeouts.total")
     func rest() async throws {
         let gate = Gate()
         let stage = try HTTPStage(
@@ -232,7 +232,7 @@ struct OwnRequestTests {
         return seen
     }
 
-    @Test("a credential goes to the base URL's origin alone, or to the hosts that are named, or to all")
+    @Test("a credential goes to the base URL's origin, or to named hosts, or everywhere")
     func hosts() async throws {
         let urls = [
             "x", "https://api.example.com/y", "https://API.example.com:443/y", "https://other.example.com/y",

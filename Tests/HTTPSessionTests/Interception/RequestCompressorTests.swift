@@ -35,7 +35,7 @@ struct RequestCompressorTests {
     }
 
     @Test(
-        "of any size are what they were when they are decoded",
+        "bodies of any size decode to what they were",
         arguments: [1, 65_535, 65_536, 65_537, 300_000],
         [RequestCompressor.Coding.deflate, .gzip]
     )
@@ -49,13 +49,13 @@ struct RequestCompressorTests {
         }
     }
 
-    @Test("are fewer bytes for text")
+    @Test("compressed text has fewer bytes")
     func smaller() async throws {
         let text = Array(String(repeating: "a line of a report, ", count: 1000).utf8)
         #expect(try await sent(.bytes(text), by: RequestCompressor()).body.count < text.count / 20)
     }
 
-    @Test("are sent as they are if there is no body, if it is not in memory, or if the program says so")
+    @Test("an absent, streamed or excluded body is sent as it is")
     func unchanged() async throws {
         let source = BodySource(length: 3) { OneByteReader([1, 2, 3]) }
         for (body, compressor) in [
@@ -68,7 +68,7 @@ struct RequestCompressorTests {
         }
     }
 
-    @Test("of requests with a coding are an error, replaced, or left alone")
+    @Test("a body with a coding is an error, replaced, or left alone")
     func duplicate() async throws {
         let headers: HTTPHeaders = ["content-encoding": "br"]
         await #expect {

@@ -97,7 +97,7 @@ struct RetryPolicyTests {
         #expect(failure.mayBeRetried != decided.contains(code))
     }
 
-    @Test("Retry-After is the least, in seconds or as a date, and too long a wait is none")
+    @Test("Retry-After is the least delay; one that is too long means no retry")
     func retryAfter() {
         #expect(delay(failed(503, retryAfter: "7")) == .seconds(7))
         #expect(delay(failed(503, retryAfter: "0")) == .milliseconds(500))
@@ -109,7 +109,7 @@ struct RetryPolicyTests {
         #expect(delay(failed(503, retryAfter: String(repeating: "9", count: 30))) == nil)
     }
 
-    @Test("what an adapter or another retrier has ended is not retried")
+    @Test("a request that an adapter or retrier has ended is not retried")
     func ended() {
         struct Mine: Error {}
         #expect(delay(.adaptation(Mine())) == nil)

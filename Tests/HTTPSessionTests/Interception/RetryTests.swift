@@ -13,7 +13,7 @@ struct RetryTests {
     /// Without delays worth speaking of.
     private static let policy = RetryPolicy(exponentialBackoffScale: .milliseconds(1))
 
-    @Test("a request that failed for a passing reason is made again, on the connection that is there")
+    @Test("a request that failed for a passing reason is repeated on the kept connection")
     func retried() async throws {
         let answers = [
             HTTPStage.status("503 Service Unavailable"), HTTPStage.status("500 Internal Server Error"),
@@ -39,7 +39,7 @@ struct RetryTests {
         await stage.end()
     }
 
-    @Test("a POST is not made again")
+    @Test("a POST is not repeated")
     func notIdempotent() async throws {
         let stage = try HTTPStage(interceptor: Self.policy) { _ in HTTPStage.status("503 Service Unavailable") }
         await #expect(throws: RequestFailure.self) { try await stage.manager.post("x", parameters: ["a": 1]) }
@@ -47,7 +47,7 @@ struct RetryTests {
         await stage.end()
     }
 
-    @Test("a body that is read while it is sent is read anew for each attempt")
+    @Test("a streamed body is read anew for each attempt")
     func bodies() async throws {
         let content = patternBytes(300_000)
         let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
@@ -84,7 +84,7 @@ struct RetryTests {
         await stage.end()
     }
 
-    @Test("a connection that was closed without an answer is a reason to try again")
+    @Test("a connection that closed without a response is a reason to retry")
     func lostConnection() async throws {
         let stage = try HTTPStage(interceptor: RetryPolicy.connectionLost(retryLimit: 5)) { connection in
             guard try connection.readRequest() != nil else { return }
@@ -105,7 +105,7 @@ struct RetryTests {
         await stage.end()
     }
 
-    @Test("a failed pin is not put to any retrier")
+    @Test("a failed pin reaches no retrier")
     func pins() async throws {
         let asked = Monitor(0)
         let always = Retrier { _, _ in
@@ -170,7 +170,7 @@ struct RetryTests {
         await stage.end()
     }
 
-    @Test("the first retrier that decides ends the asking, and may give an error of its own")
+    @Test("the first retrier that decides is final, and may give its own error")
     func retriers() async throws {
         struct Mine: Error {}
         let log = Monitor<[String]>([])

@@ -32,7 +32,7 @@ struct ConcurrentChangeTests {
         await stage.end()
     }
 
-    @Test("nor do their changes of the hooks as a whole")
+    @Test("concurrent changes of all hooks lose none")
     func hooks() async throws {
         let stage = try stage()
         let session = stage.manager.session

@@ -41,7 +41,7 @@ struct ConnectivityTests {
         }
     }
 
-    @Test("a task waits while there is no network, tells so once, and goes on when there is")
+    @Test("a task waits without a network, reports it once, and continues with one")
     func waiting() async throws {
         let refusing = try TestSocket.reserveRefusingPort()
         let network = Network()
@@ -69,7 +69,7 @@ struct ConnectivityTests {
         await stage.end()
     }
 
-    @Test("with a network the error stands, and so it does unasked")
+    @Test("with a network, or by default, the error stands")
     func reachable() async throws {
         let refusing = try TestSocket.reserveRefusingPort()
         defer { close(refusing.descriptor) }
@@ -88,7 +88,7 @@ struct ConnectivityTests {
         await hasty.end()
     }
 
-    @Test("a task that waits is cancelled, and gives up when its time is over")
+    @Test("a waiting task can be cancelled, and ends with its time limit")
     func endings() async throws {
         let refusing = try TestSocket.reserveRefusingPort()
         defer { close(refusing.descriptor) }
@@ -108,7 +108,7 @@ struct ConnectivityTests {
         await short.end()
     }
 
-    @Test("the kernel tells of loopback that it can be reached")
+    @Test("the kernel says that loopback is reachable")
     func routes() async throws {
         let told = Monitor<[Bool]>([])
         let watch = try ConnectivityWait.routes(try HTTPCore.Host("127.0.0.1")) { isReachable in

@@ -10,7 +10,7 @@ import Testing
 struct DataStreamTests {
     private typealias Stage = ManagerStage
 
-    @Test("of what lies behind a redirect it is given the end alone")
+    @Test("a stream behind a redirect gets the final body alone")
     func behindRedirect() async throws {
         let stage = try Stage { request in
             request.target == "/" ? OriginAnswer.redirect("/end", body: "moved") : OriginAnswer.text("the end")
@@ -24,7 +24,7 @@ struct DataStreamTests {
         await stage.end()
     }
 
-    @Test("of what lies behind a 401 it is given the answer to the credential alone")
+    @Test("a stream behind a 401 gets only the response to the credential")
     func behindChallenge() async throws {
         let stage = try Stage { request in
             request["Authorization"] == nil
@@ -50,7 +50,7 @@ struct DataStreamTests {
         await stage.end()
     }
 
-    @Test("a task that is cancelled from it gives it no more")
+    @Test("a stream that cancels its task gets no more")
     func cancelled() async throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()

@@ -23,7 +23,7 @@ struct FoundationBridgeTests {
         )
     }
 
-    @Test("a URLRequest goes out as it says, and its answer is an HTTPURLResponse")
+    @Test("a URLRequest is sent as it says, and its response is an HTTPURLResponse")
     func roundTrip() async throws {
         let origin = try ScriptedOrigin(Self.server) { request in
             OriginAnswer.text(
@@ -55,7 +55,7 @@ struct FoundationBridgeTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a URLRequest's cache policy is that of its request, and the default is the session's")
+    @Test("a URLRequest's cache policy holds; the default is the session's")
     func cachePolicy() async throws {
         let origin = try ScriptedOrigin(Self.server) { _ in
             OriginAnswer.text("x", fields: ["Cache-Control: max-age=0"])
@@ -82,7 +82,7 @@ struct FoundationBridgeTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a wrong key is an error that Foundation's code understands, and no byte is sent")
+    @Test("a wrong key is an error that Foundation knows, and nothing is sent")
     func wrongPin() async throws {
         let origin = try ScriptedOrigin(Self.server) { $0.readToEnd() }
         let manager = try Self.manager(.unrelated(4))
@@ -109,7 +109,7 @@ struct FoundationBridgeTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a body stream is sent while it is read: in chunks, or with the length that the request names")
+    @Test("a body stream is sent as it is read: chunked, or with its length")
     func bodyStream() async throws {
         let origin = try ScriptedOrigin(Self.server) { request in OriginAnswer.text("\(request.body.count)") }
         let manager = try Self.manager()
@@ -164,7 +164,7 @@ struct FoundationBridgeTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a URLRequest's timeoutInterval is the longest wait for the response and for each of its bytes")
+    @Test("a URLRequest's timeoutInterval limits the wait for the response and each byte")
     func timeoutInterval() async throws {
         let origin = try ScriptedOrigin(Self.server) { connection in
             let request = try connection.readRequest()

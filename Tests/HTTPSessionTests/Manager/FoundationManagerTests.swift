@@ -13,7 +13,7 @@ import Testing
 struct FoundationManagerTests {
     private typealias Stage = ManagerStage
 
-    @Test("a task's Progress follows its bodies, with the total of Content-Length, and the object stays the same")
+    @Test("a task's Progress follows its bodies, and stays the same object")
     func progress() async throws {
         let stage = try Stage { request in OriginAnswer.text(String(repeating: "x", count: 5000)) }
         let task = try stage.manager.uploadTask(
@@ -58,7 +58,7 @@ struct FoundationManagerTests {
         await stage.end()
     }
 
-    @Test("a Progress that is first asked for late is right at once, within the body and after the end")
+    @Test("a Progress that is requested late is right at once")
     func late() async throws {
         let gate = Gate()
         let stage = try Stage { connection in

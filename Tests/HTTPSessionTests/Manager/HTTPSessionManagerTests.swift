@@ -34,7 +34,7 @@ struct HTTPSessionManagerTests {
         return try HTTPSessionManager(configuration: configuration, serverTrust: trust)
     }
 
-    @Test("a request to a pinned host brings the answer, its metrics and the verdict")
+    @Test("a request to a pinned host gets its response, metrics and verdict")
     func answer() async throws {
         let origin = try Self.echo()
         let manager = try Self.manager { configuration in
@@ -64,7 +64,7 @@ struct HTTPSessionManagerTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a host with another key gets no byte, and the error says what was offered")
+    @Test("a host with another key gets no byte, and the error shows its keys")
     func refusal() async throws {
         let origin = try Self.origin { $0.readToEnd() }
         let manager = try Self.manager(pins: .unrelated(3))
@@ -78,7 +78,7 @@ struct HTTPSessionManagerTests {
         #expect(origin.applicationBytes == 0)
     }
 
-    @Test("a pin file's policy is found by host and port, and single policies go before it")
+    @Test("pin files apply by host and port, and single policies come first")
     func pinFile() async throws {
         let origin = try Self.echo()
         let text = PinFileText.pinning(Self.host, to: .unrelated(5))
@@ -96,7 +96,7 @@ struct HTTPSessionManagerTests {
     }
 
     @Test(
-        "what cannot be sent safely is refused before anything is dialled",
+        "a request that cannot be sent safely is refused before a connection",
         arguments: [
             "http://127.0.0.1/", "ftp://127.0.0.1/", "https://user@127.0.0.1/", "https://127.1/", "/path", "",
             "https://exa mple.com/", "https://127.0.0.1/a\\b", "https://127.0.0.1/\r\nX: y", "https://ümlaut.example/",
@@ -126,7 +126,7 @@ struct HTTPSessionManagerTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("a host that nothing names is refused where all must be")
+    @Test("a host without a policy is refused where all need one")
     func unlistedHost() async throws {
         let trust = SessionTrust(anchors: TestPKI.shared.anchors, allHostsMustBeEvaluated: true)
         let manager = try HTTPSessionManager(serverTrust: trust)
@@ -135,7 +135,7 @@ struct HTTPSessionManagerTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("a port that a domain's ports leave out is refused where all hosts must be evaluated")
+    @Test("where all hosts need a policy, an unlisted port is refused")
     func unlistedPort() async throws {
         let origin = try ScriptedOrigin(Self.server) { _ in OriginAnswer.text("here") }
         for (ports, code) in [(Int(origin.port), nil), (1, SessionError.Code.requestInvalid)] {
@@ -274,7 +274,7 @@ struct HTTPSessionManagerTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("a session that nobody holds any more ends its tasks and connections by itself")
+    @Test("a released session ends its tasks and connections by itself")
     func release() async throws {
         let ended = Monitor<SessionError?>(nil)
         let origin = try Self.origin { $0.readToEnd() }
@@ -293,7 +293,7 @@ struct HTTPSessionManagerTests {
         try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
     }
 
-    @Test("an answer over HTTP/2 is the same")
+    @Test("a response over HTTP/2 is the same")
     func http2() async throws {
         let nginx = try NginxOrigin(Self.server, http2: true)
         let manager = try Self.manager { $0.httpVersion = .http2 }

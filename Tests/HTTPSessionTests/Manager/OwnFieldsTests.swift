@@ -25,7 +25,7 @@ struct OwnFieldsTests {
         return request
     }
 
-    @Test("they go out with each kind of upload")
+    @Test("own fields go out with each kind of upload")
     func uploads() async throws {
         let stage = try stage()
         let folder = try TemporaryFolder()
@@ -45,7 +45,7 @@ struct OwnFieldsTests {
         await stage.end()
     }
 
-    @Test("they go out with a download, beside its parameters, and again when it goes on")
+    @Test("own fields go out with a download, and again when it resumes")
     func downloads() async throws {
         let stage = try stage()
         let folder = try TemporaryFolder()
@@ -59,7 +59,7 @@ struct OwnFieldsTests {
         await stage.end()
     }
 
-    @Test("of a download that becomes one of a data task they are the data task's")
+    @Test("a data task that becomes a download keeps its own fields")
     func becomesDownload() async throws {
         let stage = try stage()
         let folder = try TemporaryFolder()

@@ -11,7 +11,7 @@ import Testing
 struct RedirectTests {
     private typealias Stage = ManagerStage
 
-    @Test("a redirect is followed, each hop is a transaction, and the connection serves the next hop")
+    @Test("a redirect is followed; each hop is a transaction on the kept connection")
     func followed() async throws {
         let stage = try Stage(pinned: [Stage.host]) { request in
             switch request.target {
@@ -36,7 +36,7 @@ struct RedirectTests {
         await stage.end()
     }
 
-    @Test("a POST becomes a GET with 302, and stays what it is with 307, its body sent once more")
+    @Test("a POST becomes a GET with 302, and is repeated whole with 307")
     func methods() async throws {
         let body = patternBytes(200_000)
         let stage = try Stage { request in
@@ -61,7 +61,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "spaces and UTF-8 in Location are refused, unless the session escapes them; a host never has them",
+        "spaces and UTF-8 in Location are refused, or escaped if the session says so",
         arguments: [
             ("/a b?c d#e", "/a%20b?c%20d"), ("/ä", "/%C3%A4"), ("é", "/%C3%A9"), ("/%20 ", "/%20"),
             ("/\u{1F600}", "/%F0%9F%98%80"),
@@ -103,9 +103,7 @@ struct RedirectTests {
         await stage.end()
     }
 
-    @Test(
-        "from a pinned host to an unpinned one only a hook leads, and the new host's server is judged by its own policy"
-    )
+    @Test("only a hook leads from a pinned host to an unpinned one")
     func leavingPins() async throws {
         let stage = try Stage(pinned: [Stage.host]) { request in
             request.target == "/end"
@@ -134,7 +132,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "pins that are only reported on, or have lapsed, do not count as pins of the next host",
+        "pins that are report-only or have lapsed do not make a pinned host",
         arguments: [(false, .deny, 2098), (true, .unpinned, 2020), (true, .deny, 2098)]
             as [(Bool, SecurityPolicy.Configuration.OnExpiration, Int)]
     )
@@ -174,7 +172,7 @@ struct RedirectTests {
         #expect(impostor.connections.count == 1 && impostor.applicationBytes == 0)
     }
 
-    @Test("away from TLS only a hook leads, and no hook leads a host with a policy there")
+    @Test("only a hook leads away from TLS, never to a host with a policy")
     func losingTLS() async throws {
         let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("plain") }
         let stage = try Stage(pinned: [Stage.other], plain: plain) { request in
@@ -191,7 +189,7 @@ struct RedirectTests {
         await stage.end()
     }
 
-    @Test("a hook stops at the redirect, which is the answer then, or leads elsewhere")
+    @Test("a hook stops at the redirect, which is then the response, or leads elsewhere")
     func decisions() async throws {
         let stage = try Stage { request in
             request.target == "/else" ? OriginAnswer.text("else") : OriginAnswer.redirect("/next", body: "moved")

@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("What a session leaves when it has ended", .onOwnThreads)
+@Suite("What an ended session leaves", .onOwnThreads)
 struct SessionMemoryTests {
     /// The parts that would hold memory, threads or descriptors.
     private struct Remains {
@@ -31,12 +31,12 @@ struct SessionMemoryTests {
         }
     }
 
-    @Test("nothing, where it was never used")
+    @Test("an unused session leaves nothing")
     func unused() async throws {
         try await check(try await session { _ in nil })
     }
 
-    @Test("nothing, after an answer")
+    @Test("a session leaves nothing after a response")
     func answered() async throws {
         let origin = try ScriptedOrigin(nil) { OriginAnswer.text($0.target) }
         try await check(
@@ -48,7 +48,7 @@ struct SessionMemoryTests {
         )
     }
 
-    @Test("nothing, after a completion handler")
+    @Test("a session leaves nothing after a completion handler")
     func handled() async throws {
         let origin = try ScriptedOrigin(nil) { OriginAnswer.text($0.target) }
         let isHandled = Monitor(false)
@@ -65,7 +65,7 @@ struct SessionMemoryTests {
         )
     }
 
-    @Test("nothing, when it was dropped with a task under way")
+    @Test("a session dropped with a running task leaves nothing")
     func dropped() async throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = try connection.readRequest()

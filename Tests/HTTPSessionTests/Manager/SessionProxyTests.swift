@@ -29,7 +29,7 @@ struct SessionProxyTests {
         try await manager.dataTask(with: HTTPSessionRequest(url: url)).value()
     }
 
-    @Test("requests go through tunnels, pins hold in them, and the proxy's credentials are for the proxy alone")
+    @Test("requests go through tunnels; pins hold inside, and credentials reach the proxy alone")
     func tunnels() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
         let proxy = try TunnelProxy(to: origin.port)
@@ -90,7 +90,7 @@ struct SessionProxyTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("an HTTPS proxy is held to the session's trust: its pins decide before it is asked for anything")
+    @Test("an HTTPS proxy is verified by its pins before it gets a request")
     func secure() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
         let identity = try TestPKI.shared.server("127.0.0.1")
@@ -119,7 +119,7 @@ struct SessionProxyTests {
         #expect(asked.count == 1 && asked[0].contains("Proxy-Authorization: Basic dXNlcjpyaWdodA==\r\n"))
     }
 
-    @Test("a proxy that makes no tunnel fails the task, and nothing reaches anybody")
+    @Test("a proxy that refuses a tunnel fails the task, and nothing is sent")
     func refusal() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
         let proxy = try TunnelProxy(
@@ -132,7 +132,7 @@ struct SessionProxyTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("a proxy can get plain requests without a tunnel: with the whole URL, its credentials, and on one connection")
+    @Test("a proxy can get plain requests without a tunnel, on one connection")
     func forwarding() async throws {
         // The proxy itself: what it gets is what goes on the wire.
         let proxy = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
@@ -157,7 +157,7 @@ struct SessionProxyTests {
         await first.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("with plain requests forwarded, https still has tunnels, and a host with pins is still refused without TLS")
+    @Test("with plain forwarding, https keeps tunnels, and pinned hosts still need TLS")
     func forwardingKeepsPins() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in
             request.target == "/away"

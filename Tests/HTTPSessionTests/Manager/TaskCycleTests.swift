@@ -66,7 +66,7 @@ struct TaskCycleTests {
         ("downloadProgress", { task, own in task.downloadProgress.cancellationHandler = { task.cancel() } }),
     ]
 
-    @Test("from the hooks of a data task or an upload", arguments: dataCases.indices)
+    @Test("hooks of a data task or an upload make no cycle", arguments: dataCases.indices)
     func data(index: Int) async throws {
         let stage = try Self.stage()
         let (name, set) = Self.dataCases[index]
@@ -110,7 +110,7 @@ struct TaskCycleTests {
         ("progress handler", { task, own in own.setProgressHandler { _ in _ = task.state } }),
     ]
 
-    @Test("from the hooks of a download", arguments: downloadCases.indices)
+    @Test("hooks of a download make no cycle", arguments: downloadCases.indices)
     func download(index: Int) async throws {
         let folder = try TemporaryFolder()
         let stage = try Self.stage { $0.temporaryFolder = folder.path }
@@ -126,7 +126,7 @@ struct TaskCycleTests {
         await stage.end()
     }
 
-    @Test("from the source of a streamed body")
+    @Test("the source of a streamed body makes no cycle")
     func bodyStream() async throws {
         let stage = try Self.stage()
         func run() async throws -> Remains {
@@ -151,7 +151,7 @@ struct TaskCycleTests {
         await stage.end()
     }
 
-    @Test("of a task that was cancelled before its start, and of one that has become a download")
+    @Test("a task cancelled before its start, or become a download, makes no cycle")
     func otherEnds() async throws {
         let folder = try TemporaryFolder()
         let stage = try Self.stage { $0.temporaryFolder = folder.path }

@@ -65,7 +65,7 @@ struct TaskNotificationTests {
         }
     }
 
-    @Test("so are a download's")
+    @Test("a download's resumption and suspension are posted, each once")
     func download() async throws {
         let folder = try TemporaryFolder()
         let target = "\(folder.path)/file"

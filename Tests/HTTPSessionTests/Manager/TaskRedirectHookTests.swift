@@ -16,7 +16,7 @@ struct TaskRedirectHookTests {
         }
     }
 
-    @Test("it stops at the redirect, which is the answer then")
+    @Test("the hook stops at the redirect, which is then the response")
     func stops() async throws {
         let stage = try stage()
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
@@ -28,7 +28,7 @@ struct TaskRedirectHookTests {
         await stage.end()
     }
 
-    @Test("it leads elsewhere, with another method and fields of its own")
+    @Test("the hook leads elsewhere, with another method and its own fields")
     func leadsElsewhere() async throws {
         let stage = try stage()
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
@@ -50,7 +50,7 @@ struct TaskRedirectHookTests {
         await stage.end()
     }
 
-    @Test("what it decides is not asked of the session's, which goes on deciding for other tasks")
+    @Test("a task's own hook replaces the session's for that task alone")
     func goesFirst() async throws {
         let stage = try stage()
         stage.manager.taskWillPerformHTTPRedirection = { [stage] task, _, _ in

@@ -61,7 +61,7 @@ struct URLSessionManagerTests {
         await second.end()
     }
 
-    @Test("hooks come in the order of a task's events, and the task's own go before the session's")
+    @Test("hooks run in the order of events, the task's own before the session's")
     func hooks() async throws {
         let stage = try ManagerStage { request in OriginAnswer.text("12345") }
         let manager = stage.manager
@@ -125,7 +125,7 @@ struct URLSessionManagerTests {
         held.with { $0 = [] }
     }
 
-    @Test("an upload and a download tell how they ended, each behind what was added before")
+    @Test("an upload and a download report their end, after earlier completion work")
     func completion() async throws {
         let folder = try TemporaryFolder()
         let stage = try ManagerStage {
@@ -287,7 +287,7 @@ struct URLSessionManagerTests {
         #expect(stage.origin.connections.count == 1)
     }
 
-    @Test("invalidation waits for tasks that were never resumed, or cancels them, and tells when all is over")
+    @Test("invalidation waits for tasks that were never resumed, or cancels them")
     func invalidation() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("late") }
         stage.manager.sessionDidBecomeInvalid = { [stage] in stage.note("invalid") }
@@ -313,7 +313,7 @@ struct URLSessionManagerTests {
         #expect(second.log.with { $0 } == ["cancelled", "cancelled"])
     }
 
-    @Test("cancelling ends tasks of the loop that were never resumed, also behind an end that waits for them")
+    @Test("cancelling ends loop tasks that were never resumed, during an invalidation too")
     func unstarted() async throws {
         for waitsFirst in [false, true] {
             let stage = try ManagerStage { $0.readToEnd() }
@@ -333,7 +333,7 @@ struct URLSessionManagerTests {
         }
     }
 
-    @Test("what a task throws tells how far it came")
+    @Test("an error tells how far its task came")
     func failureMetrics() async throws {
         let stage = try ManagerStage { connection in
             guard try connection.readRequest() != nil else { return }

@@ -10,7 +10,7 @@ import Testing
 struct UploadTests {
     private static let url = "https://\(ManagerStage.host)/file"
 
-    @Test("a file is sent with its length, and is read again when the request is sent again")
+    @Test("a file is sent with its length, and read again for a repetition")
     func file() async throws {
         let body = patternBytes(300_000)
         let folder = try TemporaryFolder()
@@ -31,7 +31,7 @@ struct UploadTests {
         await stage.manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a file that is not there is told on the caller's stack")
+    @Test("a missing file is an error on the caller's stack")
     func missing() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("") }
         let error = #expect(throws: SessionError.self) {
@@ -42,7 +42,7 @@ struct UploadTests {
         await stage.manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a URL that is none makes no task of any kind")
+    @Test("an invalid URL makes no task of any kind")
     func badURL() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("") }
         let request = HTTPSessionRequest(url: "ftp://\(ManagerStage.host)/", method: .put)
@@ -53,7 +53,7 @@ struct UploadTests {
         await stage.manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("what is sent is told piece by piece, to the end and no further; the task's own hook goes first")
+    @Test("progress is reported piece by piece, first to the task's own hook")
     func sending() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("done") }
         let told = Monitor<[(bytes: Int64, total: Int64, expected: Int64?)]>([])
@@ -122,7 +122,7 @@ struct UploadTests {
         await stage.end()
     }
 
-    @Test("a task that is suspended before its first byte sends none until it is resumed")
+    @Test("a task that is suspended before its first byte sends none")
     func suspendedFirst() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("done") }
         let task = try stage.manager.uploadTask(

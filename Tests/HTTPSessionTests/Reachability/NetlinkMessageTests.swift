@@ -43,7 +43,7 @@ struct NetlinkMessageTests {
         #expect(read(datagram) == [.link(expected), .done])
     }
 
-    @Test("a route has a link and a metric, and is a default one when it covers every address")
+    @Test("a default route covers every address; a route has link and metric")
     func routes() {
         let attributes = attribute(4, bytes(UInt32(7))) + attribute(6, bytes(UInt32(100)))
         #expect(
@@ -59,13 +59,13 @@ struct NetlinkMessageTests {
         )
     }
 
-    @Test("of a route with several hops the first counts")
+    @Test("a route with several hops counts by its first")
     func severalHops() {
         let hops = bytes(UInt16(8)) + [0, 0] + bytes(UInt32(7)) + bytes(UInt16(8)) + [0, 0] + bytes(UInt32(8))
         #expect(read(message(24, route(attribute(9, hops)))) == [.route(NetworkRoute(isDefault: true, link: 7))])
     }
 
-    @Test("errors bear their number, and answers to other questions are left out")
+    @Test("errors have their number, and replies to other requests are left out")
     func errorsAndOthers() {
         let datagram = message(2, sequence: 4, bytes(Int32(-1))) + message(2, bytes(Int32(-101)))
         #expect(read(datagram) == [.error(101)])

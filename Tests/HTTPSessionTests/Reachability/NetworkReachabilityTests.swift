@@ -65,7 +65,7 @@ struct NetworkReachabilityTests {
         try network.expect(["notReachable", up, "notReachable", up, "notReachable"])
     }
 
-    @Test("a host is reachable when there is a route to it, whatever the rest of the network")
+    @Test("a host is reachable when a route leads to it, whatever other routes do")
     func oneHost() throws {
         let network = try Network(host: "198.51.100.7")
         let up = "reachable(HTTPSession.NetworkReachabilityManager.ConnectionType.ethernet)"

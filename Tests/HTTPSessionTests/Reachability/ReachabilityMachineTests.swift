@@ -35,7 +35,7 @@ struct ReachabilityMachineTests {
         #expect(answer(&machine, links: [loopback, ethernet], routes: [route]) == [.report(.reachable(.ethernet))])
     }
 
-    @Test("without a default route, or with one over a link without a carrier, it is not")
+    @Test("without a running default route the network is unreachable")
     func noDefaultRoute() {
         var stopped = ethernet
         stopped.flags = 0x1
@@ -54,7 +54,7 @@ struct ReachabilityMachineTests {
         }
     }
 
-    @Test("of several default routes the one with the lowest metric that works names the link")
+    @Test("of several default routes the working one with the lowest metric decides")
     func metrics() {
         var machine = machine(.everything)
         _ = machine.networkChanged()
@@ -68,7 +68,7 @@ struct ReachabilityMachineTests {
         #expect(answer(&machine, links: [ethernet, gone], routes: routes) == [.report(.reachable(.ethernet))])
     }
 
-    @Test("what was told is not told again")
+    @Test("an unchanged status is not reported again")
     func toldOnce() {
         var machine = machine(.everything)
         _ = machine.networkChanged()
@@ -86,7 +86,7 @@ struct ReachabilityMachineTests {
         #expect(answer(&machine, links: [], routes: []) == [])
     }
 
-    @Test("lost answers begin the round again, and idle ones are nobody's")
+    @Test("lost replies begin the round again, and unexpected ones are ignored")
     func lostAnswers() {
         var machine = machine(.everything)
         #expect(machine.repliesLost() == [])

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Headers of requests", .onOwnThreads)
 struct HTTPHeadersTests {
-    @Test("names are found in any case, keep their order, and may stand in several fields")
+    @Test("names match in any case, keep their order, and may repeat")
     func access() {
         var headers: HTTPHeaders = ["Accept": "a", "X-Own": "1", "accept": "b"]
         #expect(headers["ACCEPT"] == "a" && headers.values(for: "accept") == ["a", "b"] && headers["None"] == nil)
@@ -27,7 +27,7 @@ struct HTTPHeadersTests {
     }
 
     @Test(
-        "a name or a value that cannot be sent is kept, and refused with its name where a request is made",
+        "an invalid name or value is kept, and refused when a request is made",
         arguments: [("A\r\nB", "c"), ("X-Line", "a\nb"), ("", "a"), ("X Y", "a"), ("X-Nul", "a\0"), ("X-Blank", " a")]
     )
     func invalid(name: String, value: String) async throws {
@@ -66,7 +66,7 @@ struct HTTPHeadersTests {
         await stage.end()
     }
 
-    @Test("one that a redirect hook adds is refused, and so is one of the session's configuration")
+    @Test("invalid fields of a redirect hook or a configuration are refused")
     func later() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "/old", response: .redirect(to: "/new"))

@@ -15,7 +15,7 @@ struct URLEscapingTests {
             "é", "日本", "😀", "e\u{301}", "a b", "x%", "%zz", "%4", "%",
         ]
 
-    @Test("are what Foundation's URL makes of them, in path, query and fragment")
+    @Test("unescaped URLs become what Foundation's URL makes of them")
     func asFoundation() throws {
         for piece in Self.pieces where piece != "\\" {
             for place in [
@@ -26,7 +26,7 @@ struct URLEscapingTests {
         }
     }
 
-    @Test("keep their escapes, control characters and backslashes, and their authority")
+    @Test("escapes, control characters, backslashes and the authority stay as they are")
     func kept() {
         for text in [
             "https://h.example/%41%c3%A9?%20#%7f", "a\\b", "a\nb", "https://[::1]:8080/x", "//[::1]/x", "//é.example",
@@ -39,7 +39,7 @@ struct URLEscapingTests {
         #expect(URLEscaping.escape("https://é[.example/é[") == "https://é[.example/%C3%A9%5B")
     }
 
-    @Test("go on the wire encoded, from every entrance")
+    @Test("unescaped URLs go on the wire encoded, from every entrance")
     func wire() async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "/a b/é", response: .json(["a": 1]))

@@ -19,7 +19,7 @@ struct DecodingComparisonTests {
         case orderOfMembers
     }
 
-    @Test("ten thousand pairs of types and texts: the same values, and the same errors")
+    @Test("ten thousand pairs of types and texts give Foundation's values and errors")
     func pairs() throws {
         var generator = Generator(state: 36)
         var counts = (values: 0, errors: 0, faults: 0)
@@ -50,7 +50,7 @@ struct DecodingComparisonTests {
         #expect(try decoded([String: [String?]?].self, "{\"k\":\(text)}") == ["k": expected])
     }
 
-    @Test("an optional body, generic members and wrapped optionals are decoded; a wrong kind is refused")
+    @Test("an optional body, generic members and wrapped optionals are decoded")
     func generics() throws {
         #expect(try decoded(Int?.self, "7") == 7)
         #expect(try decoded(Int?.self, "null") == nil)
@@ -61,7 +61,7 @@ struct DecodingComparisonTests {
         #expect(throws: ResponseSerializationError.self) { try decoded([Int?].self, "[\"1\"]") }
     }
 
-    @Test("text that is no JSON is told with its place, for a stream of values, too")
+    @Test("text that is no JSON is an error with its place, also in streams")
     func faults() {
         for text in ["{\"a\":}", "[1;2]", "tru", ""] {
             #expect(throws: JSONFault.self) { try JSONDecoder().decode([Int].self, from: Array(text.utf8)) }

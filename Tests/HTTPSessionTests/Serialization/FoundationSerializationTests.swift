@@ -91,7 +91,7 @@ struct FoundationSerializationTests {
         #expect(array[2] as? Bool == true)
     }
 
-    @Test("with GET parameters go into the URL, as with the other serializers, and none are no body")
+    @Test("GET parameters go into the URL; without parameters there is no body")
     func propertyListInURL() throws {
         let serializer = PropertyListRequestSerializer()
         #expect(try serializer.request(.get, Self.url, parameters: ["a": 1]).url == Self.url + "?a=1")
@@ -128,7 +128,7 @@ struct FoundationSerializationTests {
         #expect(try serializer.serialize(answer(status: 204)) == nil)
     }
 
-    @Test("another status or type, and what is no property list, are errors of their kinds")
+    @Test("another status or type, or an invalid property list, is its own error")
     func badPropertyListResponses() {
         let serializer = PropertyListResponseSerializer()
         let cases: [(DataResponse, String)] = [
@@ -232,7 +232,7 @@ struct FoundationSerializationTests {
     }
 
     @Test(
-        "a document that is not well-formed is refused, even where Foundation takes it, mends it or crashes",
+        "a document that is not well-formed is refused, even where Foundation takes it",
         arguments: [
             "<a>", "<a", "x", " ", "<a>text", "<a><b/>", "<a><b></a>", "<a></b>", "<a/><b/>", "<a/>x", "<a>&x;</a>",
             "<a>\u{1}</a>", "<a b='1' b='2'/>",
@@ -269,7 +269,7 @@ struct FoundationSerializationTests {
         }
     }
 
-    @Test("an answer cannot make the reader open a file")
+    @Test("a response cannot make the reader open a file")
     func externalEntities() throws {
         let folder = try TemporaryFolder()
         try Data("stolen".utf8).write(to: URL(fileURLWithPath: folder.path + "/secret"))

@@ -109,7 +109,7 @@ struct ImageTests {
         #expect(image[0, 2] == Pixel(red: 70, green: 80, blue: 90))
     }
 
-    @Test("a JPEG gives its pixels, in one go or progressive, whatever the answer calls it", arguments: [false, true])
+    @Test("a JPEG gives its pixels, progressive or not, under any content type", arguments: [false, true])
     func jpegPixels(isProgressive: Bool) throws {
         let image = try image(isProgressive ? Self.progressive : Self.jpeg)
         #expect(image.format == .jpeg)
@@ -143,7 +143,7 @@ struct ImageTests {
         return words
     }
 
-    @Test("what breaks off anywhere is refused")
+    @Test("a file that breaks off anywhere is refused")
     func truncated() {
         for whole in [Self.small, Self.jpeg, Self.progressive] {
             // The last bytes of a PNG are those of an empty chunk.

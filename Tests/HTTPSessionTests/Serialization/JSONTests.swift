@@ -41,7 +41,7 @@ struct JSONTests {
     }
 
     @Test(
-        "what RFC 8259 does not allow is refused",
+        "text that RFC 8259 does not allow is refused",
         arguments: [
             "", " ", "{", "[1,]", "[1 2]", "{\"a\":1,}", "{\"a\" 1}", "{a:1}", "{1:1}", "'a'", "01", "1.", ".5", "+1",
             "-",
@@ -70,7 +70,7 @@ struct JSONTests {
         #expect(fault?.offset == offset)
     }
 
-    @Test("a name for the second time is refused, however it is spelt, and the fault says where")
+    @Test("a repeated name is refused in any spelling, with its place")
     func duplicates() {
         let fault = #expect(throws: JSONFault.self) { try parse(#"{"a":{"b":1,"\u0062":2}}"#) }
         #expect(fault?.offset == 12)
@@ -89,7 +89,7 @@ struct JSONTests {
         _ = try parse(deep, JSONReadingOptions(maximumDepth: 1024))
     }
 
-    @Test("bytes that are no UTF-8 are refused, and a byte order mark is passed over")
+    @Test("bytes that are not UTF-8 are refused; a byte order mark is skipped")
     func encoding() throws {
         #expect(throws: JSONFault.self) { try JSONValue(parsing: [0x22, 0xC3, 0x28, 0x22]) }
         #expect(throws: JSONFault.self) { try JSONValue(parsing: [0x22, 0xED, 0xA0, 0x80, 0x22]) }
@@ -161,7 +161,7 @@ struct JSONTests {
         var someRaw: JSONValue
     }
 
-    @Test("JSON of any form is a member of a type, with the names and the digits of the text")
+    @Test("JSON of any form may be a member, with its names and digits")
     func decoding() throws {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

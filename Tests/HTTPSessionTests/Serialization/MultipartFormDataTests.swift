@@ -15,7 +15,7 @@ struct MultipartFormDataTests {
         String(decoding: try await form.body.collect(), as: UTF8.self)
     }
 
-    @Test("a part of data is a head, the data and a line break, and the form ends with its closing line")
+    @Test("a data part has a head, the data and a line break")
     func onePart() async throws {
         var form = try Self.form()
         try form.append("value", name: "field")
@@ -25,7 +25,7 @@ struct MultipartFormDataTests {
         #expect(form.contentType == "multipart/form-data; boundary=B")
     }
 
-    @Test("parts follow one another in order, with file name and type where they are given")
+    @Test("parts follow in order, with file name and type where given")
     func severalParts() async throws {
         var form = try Self.form()
         try form.append("", name: "empty")
@@ -68,7 +68,7 @@ struct MultipartFormDataTests {
         #expect(boundaries.allSatisfy { $0.utf8.count == "SessionCore.boundary.".utf8.count + 32 })
     }
 
-    @Test("a boundary of one's own has the characters of one, and is quoted where it has to be")
+    @Test("a boundary of the program's own is checked, and quoted where needed")
     func ownBoundary() throws {
         #expect(try MultipartFormData(boundary: "a=b/c").contentType == "multipart/form-data; boundary=\"a=b/c\"")
         for boundary in ["", String(repeating: "x", count: 71), "a b", "a\"b", "a\r\nb", "ä"] {
@@ -92,7 +92,7 @@ struct MultipartFormDataTests {
         #expect(try await Self.text(form) == expected)
     }
 
-    @Test("other control characters in names, and line breaks in types, are refused and add nothing")
+    @Test("control characters in names and line breaks in types are refused")
     func refusedNames() throws {
         var form = MultipartFormData()
         #expect(throws: SessionError.self) { try form.append("", name: "a\0") }
@@ -115,7 +115,7 @@ struct MultipartFormDataTests {
 
     // MARK: Files
 
-    @Test("a file brings its name, its type by extension, and its bytes piece by piece")
+    @Test("a file brings its name, its type and its bytes in pieces")
     func files() async throws {
         let folder = try TemporaryFolder()
         let content = patternBytes(300_000)
@@ -149,7 +149,7 @@ struct MultipartFormDataTests {
     }
 
     @Test(
-        "what is no readable file is refused when it is added",
+        "an unreadable file is refused when it is added",
         arguments: ["/missing", "", "/folder", "/pipe", "/a\0b"]
     )
     func noFiles(name: String) throws {
@@ -164,7 +164,7 @@ struct MultipartFormDataTests {
         #expect(form.count == 0)
     }
 
-    @Test("a file that has grown is sent as long as it was, and one that has shrunk fails")
+    @Test("a grown file is sent at its former length, and a shrunk one fails")
     func changedFiles() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/file"
@@ -230,7 +230,7 @@ struct MultipartFormDataTests {
         await #expect(throws: SessionError.self) { try await form.body.collect() }
     }
 
-    @Test("a sequence is read once: the second time is an error, not an empty body")
+    @Test("a sequence is read once: a second reading is an error")
     func readOnce() async throws {
         let body = RequestBody.source(.sequence(Self.pieces([[1, 2]])))
         #expect(try await body.collect() == [1, 2])
@@ -245,7 +245,7 @@ struct MultipartFormDataTests {
 
     // MARK: Requests
 
-    @Test("parameters become parts, named as in a query and not escaped, before those of the closure")
+    @Test("parameters become parts before those of the closure, with names as in queries")
     func parameters() async throws {
         var request = try HTTPRequestSerializer()
             .multipartFormRequest(.post, "https://a.example/", parameters: ["b": ["x y", nil], "a": true]) {

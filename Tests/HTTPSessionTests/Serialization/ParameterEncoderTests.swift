@@ -62,7 +62,7 @@ struct ParameterEncoderTests {
         }
     }
 
-    @Test("nested containers that are filled late and out of order end up in their places")
+    @Test("nested containers that are filled late and out of order are in place")
     func nestedContainers() throws {
         let expected: ParameterValue = [
             "deep": ["none": true], "list": [nil, -1, ["none": "x"], [7]], "none": nil, "sup": "s",
@@ -135,7 +135,7 @@ struct ParameterEncoderTests {
         )
     }
 
-    @Test("as a form they are the same parameters")
+    @Test("a form has the same parameters")
     func form() throws {
         let request = try HTTPRequestSerializer()
             .request(.post, "https://a.example/", parameters: ParameterValue(encoding: Inner()))

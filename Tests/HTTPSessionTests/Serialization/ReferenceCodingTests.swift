@@ -182,7 +182,7 @@ struct ReferenceCodingTests {
         #expect(try JSONValue(ParameterValueEncoder(encoder).encode([Data()])) == Self.reference([Data()], encoder))
     }
 
-    @Test("what a strategy for dates or data throws is the error")
+    @Test("an error of a strategy for dates or data is the error")
     func throwingStrategies() throws {
         struct Unwanted: Error {}
         let encoder = JSONEncoder()

@@ -29,7 +29,7 @@ struct RequestSerializerTests {
         }
     }
 
-    @Test("all other methods have them as a form", arguments: ["POST", "PUT", "PATCH", "OPTIONS", "PURGE"])
+    @Test("POST, PUT and PATCH send parameters as a form", arguments: ["POST", "PUT", "PATCH", "OPTIONS", "PURGE"])
     func inBody(method: String) throws {
         let method = try #require(HTTPMethod(method))
         let request = try HTTPRequestSerializer().request(method, Self.url, parameters: ["a": "b c", "d": 1])
@@ -38,7 +38,7 @@ struct RequestSerializerTests {
         #expect(request.headers.value(for: "Content-Type") == "application/x-www-form-urlencoded; charset=utf-8")
     }
 
-    @Test("which methods they are can be chosen")
+    @Test("the methods with parameters in the URL can be chosen")
     func chosenMethods() throws {
         var serializer = HTTPRequestSerializer()
         serializer.settings.methodsEncodingParametersInURI = [.post]
@@ -66,7 +66,7 @@ struct RequestSerializerTests {
         #expect(try HTTPRequestSerializer().request(.get, url).url == url)
     }
 
-    @Test("empty parameters of a POST are an empty form, none are an empty body of no type")
+    @Test("empty parameters of a POST are an empty form; absent ones no body")
     func emptyParameters() throws {
         let empty = try HTTPRequestSerializer().request(.post, Self.url, parameters: [:])
         #expect(empty.body.text == "")
@@ -86,7 +86,7 @@ struct RequestSerializerTests {
         }
     }
 
-    @Test("what is no dictionary is no form")
+    @Test("parameters that are no dictionary are no form")
     func noForm() {
         for parameters in [[1, 2], "text", 3, nil, .set([1])] as [ParameterValue] {
             #expect(throws: SessionError.self) {
@@ -121,7 +121,7 @@ struct RequestSerializerTests {
         #expect(try serializer.request(.post, Self.url, parameters: [1]).body.text == "POST=-")
     }
 
-    @Test("what it throws is the request's failure")
+    @Test("an error of a query serialization fails the request")
     func failingSerialization() throws {
         struct Refusal: Error {}
         var serializer = HTTPRequestSerializer()

@@ -122,7 +122,7 @@ struct ResponseSerializerTests {
     }
 
     @Test(
-        "text is of the charset that the answer names, of UTF-8 when it names none",
+        "a text has the charset of the response, or else UTF-8",
         arguments: [
             ([0x61, 0xC3, 0xA4], "text/plain", "aä"), ([0x61, 0xE4], "text/plain; charset=ISO-8859-1", "aä"),
             ([0x80], "text/plain; charset=\"windows-1252\"", "€"), ([0, 0x61], "text/plain; charset=utf-16be", "a"),
@@ -133,7 +133,7 @@ struct ResponseSerializerTests {
         #expect(try StringResponseSerializer().serialize(answer(bytes, type: type)) == expected)
     }
 
-    @Test("a charset of one's own goes before the answer's, and a fallback behind it")
+    @Test("a chosen charset comes before the response's, and a fallback after it")
     func chosenCharset() throws {
         var serializer = StringResponseSerializer(encoding: .isoLatin1)
         #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "Ã¤")
@@ -143,7 +143,7 @@ struct ResponseSerializerTests {
         #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "ä")
     }
 
-    @Test("of several fallbacks the first counts in which the bytes are valid, and only without a charset")
+    @Test("of several fallbacks the first valid one counts, only without a charset")
     func fallbacks() throws {
         let serializer = StringResponseSerializer(fallbacks: [.utf8, .windows1252])
         #expect(try serializer.serialize(answer([0xC3, 0xA4])) == "ä")
@@ -160,7 +160,7 @@ struct ResponseSerializerTests {
         }
     }
 
-    @Test("bytes that are not of the charset, and charsets that nobody knows, are errors that name it")
+    @Test("bytes that do not fit a charset, and unknown charsets, are named errors")
     func badText() {
         for (response, name) in [
             (answer([0xE4]), "utf-8"), (answer([0xE4], type: "text/plain; charset=us-ascii"), "us-ascii"),
@@ -174,7 +174,7 @@ struct ResponseSerializerTests {
         }
     }
 
-    @Test("an answer without a body is good with 204 and 205 and for HEAD, and missing otherwise")
+    @Test("a response may be empty with 204, 205 and HEAD, and not otherwise")
     func emptiness() throws {
         let decoding = DecodableResponseSerializer(EmptyResponse.self)
         for status in [204, 205] {
@@ -219,7 +219,7 @@ struct ResponseSerializerTests {
         }
     }
 
-    @Test("which answers may be empty can be chosen, and a body that is a single space is none")
+    @Test("the statuses of empty responses can be chosen; a single space is empty")
     func chosenEmptiness() throws {
         var serializer = JSONResponseSerializer()
         serializer.validation.emptyResponseCodes = [200]
@@ -281,7 +281,7 @@ struct ResponseSerializerTests {
         #expect(reason(serializer, answer("1", type: "application/json")) != nil)
     }
 
-    @Test("what is no JSON is an error with the place", arguments: ["{", "{\"a\":1,\"a\":2}", "<html>", "\u{FFFE}"])
+    @Test("invalid JSON is an error with its place", arguments: ["{", "{\"a\":1,\"a\":2}", "<html>", "\u{FFFE}"])
     func badJSON(text: String) {
         guard case .invalidJSON(let fault)? = reason(JSONResponseSerializer(), answer(text, type: "application/json"))
         else {
@@ -305,7 +305,7 @@ struct ResponseSerializerTests {
         #expect(try DecodableResponseSerializer(User?.self).serialize(answer(status: 204)) == nil)
     }
 
-    @Test("what has another form is an error that keeps the decoder's own; what is no JSON is that")
+    @Test("JSON of another form is an error with the decoder's own")
     func badDecoding() {
         let serializer = DecodableResponseSerializer(User.self)
         guard case .decodingFailed(let error)? = reason(serializer, answer("{\"name\":1}", type: "application/json"))
@@ -341,7 +341,7 @@ struct ResponseSerializerTests {
         #expect(try serializer.serialize(answer("a\nb", type: "text/plain")) == ["a", "b"])
     }
 
-    @Test("bytes are changed before they are read, by a closure or by the loss of a prefix")
+    @Test("a closure or a known prefix changes bytes before they are read")
     func preprocessors() throws {
         let upper: @Sendable ([UInt8]) -> [UInt8] = { $0.map { $0 >= 97 && $0 <= 122 ? $0 - 32 : $0 } }
         let guarded = ")]}',\n[\"a\"]"
@@ -359,7 +359,7 @@ struct ResponseSerializerTests {
         #expect(try unguarded.preprocess(upper).serialize(answer(guarded, type: json)) == ["A"])
     }
 
-    @Test("the error of a change is the failure, of an accepted response with a body")
+    @Test("an error of a change fails an accepted response with a body")
     func failingPreprocessor() throws {
         struct Mine: Error {}
         let calls = Monitor(0)
@@ -387,7 +387,7 @@ struct ResponseSerializerTests {
         #expect(calls.with { $0 } == 4)
     }
 
-    @Test("a check sees the bytes as they were received, once, and validation may be set behind a change")
+    @Test("a check sees the received bytes once; validation may follow a change")
     func checkedPreprocessor() throws {
         let seen = Monitor<[String]>([])
         var serializer = StringResponseSerializer().preprocess { [UInt8]("<".utf8) + $0 }
@@ -414,13 +414,13 @@ struct ResponseSerializerTests {
         ])
     }
 
-    @Test("the first serializer that takes the answer makes the object")
+    @Test("the first serializer that accepts the response makes the object")
     func compoundSuccess() throws {
         #expect(try compound.serialize(answer("[1]", type: "application/json")) == .json([1]))
         #expect(try compound.serialize(answer("[1]", type: "text/plain")) == .text("[1]"))
     }
 
-    @Test("when none takes it, the error has what each of them said")
+    @Test("when none accepts it, the error has each one's reason")
     func compoundFailure() {
         guard case .allSerializersFailed(let errors)? = reason(compound, answer("{", type: "application/json")) else {
             Issue.record("one took it")
@@ -438,7 +438,7 @@ struct ResponseSerializerTests {
         #expect(none.isEmpty)
     }
 
-    @Test("what a mapping throws is the reason")
+    @Test("an error of a mapping is the reason")
     func mapping() {
         struct Refusal: Error {}
         let serializer = HTTPResponseSerializer().map { (_: [UInt8]) -> Int in throw Refusal() }

@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPSession
 @testable import SessionCore
 
-@Suite("Serialized requests and answers against an origin", .onOwnThreads)
+@Suite("Serialized requests and responses against an origin", .onOwnThreads)
 struct SerializationOnTheWireTests {
     private static let server = try! TestPKI.shared.server("127.0.0.1")
 
@@ -30,7 +30,7 @@ struct SerializationOnTheWireTests {
         }
     }
 
-    @Test("a serialized request goes out as it says, and its answer comes back as an object")
+    @Test("a serialized request is sent as it says, and its response becomes an object")
     func roundTrip() async throws {
         let origin = try Self.origin()
         let manager = try Self.manager()
@@ -66,7 +66,7 @@ struct SerializationOnTheWireTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a form of files goes out with its length, piece by piece, and arrives whole")
+    @Test("a form of files is sent with its length, in pieces, and arrives whole")
     func multipart() async throws {
         let folder = try TemporaryFolder()
         let content = patternBytes(3 << 20)
@@ -168,7 +168,7 @@ struct SerializationOnTheWireTests {
     }
 
     @Test(
-        "a body that cannot be read to its end fails the request, and the origin gets no whole one",
+        "an unreadable body fails the request, and the origin gets it incomplete",
         arguments: [true, false]
     )
     func brokenBody(isShort: Bool) async throws {
@@ -191,7 +191,7 @@ struct SerializationOnTheWireTests {
         try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
     }
 
-    @Test("a body that cannot be opened fails the request before anything is dialled")
+    @Test("a body that cannot be opened fails the request before a connection")
     func unopenable() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/gone"
@@ -207,7 +207,7 @@ struct SerializationOnTheWireTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("a request that is cancelled while its source is being read ends, and lets go of the source")
+    @Test("a request cancelled while its source is read ends and releases the source")
     func cancelled() async throws {
         let origin = try ScriptedOrigin(Self.server) { $0.readToEnd() }
         let manager = try Self.manager()
@@ -229,7 +229,7 @@ struct SerializationOnTheWireTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
-    @Test("time limits of the request go before the session's")
+    @Test("time limits of the request override the session's")
     func timeouts() async throws {
         let origin = try ScriptedOrigin(Self.server) { $0.readToEnd() }
         let manager = try Self.manager()
@@ -241,7 +241,7 @@ struct SerializationOnTheWireTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("failures tell the request's from the answer's, and the answer's bear the answer")
+    @Test("failures distinguish request and response, and have the response where one came")
     func failures() async throws {
         let origin = try ScriptedOrigin(Self.server) { _ in
             OriginAnswer.text("{\"error\":\"gone\"}", status: "410 Gone", fields: ["Content-Type: application/json"])

@@ -14,7 +14,7 @@ struct SuggestedFilenameTests {
         return SuggestedFilename.of(fields, url: url)
     }
 
-    @Test("is that of Content-Disposition")
+    @Test("the name is that of Content-Disposition")
     func disposition() {
         #expect(name("attachment; filename=plain.txt") == "plain.txt")
         #expect(name(#"inline; x=";"; FileName = "with; quote\".txt""#) == #"with; quote".txt"#)
@@ -24,7 +24,7 @@ struct SuggestedFilenameTests {
         #expect(name("attachment; filename*=x-unknown''a; filename=good.txt") == "good.txt")
     }
 
-    @Test("otherwise the last part of the URL's path, if there is one")
+    @Test("the name is otherwise the last part of the URL's path")
     func path() {
         #expect(name(nil) == "file.txt")
         #expect(name("attachment") == "file.txt" && name("attachment; filename=") == "file.txt")
@@ -38,7 +38,7 @@ struct SuggestedFilenameTests {
         }
     }
 
-    @Test("never leads to another folder, to a hidden file, or beyond what a file system takes")
+    @Test("the name never leads to another folder or a hidden file")
     func harmless() {
         #expect(name(#"attachment; filename="../../etc/passwd""#) == "passwd")
         #expect(name(#"attachment; filename="..\\..\\boot.ini""#) == "boot.ini")
@@ -50,7 +50,7 @@ struct SuggestedFilenameTests {
         #expect(name(nil, "https://a.example/x%E2%80%AEtxt.exe") == "xtxt.exe")
     }
 
-    @Test("is known to a download's destination, with the URL after redirects")
+    @Test("a download's destination gets the name, with the URL after redirects")
     func destination() async throws {
         let folder = try TemporaryFolder()
         let stage = try ManagerStage {

@@ -14,7 +14,7 @@ struct TextEncodingTests {
         #expect(TextEncoding(charset: encoding.charset.uppercased()) == encoding)
     }
 
-    @Test("what a charset has no word for is not written, and what is no text is not read")
+    @Test("text outside a charset is not written, and invalid text is not read")
     func strictness() {
         #expect(TextEncoding.ascii.encode("é") == nil)
         #expect(TextEncoding.isoLatin1.encode("€") == nil)
@@ -51,7 +51,7 @@ struct TextEncodingTests {
         #expect(type.charset == charset)
     }
 
-    @Test("what is no media type is none", arguments: ["", "text", "text/", "/html", "a/b/c", "te xt/html", ";"])
+    @Test("an invalid media type is none", arguments: ["", "text", "text/", "/html", "a/b/c", "te xt/html", ";"])
     func noMediaTypes(text: String) {
         #expect(MediaType(text) == nil)
     }

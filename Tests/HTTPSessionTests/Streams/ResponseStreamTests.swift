@@ -30,7 +30,7 @@ struct ResponseStreamTests {
         return all
     }
 
-    @Test("come as pieces, bytes and lines, whatever the pieces are")
+    @Test("bodies come as pieces, bytes and lines, whatever the pieces are")
     func sequences() async throws {
         let stage = try stage(["one\ntw", "o\r", "\nthree\r\rf\u{E9}", "\n\nlast"])
         let whole = "one\ntwo\r\nthree\r\rf\u{E9}\n\nlast"
@@ -47,7 +47,7 @@ struct ResponseStreamTests {
 
     private struct Item: Codable, Sendable, Equatable { var n: Int }
 
-    @Test("JSON Lines come as values, blank lines are skipped, and a line that does not fit is an error")
+    @Test("JSON Lines come as values; blank lines are skipped, others are errors")
     func decodables() async throws {
         let stage = try stage(["{\"n\":1}\n{\"n\"", ":2}\r\n \n", "{\"n\":3}"])
         #expect(try await all(stage.manager.stream(.get, "items").decodables(Item.self)) == (1...3).map { Item(n: $0) })
@@ -102,7 +102,7 @@ struct ResponseStreamTests {
         await small.end()
     }
 
-    @Test("a slow consumer makes the origin wait, without a limit of time, and gets every byte")
+    @Test("a slow consumer makes the origin wait, without a time limit")
     func backPressure() async throws {
         let size = 40 << 20
         let piece = patternBytes(1 << 16)
@@ -139,7 +139,7 @@ struct ResponseStreamTests {
         await stage.end()
     }
 
-    @Test("a response that validation refuses is an error without its body, and is retried like any other")
+    @Test("a response that validation refuses is an error, and retried like others")
     func validation() async throws {
         let refusing = try HTTPStage(answering: { _ in HTTPStage.status("404 Not Found") })
         await #expect { try await refusing.manager.stream(.get, "x") } throws: { error in
@@ -159,7 +159,7 @@ struct ResponseStreamTests {
         await retrying.end()
     }
 
-    @Test("a body that is cut off throws behind its last line, and is not retried")
+    @Test("a body that is cut off throws after its last line")
     func truncated() async throws {
         let origin = try HTTPStage(interceptor: Retrier { _, _ in .retry }) { connection in
             while try connection.readRequest() != nil {
@@ -223,7 +223,7 @@ struct ResponseStreamTests {
         await stage.end()
     }
 
-    @Test("values come from a decoder of one's own, and what it throws is the error")
+    @Test("values come from the program's own decoder, and its errors are thrown")
     func ownDecoder() async throws {
         struct Refused: Error {}
         struct Counting: DataDecoder {
@@ -263,7 +263,7 @@ struct ResponseStreamTests {
         func requestIsRetrying(_ request: Request) { note("retry \(request.retryCount)") }
     }
 
-    @Test("monitors are told of a stream's attempts, and an adapter makes the request of each")
+    @Test("monitors see a stream's attempts, and an adapter makes each request")
     func monitors() async throws {
         let log = Log()
         let stage = try HTTPStage(

@@ -20,7 +20,7 @@ struct ServerSentEventTests {
         return events
     }
 
-    @Test("are read as the standard's examples say")
+    @Test("events are read as the standard's examples say")
     func format() {
         #expect(Self.events("data: YHOO\ndata: +2\ndata: 10\n\n") == [ServerSentEvent(data: "YHOO\n+2\n10")])
         #expect(
@@ -44,7 +44,7 @@ struct ServerSentEventTests {
         )
     }
 
-    @Test("name the time between connections in digits alone")
+    @Test("the time between connections is written in digits alone")
     func retry() {
         var parser = ServerSentEventParser()
         _ = parser.didReceiveLine(Array("retry: 1500".utf8))
@@ -57,7 +57,7 @@ struct ServerSentEventTests {
         #expect(events.map(\.retry) == [nil, .milliseconds(20), .milliseconds(20)])
     }
 
-    @Test("tell the time that the server has set, also when it comes behind the last of them")
+    @Test("the server's reconnection time is reported, also after the last event")
     func readableRetry() async throws {
         let stage = try stage([
             Self.head + "Content-Length: 30\r\n\r\ndata: a\n\nretry: 7000\nid: last\n\n",
@@ -82,7 +82,7 @@ struct ServerSentEventTests {
         }
     }
 
-    @Test("come over one connection after the other, with the last event's ID, until a 204")
+    @Test("events continue on a new connection, with the last ID, until a 204")
     func reconnection() async throws {
         let stage = try stage([
             Self.head + "\r\nid: 1\ndata: a\n\nid: 2\ndata: b\n\ndata: cut o",
@@ -101,9 +101,7 @@ struct ServerSentEventTests {
         await stage.end()
     }
 
-    @Test(
-        "end with an error for another status or content type, and with none for the last of the failures that are allowed"
-    )
+    @Test("another status or content type is an error; the last allowed failure is none")
     func failures() async throws {
         for (answer, status) in [
             ("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", 500),
@@ -131,7 +129,7 @@ struct ServerSentEventTests {
         await single.end()
     }
 
-    @Test("wait longer after each failure, up to a bound, and as long as the server wants")
+    @Test("the wait grows after each failure, up to a bound")
     func delays() {
         let reconnection = ServerSentEvents.Reconnection(delay: .seconds(3), maximumDelay: .seconds(20))
         #expect((1...5).map { reconnection.delay(after: $0, wanted: nil) } == [3, 6, 12, 20, 20].map { .seconds($0) })
@@ -139,7 +137,7 @@ struct ServerSentEventTests {
         #expect(reconnection.delay(after: 1, wanted: .seconds(1_000_000_000)) == .seconds(20))
     }
 
-    @Test("of one response are a sequence of its stream; a task that is cancelled ends the wait for a connection")
+    @Test("events of one response are a sequence; cancelling ends the wait to reconnect")
     func oneResponse() async throws {
         let stage = try stage([Self.head + "Content-Length: 18\r\n\r\ndata: x\n\ndata: y\n\n"])
         var seen: [String] = []

@@ -191,7 +191,7 @@ struct HTTPArchiveTests {
         await replay.manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("uploads from sources are recorded; a body above the limit is left out and says so")
+    @Test("streamed uploads are recorded; a body above the limit is left out")
     func uploads() async throws {
         let recorder = HARRecorder(options: HARRecorder.Options(maximumBodySize: 100_000))
         let stage = try StubStage { $0.recordExchanges(with: recorder) }
@@ -213,7 +213,7 @@ struct HTTPArchiveTests {
         #expect(long["postData"]?["comment"]?.string?.contains("maximumBodySize") == true)
     }
 
-    @Test("the number of entries and the memory of their bodies are bounded; the latest stay")
+    @Test("entries are bounded in number and memory, and the latest stay")
     func bounds() async throws {
         for options in [HARRecorder.Options(maximumEntries: 3), HARRecorder.Options(maximumSize: 3 * 12_048 + 100)] {
             let recorder = HARRecorder(options: options)
@@ -245,7 +245,7 @@ struct HTTPArchiveTests {
         #expect(entries.map { $0["response"]?["content"]?["text"]?.string } == ["kept", "kept"])
     }
 
-    @Test("a file is for this user alone, and an archive that cannot be written or read is an error with its name")
+    @Test("an archive file is private, and its errors have its name")
     func files() async throws {
         let folder = try TemporaryFolder()
         let recorder = HARRecorder()
@@ -321,9 +321,7 @@ struct HTTPArchiveTests {
 
     // MARK: Replaying
 
-    @Test(
-        "each response is given once, in the order of the recording; then it is an error with a remedy, or the last again"
-    )
+    @Test("each recorded response is given once, in order, or the last one again")
     func repeats() async throws {
         let har = Self.archive([("/n", 200, "1"), ("/other", 200, "x"), ("/n", 200, "2")])
         let once = try replaying(har)
@@ -344,7 +342,7 @@ struct HTTPArchiveTests {
         await again.manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("a request that was not recorded is an error that names its neighbours; routes go before a recording")
+    @Test("an unrecorded request is an error that names its neighbours; routes come first")
     func unmatched() async throws {
         let replay = try replaying(Self.archive([("/n?page=1", 200, "1"), ("/m", 200, "2")]))
         for (path, method) in [("/n?page=2", HTTPMethod.get), ("/n", .get), ("/n?page=1", .post)] {
@@ -399,9 +397,7 @@ struct HTTPArchiveTests {
         await replay.manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test(
-        "an archive of a browser is replayed: fields of HTTP/2, joined cookies, charsets, and what no session asks for"
-    )
+    @Test("an archive of a browser is replayed")
     func browser() async throws {
         let cookies: JSONValue = ["name": "set-cookie", "value": "a=b\nc=d"]
         let fields: JSONValue = [
@@ -440,7 +436,7 @@ struct HTTPArchiveTests {
         await replay.manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("a body in a coding that is not known is recorded as it is, and delivered so again")
+    @Test("a body in an unknown coding is recorded and delivered as it is")
     func unknownCoding() async throws {
         let recorder = HARRecorder()
         let stage = try StubStage { $0.recordExchanges(with: recorder) }
@@ -455,7 +451,7 @@ struct HTTPArchiveTests {
         await replay.manager.invalidateSession(cancelingTasks: true)
     }
 
-    @Test("the times of a transaction become phases: none for what did not happen, no negative ones")
+    @Test("times of a transaction become phases: none absent, none negative")
     func timings() {
         var transaction = TransactionMetrics()
         #expect(ArchiveTimings(transaction).total == 0 && ArchiveTimings(transaction).blocked == nil)

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("A stub origin", .onOwnThreads)
 struct StubOriginTests {
-    @Test("answers in JSON, and knows what it was asked")
+    @Test("a stub responds in JSON, and knows the requests")
     func json() async throws {
         let stage = try StubStage(isPinned: true)
         try stage.origin.route(.post, "/v1/items") { request in
@@ -40,7 +40,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("makes the requests of redirects, with cookies, each with a route of its own")
+    @Test("a stub serves redirects with cookies, each with its own route")
     func redirects() async throws {
         let stage = try StubStage { $0.cookieStorage = CookieStorage() }
         try stage.origin.route(.get, "/old", response: .redirect(to: "/new").adding("Set-Cookie", "a=b; Secure"))
@@ -53,7 +53,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("fails and answers in turn, so that retries can be seen")
+    @Test("a stub fails and responds in turn, so that retries can be seen")
     func retries() async throws {
         let stage = try StubStage(interceptor: RetryPolicy(exponentialBackoffScale: .milliseconds(1)))
         try stage.origin.route(.get, "/flaky", times: 1, failure: StubFailure(.connectFailed))
@@ -67,7 +67,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("refuses pins as a real server's would be: nothing is received, nothing retried, the pins are in the report")
+    @Test("a stub refuses pins as a real server would: nothing is received")
     func pinMismatch() async throws {
         let stage = try StubStage(isPinned: true, interceptor: RetryPolicy(exponentialBackoffScale: .milliseconds(1)))
         try stage.origin.route(.get, "/v1/items", times: 1, failure: StubFailure(.pinMismatch))
@@ -87,7 +87,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("has every error of the core", arguments: SessionError.Code.allCases)
+    @Test("a stub has every error of the core", arguments: SessionError.Code.allCases)
     func everyError(_ code: SessionError.Code) async throws {
         let stage = try StubStage()
         try stage.origin.route(nil, "*", failure: StubFailure(code, details: "these words"))
@@ -99,7 +99,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("reports the progress of an upload, and gets its whole body")
+    @Test("an upload to a stub reports its progress, and arrives whole")
     func upload() async throws {
         let stage = try StubStage()
         try stage.origin.route(.put, "/file") { .text("\($0.body.count)") }
@@ -122,7 +122,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("waits for a slow consumer of a stream")
+    @Test("a stub waits for a slow consumer of a stream")
     func backPressure() async throws {
         let stage = try StubStage()
         let made = Monitor(0)
@@ -151,7 +151,7 @@ struct StubOriginTests {
         }
     }
 
-    @Test("breaks a download off, and sends the rest of it when it is resumed")
+    @Test("a stub breaks a download off, and sends the rest on resumption")
     func resumption() async throws {
         let folder = try TemporaryFolder()
         let stage = try StubStage { $0.temporaryFolder = folder.path }
@@ -168,7 +168,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("is asked again when the cache has to, and only then; a session with connections does not use its answers")
+    @Test("a stub gets requests that the cache cannot serve, and no others")
     func cache() async throws {
         let cache = try SessionCache(memoryCapacity: 1 << 20)
         let stage = try StubStage { $0.cache = cache }
@@ -194,7 +194,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("is held to the limits of time")
+    @Test("a stub is subject to the time limits")
     func timeouts() async throws {
         let stage = try StubStage {
             $0.timeouts = TaskTimeouts(connect: .milliseconds(50), firstByte: .milliseconds(50))
@@ -210,7 +210,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("stops the clock of a request while a handler works, also across a pause of the task")
+    @Test("a working handler stops the request's clock, also during a pause")
     func handlersOutOfTime() async throws {
         let stage = try StubStage { $0.timeouts = TaskTimeouts(firstByte: .milliseconds(1), stall: .seconds(3600)) }
         try stage.origin.route(nil, "/slow") { _ in
@@ -235,7 +235,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("fails without a wait for the network, which says nothing about a stub")
+    @Test("a stub fails without a wait for the network")
     func connectivity() async throws {
         let watches = Monitor(0)
         let stage = try StubStage {
@@ -254,7 +254,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("fails a request that no route matches, and names its routes")
+    @Test("a request that no route matches fails with the names of routes")
     func unmatched() async throws {
         let stage = try StubStage()
         try stage.origin.route(.get, "/v1/items", times: 0, response: .status(200))
@@ -268,7 +268,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("makes no connection for a stream")
+    @Test("a stub makes no connection for a stream")
     func streams() async throws {
         let stage = try StubStage()
         let endpoint = try stage.manager.endpoint(for: StubStage.base)
@@ -289,7 +289,7 @@ struct StubOriginTests {
         override func streamTaskDidComplete(_ stream: LoopStreamTask, error: SessionError?) { tell(error) }
     }
 
-    @Test("is read by the rules of HTTP: a body shorter than its length is cut, HEAD and 204 have none")
+    @Test("a stub follows the rules of HTTP for lengths and empty bodies")
     func framing() async throws {
         let stage = try StubStage()
         try stage.origin.route(.get, "/short", response: .text("1234").adding("Content-Length", "9"))
@@ -310,7 +310,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("lets go of a handler when its request is cancelled, and maps what a handler throws")
+    @Test("a cancelled request releases its handler, and a thrown error is mapped")
     func handlers() async throws {
         struct Own: Error {}
         let stage = try StubStage()
@@ -333,7 +333,7 @@ struct StubOriginTests {
         await stage.end()
     }
 
-    @Test("matches paths, hosts, parts and queries")
+    @Test("a stub matches paths, hosts, parts and queries")
     func patterns() async throws {
         let stage = try StubStage()
         let rows = [

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("A stub's WebSocket", .onOwnThreads)
 struct StubWebSocketTests {
-    @Test("returns messages, and has the request of the handshake") func echo() async throws {
+    @Test("a stub returns messages, and has the handshake's request") func echo() async throws {
         let stage = try StubStage()
         try stage.origin.webSocket("/feed", protocols: ["v2"]) { socket in
             try await socket.send(.string(socket.request.value(for: "X-Own") ?? "-"))
@@ -36,7 +36,7 @@ struct StubWebSocketTests {
         await stage.end()
     }
 
-    @Test("closes when its handler returns, and says that it has thrown") func ends() async throws {
+    @Test("a stub closes when its handler returns, and reports a thrown error") func ends() async throws {
         let stage = try StubStage()
         try stage.origin.webSocket("/one") { socket in
             try await socket.send(.string("only"))

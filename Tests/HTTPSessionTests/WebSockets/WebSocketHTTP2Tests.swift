@@ -37,7 +37,7 @@ struct WebSocketHTTP2Tests {
 
     // MARK: Which connection
 
-    @Test("without a kept connection it goes over HTTP/1.1") func noConnection() async throws {
+    @Test("without a kept connection a WebSocket goes over HTTP/1.1") func noConnection() async throws {
         let stage = try WebSocketStage(script: Self.echoOverHTTP1)
         let socket = try stage.manager.webSocketTask(with: WebSocketStage.url)
         try await socket.open()
@@ -46,7 +46,7 @@ struct WebSocketHTTP2Tests {
         await stage.end()
     }
 
-    @Test("of a server that has not announced it, it goes over HTTP/1.1") func unannounced() async throws {
+    @Test("without an announcement of the server a WebSocket goes over HTTP/1.1") func unannounced() async throws {
         let stage = try WebSocketStage { connection, notes in
             guard connection.number == 0 else { return try Self.echoOverHTTP1(connection, notes) }
             _ = try HTTP2ServerSide(connection, announces: false).nextTunnel()
@@ -318,7 +318,7 @@ struct WebSocketHTTP2Tests {
         || ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1"
 
     @Test(
-        "HAProxy before Python's websockets",
+        "a WebSocket over HTTP/2 works through HAProxy with Python's websockets",
         .enabled(if: runsHAProxy),
         arguments: [true, false]
     )

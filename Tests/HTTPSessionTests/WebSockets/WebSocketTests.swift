@@ -37,7 +37,10 @@ struct WebSocketTests {
 
     // MARK: Messages
 
-    @Test("sends and receives text and bytes over pinned TLS, and closes", arguments: WebSocketTransport.allCases)
+    @Test(
+        "a WebSocket sends and receives text and bytes over pinned TLS, and closes",
+        arguments: WebSocketTransport.allCases
+    )
     func messages(transport: WebSocketTransport) async throws {
         let stage = try WebSocketStage(transport) { [requests] opening in
             requests.with { $0.append(opening.request) }
@@ -136,7 +139,7 @@ struct WebSocketTests {
     }
 
     @Test(
-        "The client responds to the pings of the server, and waits for the Pong to its own",
+        "the client responds to pings, and waits for the Pong to its own",
         arguments: WebSocketTransport.allCases
     )
     func pings(transport: WebSocketTransport) async throws {
@@ -229,7 +232,7 @@ struct WebSocketTests {
 
     // MARK: The opening handshake
 
-    @Test("a wrong pin ends it before a byte is sent") func wrongPin() async throws {
+    @Test("a wrong pin ends a WebSocket before a byte is sent") func wrongPin() async throws {
         let wrong = try SecurityPolicy.pinning(TestPKI.shared.server("other.example.com").pin)
         let stage = try ManagerStage(policies: [ManagerStage.host: wrong]) { connection in
             _ = try WebSocketPeer(connection)
@@ -340,7 +343,7 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("the time to the response is limited, and that of an open WebSocket is not") func timeouts() async throws {
+    @Test("the time to the response is limited, that of an open WebSocket is not") func timeouts() async throws {
         let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
             guard let request = try connection.readRequestHead() else { return }
             if request.target == "/silent" { return connection.readToEnd() }
@@ -360,7 +363,7 @@ struct WebSocketTests {
         await stage.end()
     }
 
-    @Test("A WebSocket goes through the tunnel of a proxy, with TLS and without") func tunnel() async throws {
+    @Test("a WebSocket goes through the tunnel of a proxy, with TLS and without") func tunnel() async throws {
         let origin = try ScriptedOrigin(ManagerStage.server) { connection in
             var peer = try WebSocketPeer(connection)
             try peer.echo()
@@ -439,7 +442,7 @@ struct WebSocketTests {
     }
 
     @Test(
-        "a server that does not reply to the Close frame is waited for no longer than closeTimeout",
+        "a missing reply to the Close frame is awaited for closeTimeout at most",
         arguments: WebSocketTransport.allCases
     )
     func lateClose(transport: WebSocketTransport) async throws {
@@ -484,7 +487,7 @@ struct WebSocketTests {
 
     // MARK: Other servers
 
-    @Test("Python's websockets, with compression and without", arguments: [true, false])
+    @Test("Python's websockets agree, with compression and without", arguments: [true, false])
     func python(compresses: Bool) async throws {
         let folder = try TemporaryFolder()
         let files = try ManagerStage.server.write(to: folder, name: "server")

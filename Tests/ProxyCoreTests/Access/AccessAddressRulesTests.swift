@@ -66,7 +66,7 @@ struct AccessAddressRulesTests {
     }
 
     @Test(
-        "an IPv6 address that embeds an IPv4 address is judged as that one too",
+        "an IPv6 address that embeds an IPv4 address is judged as both",
         arguments: [
             "::ffff:127.0.0.1", "::ffff:7f00:1", "::127.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1",
             "2002:7f00:1::",
@@ -81,7 +81,7 @@ struct AccessAddressRulesTests {
     }
 
     @Test(
-        "every group that has IPv4 blocks holds for embedded addresses",
+        "every group with IPv4 blocks covers embedded addresses",
         arguments: [
             (AddressGroup.linkLocal, "169.254.1.1"), (.metadata, "169.254.169.254"), (.multicast, "224.0.0.1"),
             (.unspecified, "0.0.0.0"), (.private, "10.1.2.3"), (.cgnat, "100.64.1.1"),
@@ -95,7 +95,7 @@ struct AccessAddressRulesTests {
         }
     }
 
-    @Test("a public address in an embedding form is allowed, and so is the form itself")
+    @Test("a public address in an embedding form is allowed")
     func embeddedPublicAddress() throws {
         let rules = AddressRules(denying: AddressGroup.allCases.map(AddressRule.group))
         for text in [
@@ -115,7 +115,7 @@ struct AccessAddressRulesTests {
     }
 
     @Test(
-        "a block takes in its first and last address and no neighbour",
+        "a block contains its first and last address and no neighbour",
         arguments: [
             (
                 "198.51.100.64/26", ["198.51.100.64", "198.51.100.127"],
@@ -137,7 +137,7 @@ struct AccessAddressRulesTests {
     }
 
     @Test(
-        "what is no block is refused, each for its reason",
+        "an invalid block is refused with its reason",
         arguments: [
             ("", AddressBlock.Fault.notAnAddress), ("loopbak", .notAnAddress), ("10.0.0/8", .notAnAddress),
             ("10.0.0.0/", .prefixInvalid), ("10.0.0.0/33", .prefixInvalid), ("10.0.0.0/08", .prefixInvalid),
@@ -210,7 +210,7 @@ struct AccessAddressRulesTests {
         return { own.contains($0) ? .thisMachine : .elsewhere }
     }
 
-    @Test("the group self is what the kernel says are this machine's, an embedded address too")
+    @Test("the group self has this machine's addresses, embedded ones too")
     func ownAddresses() throws {
         let rules = AddressRules(
             denying: [.group(.metadata), .group(.own)],
@@ -229,7 +229,7 @@ struct AccessAddressRulesTests {
         #expect(without.evaluate(resolve.address, port: 443) == .allowed)
     }
 
-    @Test("where the kernel cannot be asked, nothing is dialled that its answer would decide")
+    @Test("without the kernel's help, addresses that it would decide are not dialled")
     func undecided() throws {
         let failure = IOFailure(code: 1, during: "netlink route")
         let wildcard = AddressAndPort(try address("0.0.0.0"), 8080)
@@ -247,7 +247,7 @@ struct AccessAddressRulesTests {
         #expect(open.evaluate(try address("192.0.2.7"), port: 8080) == .undecided(failure))
     }
 
-    @Test("the kernel knows this machine's own addresses from others")
+    @Test("the kernel distinguishes this machine's own addresses")
     func kernel() throws {
         for (text, answer) in [
             ("127.0.0.1", RouteLookup.Destination.thisMachine), ("127.9.9.9", .thisMachine), ("192.0.2.1", .elsewhere),

@@ -16,7 +16,7 @@ struct AccessHostPatternTests {
     }
 
     @Test(
-        "a set takes in what its patterns say, and nothing else",
+        "a set contains what its patterns say, and nothing else",
         arguments: [
             (
                 ["example.com"], ["example.com", "EXAMPLE.com."],

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("Event lines on a standard error that nobody reads")
+@Suite("Event lines on a standard error without a reader")
 struct EventOutputTests {
     /// The bytes in a pipe.
     private func contents(_ descriptor: Int32) -> String {
@@ -18,7 +18,7 @@ struct EventOutputTests {
         }
     }
 
-    @Test("they keep no thread waiting, are whole, and those that had no room are counted")
+    @Test("event lines block no thread, stay whole, and lost ones are counted")
     func unread() throws {
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)

@@ -43,7 +43,7 @@ struct LogTextTests {
     }
 
     @Test(
-        "without a server's verdict the first word says what was done",
+        "without a server's verdict the first word is the action",
         arguments: [
             (#""method":"GET","error":"host_denied","errorDetails":"x","status":403"#, "refused "),
             (#""method":"GET","error":"dns_failed","errorDetails":"x","status":502"#, "failed "),
@@ -61,7 +61,7 @@ struct LogTextTests {
         #expect(text("{\"event\":\"task\",\(members)}\n").hasPrefix(word))
     }
 
-    @Test("what a client sends moves no terminal")
+    @Test("a client's bytes do not steer a terminal")
     func hostile() {
         let line = """
             {"event":"task","method":"GET","url":"http://a/\\u001b]0;x\\u0007\\u202e\\u009b31m","errorDetails":"a\\nb","error":"x"}
@@ -73,7 +73,7 @@ struct LogTextTests {
         #expect(text("no JSON \u{1b}[2J\n") == "no JSON \u{fffd}[2J\n")
     }
 
-    @Test("a connection that was refused is no new connection, and lists of events are words")
+    @Test("a refused connection is no new connection, and events are words")
     func details() {
         let failed =
             #"{"event":"task","pinning":{"verdict":"fail"},"transactions":[{"tlsVersion":"TLSv1.3","reusedConnection":false}]}"#

@@ -32,7 +32,7 @@ struct LogWriterTests {
         return (ends[0], ends[1])
     }
 
-    @Test("what was handed over is written before it closes")
+    @Test("accepted lines are written before the log closes")
     func writesAll() throws {
         let ends = try pipe()
         let writer = try LogWriter(descriptor: ends.write, closing: true)
@@ -62,7 +62,7 @@ struct LogWriterTests {
         #expect(lines == (0..<100).map { "{\"event\":\"\($0)\"}\n" }.joined())
     }
 
-    @Test("a reader that has stopped reading does not hold up the end, and one that is only slow gets everything")
+    @Test("a stopped reader does not delay the end, a slow one gets everything")
     func stuckReader() throws {
         let ends = try pipe()
         let writer = try LogWriter(descriptor: ends.write, closing: true)
@@ -75,7 +75,7 @@ struct LogWriterTests {
         try result.wait(for: "the end of the log") { $0.ended ? true : nil }
     }
 
-    @Test("with a reader that does not read, lines beyond the bound are dropped, counted, and the count is told")
+    @Test("lines beyond the bound are dropped, counted and reported")
     func drops() throws {
         let ends = try pipe()
         let writer = try LogWriter(descriptor: ends.write, closing: true)
@@ -96,7 +96,7 @@ struct LogWriterTests {
         #expect(notices.first?.integer("count") == (40 - 16) * 3)
     }
 
-    @Test("lines that a full disk does not take are counted, and told of at once and at the end")
+    @Test("lines that a full disk refuses are counted, and reported at once")
     func fullDisk() throws {
         let told = Monitor([String]())
         let losses = LogLosses()
@@ -118,7 +118,7 @@ struct LogWriterTests {
         #expect(lines[0].string("message")?.contains("No space left on device (make room") == true)
     }
 
-    @Test("losses are told of once a minute")
+    @Test("losses are reported once a minute")
     func onceAMinute() {
         let losses = LogLosses()
         let start: UInt64 = 5_000_000_000_000
@@ -137,7 +137,7 @@ struct LogWriterTests {
         #expect(losses.count == 13)
     }
 
-    @Test("a FIFO that no process reads is an error, not a wait")
+    @Test("a FIFO without a reader is an error, not a wait")
     func unreadFIFO() throws {
         let folder = try TemporaryFolder()
         let path = folder.path + "/log"
@@ -153,7 +153,7 @@ struct LogWriterTests {
         #expect(Glibc.read(reader, &bytes, 10) == 5)
     }
 
-    @Test("a reader that has gone harms nobody")
+    @Test("a reader that has gone does no harm")
     func readerGone() throws {
         _ = TestSocket.ready
         let ends = try pipe()

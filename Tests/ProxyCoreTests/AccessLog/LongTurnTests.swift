@@ -23,7 +23,7 @@ struct LongTurnTests {
         notices.note(turn, ofWorker: worker, now: now)?.json
     }
 
-    @Test("the first turn that is too long has an event that names worker, time and work")
+    @Test("the first long turn has an event with worker, time and work")
     func first() throws {
         var notices = LongTurnNotices()
         let line = note(&notices, turn(3412, [.handshake, .name]), ofWorker: 1, now: 5)
@@ -35,7 +35,7 @@ struct LongTurnTests {
         )
     }
 
-    @Test("there is at most one event a second, which counts the turns since the last one and tells the longest")
+    @Test("at most one event a second counts the turns and names the longest")
     func rate() throws {
         var notices = LongTurnNotices()
         #expect(note(&notices, turn(100), now: 0) != nil)
@@ -48,25 +48,7 @@ struct LongTurnTests {
         #expect(next.contains("\"worker\":0,\"milliseconds\":150,\"work\":[\"handshake\"],\"count\":2,"))
     }
 
-    @Test("the workers' turns are added, and the longest of each is told by itself")
-    func figures() {
-        let records = [TurnRecord(), TurnRecord(), TurnRecord()]
-        records[0].noteShort()
-        records[0].note(turn(3), at: 0)
-        records[2].note(turn(34_000, [.handshake, .message]), at: 0)
-        records[2].noteProcessor(nanoseconds: 34_000_000_000)
-        let figures = TurnFigures(records, at: 0)
-        #expect(figures.counts.reduce(0, +) == 3)
-        #expect(figures.counts.last == 1)
-        #expect(figures.processorTime == 34_000_000)
-        #expect(
-            figures.document
-                == "{\"workers\":[{\"longestTurn\":{\"milliseconds\":3,\"work\":[\"handshake\"]}},{},"
-                + "{\"longestTurn\":{\"milliseconds\":34000,\"work\":[\"handshake\",\"message\"]}}]}\n"
-        )
-    }
-
-    @Test("a worker that computes for too long in one turn is told of in an event")
+    @Test("a worker that computes too long in one turn causes an event")
     func worker() throws {
         var configuration = Configuration()
         configuration.workers = 1

@@ -29,7 +29,7 @@ struct CredentialFileTests {
     }
 
     @Test(
-        "what does not protect a password is refused, and not repeated in the message",
+        "an unprotected password is refused, and not repeated in the message",
         arguments: [
             "alice:secret", "alice:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "alice:$apr1$salt$Xxd1irWT9ycqoYxGFn4cb.",
             "alice:$1$salt$qJH7.N4xYta3aEG/dfqo/0", "alice:rl0uE2G3xFv9I", "alice:!", "alice:",
@@ -59,7 +59,7 @@ struct CredentialFileTests {
     }
 
     @Test(
-        "names of users are UTF-8 without control characters: they go into the task log",
+        "names of users are UTF-8 without control characters, for the log",
         arguments: [
             ([0xC3, 0xA9], true), (Array("zoé <b>\"".utf8), true), ([0xE9], false), ([0x61, 0xC3], false),
             ([0xED, 0xA0, 0x80], false), ([0x61, 0x1B], false), (Array("a\u{9B}".utf8), false),
@@ -75,7 +75,7 @@ struct CredentialFileTests {
     }
 
     @Test(
-        "a name that a process or a certificate could have is refused in both files, since rules could not tell them apart",
+        "names that processes or certificates could have are refused",
         arguments: [
             ("uid 0", "unixPeers"), ("uid 1000", "unixPeers"), ("uid bob", "unixPeers"), ("spiffe://", "certificates"),
             ("spiffe://example.org/agent", "certificates"), ("CN = alice", "subject"), ("2.5.4.3 = alice", "subject"),
@@ -109,7 +109,7 @@ struct CredentialFileTests {
         }
     }
 
-    @Test("hashes that would take for ever are refused")
+    @Test("hashes that would take too long are refused")
     func refusesCost() {
         let bcrypt = "alice:$2y$31$abcdefghijklmnopqrstuuTs3NoC9VL7RYQUpxzR8TIOx5p/t5ckq"
         #expect(Self.fault(bcrypt)?.message.contains("cost of 31") == true)
@@ -117,7 +117,7 @@ struct CredentialFileTests {
         #expect(Self.fault(rounds)?.message.contains("rounds") == true)
     }
 
-    @Test("a user who is not there is stood in for by the same hash each time")
+    @Test("an unknown user costs the same hash each time")
     func standsIn() throws {
         let file = try PasswordFile(Array("alice:\(Self.sha512)\n".utf8))
         #expect(file.stand(inFor: Array("nobody".utf8)) == Self.sha512)
@@ -134,7 +134,7 @@ struct CredentialFileTests {
     }
 
     @Test(
-        "a file of tokens that holds none, or something else, is refused",
+        "a file without tokens, or with other contents, is refused",
         arguments: [
             "", "ci", "ci:open-sesame", ":\(String(repeating: "0", count: 64))",
             "ci:\(String(repeating: "g", count: 64))",
@@ -145,7 +145,7 @@ struct CredentialFileTests {
     }
 
     @Test(
-        "what clients present is read to the letter",
+        "credentials of clients are compared exactly",
         arguments: [
             ("Basic YWxpY2U6YTpi", PresentedCredentials.basic(user: Array("alice".utf8), password: Array("a:b".utf8))),
             ("basic  YWxpY2U6", .basic(user: Array("alice".utf8), password: [])),

@@ -50,7 +50,7 @@ struct DiskWaitTests {
     }
 
     @Test(
-        "a request whose stored response is found behind a reload goes by the policy of the reload",
+        "a stored response found after a reload is subject to its policy",
         arguments: Wait.allCases,
         Change.allCases
     )

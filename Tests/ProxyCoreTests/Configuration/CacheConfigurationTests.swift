@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPCore
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
@@ -10,7 +11,7 @@ import Testing
 
 @Suite("the cache as configured")
 struct CacheConfigurationTests {
-    @Test("there is none unless it is asked for, and an empty object asks for one")
+    @Test("the cache exists only if configured, also by an empty object")
     func presence() throws {
         #expect(readConfiguration(#"{ "version": 1 }"#).configuration.cache == nil)
         let (configuration, issues, _) = readConfiguration(#"{ "version": 1, "cache": {} }"#)
@@ -20,7 +21,7 @@ struct CacheConfigurationTests {
         #expect(configuration.defaults.cache.isTrivial)
     }
 
-    @Test("every key of the cache is read, and its folder taken relative to the file")
+    @Test("every key is read, and the folder is relative to the file")
     func values() throws {
         let (configuration, issues, _) = readConfiguration(
             #"""
@@ -94,7 +95,7 @@ struct CacheConfigurationTests {
         )
     }
 
-    @Test("the first rule for requests that fits decides, by path and method, else the policy beside them")
+    @Test("the first matching rule decides, else the policy beside it")
     func requestPolicies() throws {
         var rules = CacheRules()
         rules.requestPolicy = .returnCacheDataElseLoad
@@ -113,7 +114,7 @@ struct CacheConfigurationTests {
         #expect(policy(.get, "/?/live/a") == .returnCacheDataElseLoad)
     }
 
-    @Test("of the rules about requests the first that fits decides, every bypass does, and dot segments relax nothing")
+    @Test("the first rule decides, every bypass counts, and dot segments relax nothing")
     func requestRules() throws {
         var rules = CacheRules()
         let preview = CacheBypass(fields: ["X-Preview"])
@@ -154,7 +155,7 @@ struct CacheConfigurationTests {
     }
 
     @Test(
-        "what cannot be meant is an error where it stands",
+        "an impossible value is an error at its place",
         arguments: [
             LoadError(#""cache": true"#, at: "/cache", says: "an object"),
             LoadError(#""cache": { "memory": 64 }"#, at: "/cache/memory", says: "must be a string"),
@@ -265,7 +266,7 @@ struct CacheConfigurationTests {
         for issue in issues { #expect((issue.message + "; " + issue.remedy).contains(error.says), "\(issue)") }
     }
 
-    @Test("a folder that is there, or not yet, is none of these errors")
+    @Test("a present or future folder is no error")
     func folders() throws {
         let folder = try ConfigurationFolder(["file": "x"])
         try folder.makeFolder("cache")
@@ -280,7 +281,7 @@ struct CacheConfigurationTests {
         #expect(try pointers("file") == ["/cache/disk/path"])
     }
 
-    @Test("what applies to a host is told to people")
+    @Test("the terms of a host are shown to people")
     func effective() throws {
         let folder = try ConfigurationFolder([
             "config.json": #"""

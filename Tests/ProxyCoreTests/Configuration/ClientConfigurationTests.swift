@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("What the configuration demands of clients")
+@Suite("What the configuration requires of clients")
 struct ClientConfigurationTests {
     private static let pki = try! TestPKI()
     private static let hash =
@@ -60,7 +60,7 @@ struct ClientConfigurationTests {
         #expect(watched.isSuperset(of: ["own.pem", "own.key", "users", "tokens"]))
     }
 
-    @Test("without a word of it nothing is demanded")
+    @Test("by default nothing is required")
     func demandsNothing() throws {
         let outcome = try load(#""comment": "x""#)
         let security = try #require(outcome.makeSnapshot()?.security.first)
@@ -71,7 +71,7 @@ struct ClientConfigurationTests {
     }
 
     @Test(
-        "bad files and contradictions are refused where they stand",
+        "bad files and contradictions are refused at their places",
         arguments: [
             (listener(#""tls": { "certificate": "own.pem" }"#), "/listeners/0/tls", "\"key\" is missing"),
             (
@@ -164,7 +164,7 @@ struct ClientConfigurationTests {
     }
 
     @Test(
-        "what lets everyone in, or keeps a key badly, is warned of",
+        "open listeners and badly kept keys are warnings",
         arguments: [
             (listener(#""allowRemoteClients": true"#, address: "0.0.0.0:0"), "clients prove nothing", true),
             (listener(#""allowRemoteClients": true, \#(tls)"#, address: "0.0.0.0:0"), "clients prove nothing", true),
@@ -194,7 +194,7 @@ struct ClientConfigurationTests {
         #expect(outcome.warnings.contains { "\($0)".contains(says) } == isWarnedOf, "\(outcome.warnings)")
     }
 
-    @Test("an expired certificate is warned of, a weak one refused")
+    @Test("an expired certificate is a warning, a weak one an error")
     func judgesCertificate() throws {
         let folder = try folder(Self.listener(Self.tls))
         let expired = try Self.pki.server(

@@ -10,19 +10,19 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("the admin listener as configured")
+@Suite("the admin listener in the configuration")
 struct ConfigurationAdminTests {
     private func admin(_ members: String) -> (AdminConfiguration?, issues: [DocumentIssue]) {
         let (configuration, issues, _) = readConfiguration("{ \"version\": 1, \"admin\": { \(members) } }")
         return (configuration.admin, issues)
     }
 
-    @Test("there is none unless it is asked for")
+    @Test("the listener exists only if configured")
     func none() {
         #expect(readConfiguration(#"{ "version": 1 }"#).configuration.admin == nil)
     }
 
-    @Test("an address or a Unix socket, and names of its own")
+    @Test("the listener has an address or Unix socket, and its own names")
     func values() throws {
         let (address, issues) = admin(#""address": "127.0.0.1:8081", "allowedHosts": ["Ops.Example.com."]"#)
         #expect(issues.isEmpty)
@@ -34,7 +34,7 @@ struct ConfigurationAdminTests {
     }
 
     @Test(
-        "what is wrong with it is a load error",
+        "wrong settings are load errors",
         arguments: [
             (#""comment": "nothing""#, "/admin", "says not where"),
             (#""address": "127.0.0.1:1", "unixSocket": "s""#, "/admin/unixSocket", "beside"),
@@ -52,7 +52,7 @@ struct ConfigurationAdminTests {
         #expect(issues.first?.message.contains(says) == true, "\(issues)")
     }
 
-    @Test("others than this machine may ask only if that is said, and with a token, which goes unencrypted")
+    @Test("other machines may ask only if configured, with a token")
     func remote() {
         let (none, issues) = admin(#""address": "0.0.0.0:8081", "allowRemoteClients": true"#)
         #expect(issues.map(\.pointer) == ["/admin/address"] && none != nil)
@@ -94,7 +94,7 @@ struct ConfigurationAdminTests {
         #expect(outcome.issues.first?.message.contains(fault) == true, "\(outcome.issues)")
     }
 
-    @Test("a token is compared in a time that says nothing of it")
+    @Test("a token is compared in constant time")
     func comparison() throws {
         let token = Array(Self.token.utf8)
         for index in token.indices {
@@ -119,7 +119,7 @@ struct ConfigurationAdminTests {
         #expect(tokens.contains("for entry in tokens where SecretDigest.areEqual(entry.digest, digest) {"))
     }
 
-    @Test("a token's file that is missing, or that every user may read, is an error")
+    @Test("a token's file that is missing or readable for all is an error")
     func tokenFileOnDisk() throws {
         let folder = try ConfigurationFolder([
             "config.json": #"{ "version": 1, "admin": { "unixSocket": "s", "tokenFile": "token" } }"#
@@ -143,7 +143,7 @@ struct ConfigurationAdminTests {
         }
     }
 
-    @Test("a reload takes a new token of the same file in, and another file only with a restart")
+    @Test("a reload reads a new token; another file needs a restart")
     func tokenAfterReload() throws {
         func parts(_ file: String, _ token: Character) throws -> PolicyParts {
             var configuration = Configuration()
@@ -167,7 +167,7 @@ struct ConfigurationAdminTests {
     }
 
     @Test(
-        "a token is accepted as a bearer token, or as the password of any user, and in no other way",
+        "a token is accepted as bearer token or password alone",
         arguments: [
             ("Authorization: Bearer \(token)", true), ("authorization: bearer  \(token)", true),
             ("Authorization: Basic \(Base64.encode(Array("ops:\(token)".utf8)))", true),
@@ -188,7 +188,7 @@ struct ConfigurationAdminTests {
 
     private static let token = "0123456789abcdef0123456789ABCDEF"
 
-    @Test("no resolve and no upstream leads there: its address is one of the proxy's own")
+    @Test("no resolve and no upstream leads to it")
     func unreachable() {
         let (_, issues, _) = readConfiguration(
             #"""
@@ -201,7 +201,7 @@ struct ConfigurationAdminTests {
         for issue in issues { #expect(issue.message.contains("own listeners"), "\(issue)") }
     }
 
-    @Test("it is found in a configuration that has errors elsewhere")
+    @Test("the listener is found in a configuration with errors elsewhere")
     func lookUp() throws {
         let folder = try ConfigurationFolder([
             "config.json": #"""

@@ -50,7 +50,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "the document's own shape",
+        "wrong shapes of the document are errors",
         arguments: [
             LoadError(document: "[]", at: "", says: "must be an object"),
             LoadError(document: "{}", at: "", says: "\"version\" is missing"),
@@ -79,7 +79,7 @@ struct ConfigurationErrorTests {
     func document(error: LoadError) { expectOneIssue(error) }
 
     @Test(
-        "listeners",
+        "wrong listeners are errors",
         arguments: [
             LoadError(#""listeners": {}"#, at: "/listeners", says: "must be an array"),
             LoadError(#""listeners": []"#, at: "/listeners", says: "no listener"),
@@ -172,7 +172,7 @@ struct ConfigurationErrorTests {
     func listeners(error: LoadError) { expectOneIssue(error) }
 
     @Test(
-        "upstreams",
+        "wrong upstreams are errors",
         arguments: [
             ("http://a.test", "over TLS only"), ("ftp://a.test", "over TLS only"), ("a.test", "not an https URL"),
             ("https:a.test", "not an https URL"), ("https://", "not a host"), ("https://a.test/v1", "more than scheme"),
@@ -194,7 +194,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "trust anchors, log, access and limits",
+        "wrong trust anchors, log, access and limits are errors",
         arguments: [
             LoadError(#""trustAnchors": { "system": "yes" }"#, at: "/trustAnchors/system", says: "true or false"),
             LoadError(#""trustAnchors": { "files": "ca.pem" }"#, at: "/trustAnchors/files", says: "an array"),
@@ -321,7 +321,7 @@ struct ConfigurationErrorTests {
     func sections(error: LoadError) { expectOneIssue(error) }
 
     @Test(
-        "defaults and hosts",
+        "wrong defaults and hosts are errors",
         arguments: [
             LoadError(
                 #""defaults": { "timeouts": { "connect": "10" } }"#,
@@ -386,7 +386,7 @@ struct ConfigurationErrorTests {
     func hosts(error: LoadError) { expectOneIssue(error) }
 
     @Test(
-        "options that contradict each other",
+        "contradictory options are errors",
         arguments: [
             LoadError(
                 #""listeners": [{ "address": "127.0.0.1:1", "mode": "gateway", "upstream": "https://a.test" }], "access": { "denyHosts": ["a.test"] }"#,

@@ -40,7 +40,7 @@ struct ConfigurationLoaderTests {
         #expect(snapshot.policy(bytes: host.bytes.span, isName: true).configuration.resolve?.port == 8443)
     }
 
-    @Test("a configuration that is not there is told from a bad one")
+    @Test("a missing configuration differs from a bad one")
     func missing() throws {
         let folder = try ConfigurationFolder(["bad.json": "{"])
         let missing = ConfigurationLoader.load(path: folder.path("config.json"))
@@ -53,7 +53,7 @@ struct ConfigurationLoaderTests {
         #expect(!bad.issues.isEmpty)
     }
 
-    @Test("a pin folder that is not there, or is a file, is an error where it is named")
+    @Test("a pin folder that is missing or a file is an error")
     func pinFolder() throws {
         let folder = try ConfigurationFolder([
             "a.json": #"{ "version": 1, "pins": "nowhere" }"#,
@@ -66,7 +66,7 @@ struct ConfigurationLoaderTests {
         }
     }
 
-    @Test("no pin folder is warned of, an empty one is an error")
+    @Test("a missing pin folder is a warning, an empty one an error")
     func noPins() throws {
         let folder = try ConfigurationFolder([
             "none.json": #"{ "version": 1 }"#,
@@ -82,7 +82,7 @@ struct ConfigurationLoaderTests {
         #expect(empty.issues.map(\.file) == [folder.path("pins")])
     }
 
-    @Test("errors of the configuration, its anchors and every pin file come in one run")
+    @Test("errors of all files come in one run")
     func everything() throws {
         let folder = try ConfigurationFolder([
             "config.json": #"""
@@ -107,7 +107,7 @@ struct ConfigurationLoaderTests {
         #expect(outcome.issues.allSatisfy { !$0.remedy.isEmpty })
     }
 
-    @Test("what a pin file forbids is an error in the configuration")
+    @Test("a setting that a pin file forbids is an error")
     func againstPins() throws {
         let folder = try ConfigurationFolder([
             "upgrade.json": #"{ "version": 1, "pins": "pins", "hosts": { "API.test.": { "upgrade": false } } }"#,

@@ -19,7 +19,7 @@ struct ConfigurationQuantityTests {
     }
 
     @Test(
-        "what is no duration is none",
+        "an invalid duration is refused",
         arguments: [
             "", "s", "10", "0s", "05s", "-1s", "+1s", "1.5s", "1 s", " 1s", "1s ", "1S", "1sec", "1d", "241h", "1e3s",
             "99999999999999999999s", "9223372036854775807h", "١s",
@@ -47,7 +47,7 @@ struct ConfigurationQuantityTests {
     }
 
     @Test(
-        "what is no size is none",
+        "an invalid size is refused",
         arguments: ["", "64", "0KB", "064KB", "64kb", "64K", "64KiB", "64 KB", "-1KB", "1.5MB", "1TB", "99999999999GB"]
     )
     func badSizes(text: String) {
@@ -65,7 +65,7 @@ struct ConfigurationQuantityTests {
     }
 
     @Test(
-        "what is no address with a port is refused, each for its reason",
+        "an invalid address with port is refused with its reason",
         arguments: [
             ("127.0.0.1", AddressAndPort.Fault.portMissing), ("[::1]", .portMissing), ("", .portMissing),
             ("127.0.0.1:", .portInvalid), ("127.0.0.1:65536", .portInvalid), ("127.0.0.1:080", .portInvalid),

@@ -20,9 +20,9 @@ func readConfiguration(
     return (configurationReader.configuration, reader.issues, reader.warnings)
 }
 
-@Suite("the configuration as read")
+@Suite("the configuration is read")
 struct ConfigurationReaderTests {
-    @Test("a list replaces the usual names of secrets, an object adds and removes, an empty list masks nothing")
+    @Test("a list replaces the usual names of secrets, an object changes them")
     func secretParameters() throws {
         func names(_ redact: String) throws -> [String] {
             let (configuration, issues, _) = readConfiguration("{ \"version\": 1, \"log\": { \(redact) } }")
@@ -44,7 +44,7 @@ struct ConfigurationReaderTests {
         #expect(try names(#""redact": { "add": ["tok"], "remove": ["tok"] }"#) == usual)
     }
 
-    @Test("a key of hosts at the top is told where it belongs; these keys are those of the schema")
+    @Test("a misplaced key of hosts is reported with its place")
     func misplacedKeys() throws {
         let schema = Repository.folder.appendingPathComponent("docs/schema/config.schema.json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(contentsOf: schema)) as? [String: Any])
@@ -224,7 +224,7 @@ struct ConfigurationReaderTests {
     }
 
     @Test(
-        "the task log's words are not taken for files",
+        "the task log's keywords are no files",
         arguments: [
             ("stdout", LogConfiguration.Destination.stdout), ("stderr", .stderr), ("off", .off),
             ("./off", .file(path: "/etc/pinproxy/./off")),
@@ -234,7 +234,7 @@ struct ConfigurationReaderTests {
         #expect(try read(#"{ "version": 1, "log": { "tasks": "\#(text)" } }"#).log.tasks == destination)
     }
 
-    @Test("defaults hold for hosts wherever they stand in the file")
+    @Test("defaults apply to hosts, wherever they stand in the file")
     func defaultsAfterHosts() throws {
         let configuration = try read(
             #"{ "version": 1, "hosts": { "a.test": {} }, "defaults": { "timeouts": { "connect": "3s" } } }"#
@@ -242,7 +242,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.hosts[0].timeouts.connect.count == 3000)
     }
 
-    @Test("listeners that do not collide may be many")
+    @Test("listeners without collision may be many")
     func listenersBesideEachOther() throws {
         let configuration = try read(
             #"""
@@ -255,7 +255,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.listeners.count == 7)
     }
 
-    @Test("no certificate authority at all is warned of")
+    @Test("a lack of all certificate authorities is a warning")
     func noAnchors() {
         let (_, issues, warnings) = readConfiguration(#"{ "version": 1, "trustAnchors": { "system": false } }"#)
         #expect(issues.isEmpty)

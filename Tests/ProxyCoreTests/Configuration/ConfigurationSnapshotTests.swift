@@ -38,7 +38,7 @@ struct ConfigurationSnapshotTests {
         return settings
     }
 
-    @Test("the most specific entry decides, whole, and defaults hold for the rest")
+    @Test("the most specific entry decides as a whole, and defaults otherwise")
     func mostSpecificEntry() throws {
         let snapshot = try snapshot(
             #"""
@@ -74,7 +74,7 @@ struct ConfigurationSnapshotTests {
         #expect(!snapshot.isNamed(try Host("x.a.test")))
     }
 
-    @Test("fixed ports of listeners are denied from the start, free ones when they are known")
+    @Test("fixed ports of listeners are denied at once, free ones when known")
     func ownListeners() throws {
         let snapshot = try snapshot(
             #"{ "version": 1, "listeners": [{ "address": "127.0.0.1:8080" }, { "address": "127.0.0.1:0" }] }"#
@@ -90,7 +90,7 @@ struct ConfigurationSnapshotTests {
         #expect(snapshot.access.evaluate(loopback, port: 40_123, exempting: bound) == .allowed)
     }
 
-    @Test("what is added in memory is in the new snapshot, and not in the old one")
+    @Test("an addition in memory is in the new snapshot alone")
     func changedInMemory() throws {
         let snapshot = try snapshot(#"{ "version": 1, "defaults": { "timeouts": { "connect": "3s" } } }"#)
         let host = try Host("demo.pinproxy.test")
@@ -109,7 +109,7 @@ struct ConfigurationSnapshotTests {
         #expect(snapshot.policy(for: host) === snapshot.defaults)
     }
 
-    @Test("the effective policy is told host by host, sorted and in columns")
+    @Test("the effective policy is shown host by host, sorted and in columns")
     func effectivePolicy() throws {
         var reported = try twoPins()
         reported.enforcePinning = false

@@ -15,7 +15,7 @@ struct ConfigurationUpstreamProxyTests {
         return (configuration, issues.map { "\($0.pointer): \($0.message); \($0.remedy)" })
     }
 
-    @Test("the global one is every host's, but for hosts with one of their own or none")
+    @Test("the global proxy applies to hosts without their own or none")
     func inheritance() throws {
         let (configuration, issues) = read(
             #"""
@@ -40,7 +40,7 @@ struct ConfigurationUpstreamProxyTests {
     }
 
     @Test(
-        "what cannot be read is told with a remedy, and without the password",
+        "an unreadable proxy has a remedy, without the password",
         arguments: [
             (#""upstreamProxy": "proxy.test:3128""#, "not the URL of a proxy"),
             (#""upstreamProxy": "http://user:s3cret@proxy.test""#, "port is missing"),

@@ -3,6 +3,7 @@ import Glibc
 import HTTPCore
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
@@ -28,7 +29,7 @@ struct CredentialConfigurationTests {
         return issues.count == 1 ? "\(issues[0].pointer): \(issues[0].message)" : "\(issues.count) issues: \(issues)"
     }
 
-    @Test("each source is read, with the defaults of the field that it is for")
+    @Test("each source is read, with its field's defaults")
     func sources() throws {
         let bearer = try one(#""file": "/run/secrets/key""#)
         #expect(bearer.source == .file(path: "/run/secrets/key"))
@@ -106,7 +107,7 @@ struct CredentialConfigurationTests {
     }
 
     @Test(
-        "what cannot be meant is an error at its place",
+        "an impossible value is an error at its place",
         arguments: [
             ("", "/credentials/c: the value comes from nowhere"),
             (#""env": "A", "file": "/f""#, "/credentials/c: the value comes from 2 sources"),
@@ -143,7 +144,7 @@ struct CredentialConfigurationTests {
         #expect(!issue.contains("s3cr3t"))
     }
 
-    @Test("each part of a definition makes another digest, and another place of the same text, too")
+    @Test("each part of a definition changes the digest, its place too")
     func digests() throws {
         let oauth = #""tokenURL": "https://a.example", "clientID": "b", "clientSecretFile": "/c""#
         var digests: Set<[UInt8]> = []
@@ -234,7 +235,7 @@ struct CredentialConfigurationTests {
     }
 
     @Test(
-        "two credentials of one rule are in two fields, whatever the case and the punctuation",
+        "two credentials of one rule have two fields",
         arguments: ["x_api_key", "X.Api!KEY"]
     )
     func oneField(other: String) {
@@ -247,12 +248,12 @@ struct CredentialConfigurationTests {
         )
     }
 
-    @Test("a credential that no rule names is warned of")
+    @Test("a credential without a rule is a warning")
     func unused() {
         #expect(read(key).warnings.map(\.message) == [#"no rule of "requests" names the credential "key""#])
     }
 
-    @Test("a credential that could not be read is reported once")
+    @Test("an unreadable credential is reported once")
     func unreadable() {
         let issues = rule(
             #""then": "allow", "host": "a.example", "credential": "key""#,
@@ -261,7 +262,7 @@ struct CredentialConfigurationTests {
         #expect(issues.count == 1 && issues[0].hasPrefix("/credentials/key/env"), "\(issues)")
     }
 
-    @Test("headers and a credential do not write one field of one host, and a tunnel has no credential")
+    @Test("headers and credentials do not share a field; tunnels have none")
     func conflicts() {
         let members = #""then": "allow", "host": "a.example", "credential": "key""#
         for change in ["set", "add"] {
@@ -276,7 +277,7 @@ struct CredentialConfigurationTests {
         #expect(tunnel.count == 1 && tunnel[0].contains("get no credential"), "\(tunnel)")
     }
 
-    @Test("a listener at which nobody says who it is is warned of, and refused for remote clients")
+    @Test("a listener without authentication is a warning, or refused if remote")
     func openListeners() {
         let members = #""then": "allow", "host": "a.example", "credential": "key""#
         func result(_ listener: String, _ members: String) -> (issues: [String], warnings: [String]) {
@@ -336,7 +337,7 @@ struct CredentialConfigurationTests {
         #expect(try load([:], "\(loose), \(requests("a.example")), \(upgraded)").issues.isEmpty)
     }
 
-    @Test("pins that are not enforced on the rule's port are warned of")
+    @Test("pins that are not enforced on the rule's port are warnings")
     func notHeld() throws {
         let strict = #""credentials": { "key": { "env": "A_KEY" } }"#
         let reporting = ["pins/a.json": pinFile("a.example", members: #""enforcePinning": false,"#)]
@@ -347,7 +348,7 @@ struct CredentialConfigurationTests {
         #expect(try load(ports, "\(strict), \(requests("a.example", #", "port": [443, 8443]"#))").warnings.count == 1)
     }
 
-    @Test("the host of a token server has to be pinned, too")
+    @Test("the host of a token server must be pinned, too")
     func tokenServer() throws {
         func credentials(_ more: String) -> String {
             """
@@ -361,7 +362,7 @@ struct CredentialConfigurationTests {
         #expect(try load(["pins/a.json": pinFile("login.example")], credentials("")).issues.isEmpty)
     }
 
-    @Test("a missing variable and a missing file are no errors of the configuration, and nothing is read")
+    @Test("a missing variable or file is no error of the configuration")
     func absent() throws {
         let members = #""credentials": { "a": { "file": "none" }, "b": { "env": "PINPROXY_NO_SUCH_VARIABLE" } }"#
         let folder = try ConfigurationFolder(["config.json": #"{ "version": 1, \#(members) }"#])
@@ -371,7 +372,7 @@ struct CredentialConfigurationTests {
         #expect(outcome.parts?.configuration.credentials.map(\.name) == ["a", "b"])
     }
 
-    @Test("the effective policy shows where a credential comes from, and no argument of its command")
+    @Test("the effective policy shows a credential's source without arguments")
     func shown() throws {
         let read = read(
             #""key": { "basicUser": "git", "command": ["/bin/token", "s3cr3t"], "ttl": "1h", "placeholder": "p", "allowUnpinned": true }"#,

@@ -28,7 +28,7 @@ struct LoadScheduleTests {
         #expect(!schedule.isPending)
     }
 
-    @Test("files that never come to rest are compared after five seconds")
+    @Test("files that never rest are compared after five seconds")
     func constantChange() {
         var schedule = schedule()
         for step in 0..<49 as Range<UInt64> { schedule.noteChange(at: step * 100 * millisecond) }
@@ -44,7 +44,7 @@ struct LoadScheduleTests {
         #expect(!schedule.isPending)
     }
 
-    @Test("a reading that was put off is followed by another, even if nothing changes any more")
+    @Test("a postponed reading is followed by another one")
     func putOff() {
         var schedule = schedule()
         #expect(schedule.didRead(for: .files, isCurrent: false, at: second) == .putOff)
@@ -57,7 +57,7 @@ struct LoadScheduleTests {
         #expect(!schedule.isPending)
     }
 
-    @Test("a load that a signal has asked for keeps its trigger when it is put off")
+    @Test("a signal's load keeps its trigger when it is postponed")
     func keptTrigger() {
         var schedule = schedule()
         _ = schedule.didRead(for: .signal, isCurrent: false, at: second)
@@ -66,7 +66,7 @@ struct LoadScheduleTests {
         #expect(schedule.work(at: 2 * second) == .load(.signal))
     }
 
-    @Test("every fifth reading in a row that is put off is reported, and the load is still owed")
+    @Test("every fifth postponed reading is reported, and still due")
     func report() {
         var schedule = schedule()
         for round in 1...3 {
@@ -78,7 +78,7 @@ struct LoadScheduleTests {
         #expect(schedule.didRead(for: .files, isCurrent: false, at: second) == .putOff)
     }
 
-    @Test("files are compared every ten seconds without any event, and seldom if that is expensive")
+    @Test("without events files are compared every ten seconds, or more rarely")
     func comparison() {
         var schedule = schedule()
         #expect(schedule.deadline == 10 * second)
@@ -92,7 +92,7 @@ struct LoadScheduleTests {
         #expect(!schedule.isPending)
     }
 
-    @Test("a reading that cannot be put in force is tried again, less and less often, for its own trigger")
+    @Test("a reading that cannot be applied is tried again, ever more rarely")
     func retry() {
         var schedule = schedule()
         var now: UInt64 = 0
@@ -111,7 +111,7 @@ struct LoadScheduleTests {
         #expect(schedule.work(at: now + 5 * second) == .load(.files))
     }
 
-    @Test("a repeated load whose files change while they are read waits for a pause, and keeps its trigger")
+    @Test("a repeated load waits for a pause of changes, and keeps its trigger")
     func retryPutOff() {
         var schedule = schedule()
         schedule.didFail(.signal, at: 0)
@@ -121,7 +121,7 @@ struct LoadScheduleTests {
         #expect(schedule.work(at: 5 * second + 200 * millisecond) == .load(.signal))
     }
 
-    @Test("whatever happens, the last state of the files is concluded within ten seconds of the last change")
+    @Test("the last state of the files is loaded ten seconds later at most")
     func anyCourse() {
         for seed in 1...500 as ClosedRange<UInt64> {
             var random = SeededGenerator(seed: seed)

@@ -53,19 +53,19 @@ struct ClientHelloReaderTests {
         #expect(read { $0.recordSize = size } == .complete(ClientHello(serverName: try Host("api.example.com"))))
     }
 
-    @Test("what follows in a record of its own is none of the hello's")
+    @Test("records after the hello do not belong to it")
     func earlyData() throws {
         let hello = ClientHelloBytes("api.example.com").bytes
         #expect(read(hello + [23, 3, 3, 0, 1, 0]) == .complete(ClientHello(serverName: try Host("api.example.com"))))
     }
 
-    @Test("an encrypted hello inside is told; the outer name is the one that counts")
+    @Test("an encrypted inner hello is reported; the outer name counts")
     func encryptedHello() throws {
         let outcome = read { $0.extensions.append((0xFE0D, [0, 1, 2])) }
         #expect(outcome == .complete(ClientHello(serverName: try Host("api.example.com"), hasEncryptedHello: true)))
     }
 
-    @Test("a hello that lacks its end is waited for")
+    @Test("an incomplete hello is awaited")
     func unfinished() {
         let bytes = ClientHelloBytes("api.example.com").bytes
         #expect(read(Array(bytes.dropLast())) == .needMore)
@@ -73,19 +73,19 @@ struct ClientHelloReaderTests {
     }
 
     @Test(
-        "other protocols are seen at their first byte",
+        "other protocols are recognised at their first byte",
         arguments: ["GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n", "\u{16}A"]
     )
     func notTLS(text: String) {
         #expect(read(Array(text.utf8)) == .failed(.notTLS))
     }
 
-    @Test("an alert or application data in front is no hello", arguments: [UInt8(20), 21, 23, 24])
+    @Test("an alert or application data before it is no hello", arguments: [UInt8(20), 21, 23, 24])
     func otherRecords(type: UInt8) {
         #expect(read([type, 3, 3, 0, 1, 1]) == .failed(.notTLS))
     }
 
-    @Test("two names, two server_name extensions, an address, a name of another kind: all refused")
+    @Test("ambiguous server names of every kind are refused")
     func ambiguousNames() {
         #expect(isMalformed(read { $0.serverNames = ["a.example", "b.example"] }, "more than one"))
         #expect(isMalformed(read { $0.extensions.append((0, [0, 4, 0, 0, 1, 0x61])) }, "twice"))
@@ -97,7 +97,7 @@ struct ClientHelloReaderTests {
         #expect(isMalformed(read { ($0.serverNames, $0.extensions) = ([], [(0, [0, 0])]) }, "too early"))
     }
 
-    @Test("a name that is none is refused", arguments: ["", "a b", "a\u{0}.example", "..", "2130706433", "a/b"])
+    @Test("an invalid name is refused", arguments: ["", "a b", "a\u{0}.example", "..", "2130706433", "a/b"])
     func badNames(name: String) {
         #expect(isMalformed(read { $0.serverNames = [name] }, "server name"))
     }
@@ -115,7 +115,7 @@ struct ClientHelloReaderTests {
         #expect(isMalformed(read([22, 3, 1, 0, 2, 1, 0, 21, 3, 3, 0, 1, 0]), "another record"))
     }
 
-    @Test("a hello longer than the limit is refused before it is there")
+    @Test("a hello beyond the limit is refused before it is complete")
     func tooLarge() {
         #expect(read([22, 3, 1, 0, 4, 1, 2, 0, 0]) == .failed(.tooLarge))
         // In records so small that their headers are what makes it long.
@@ -127,7 +127,7 @@ struct ClientHelloReaderTests {
     }
 
     @Test(
-        "a tunnel's hello asks for the tunnel's host, and no other",
+        "a tunnel's hello names the tunnel's host, and no other",
         arguments: [
             ("api.example.com", "api.example.com", nil), ("api.example.com", "other.example.com", 112),
             ("api.example.com", nil, 109), ("192.0.2.1", nil, nil), ("192.0.2.1", "api.example.com", 112),

@@ -57,7 +57,7 @@ struct AWSFieldsTests {
         return (fields.value(for: "authorization"), String(decoding: expected.authorization, as: UTF8.self))
     }
 
-    @Test("the host is signed as it is sent: without the port of https, with any other")
+    @Test("the host is signed as sent, without the usual port")
     func hosts() throws {
         let usual = try signatures(port: 443, host: "a.example")
         #expect(usual.made == usual.expected)
@@ -106,7 +106,7 @@ struct AWSFieldsTests {
             .map { String($0.dropFirst(14).dropLast()) }
     }
 
-    @Test("S3 is told what of the body is signed: nothing of one that is there, or that there is none")
+    @Test("S3 learns what of the body is signed")
     func payloads() throws {
         let name = "x-amz-content-sha256"
         let unsigned = try fields(of: "s3", body: .bytes(3))
@@ -120,7 +120,7 @@ struct AWSFieldsTests {
         #expect(other.value(for: name) == nil && signedNames(other) == "host;x-amz-date")
     }
 
-    @Test("the digest of the body is in the signature, or the client's own word for it")
+    @Test("the body's digest is signed, or the client's own")
     func digests() throws {
         let (one, two) = (SecretDigest.sha256([1]), SecretDigest.sha256([2]))
         func signature(_ digest: [UInt8]?, _ own: [(String, String)] = []) throws -> String? {
@@ -136,7 +136,7 @@ struct AWSFieldsTests {
         #expect(try signature(nil, [named]) != signature(nil, [own]))
     }
 
-    @Test("the session token is sent, and it, Content-Type and AWS's own fields are signed, others are not")
+    @Test("the session token, Content-Type and AWS's own fields are signed")
     func names() throws {
         let own = [("Content-Type", "text/plain"), ("X-Amz-Acl", "private"), ("User-Agent", "a"), ("X-Other", "b")]
         let made = try fields(of: "sts", own, session: "session-token-01")
@@ -146,7 +146,7 @@ struct AWSFieldsTests {
     }
 
     @Test(
-        "paths of S3 and its kind are signed as they are, those of other services are not",
+        "S3's paths are signed as they are, other services' are not",
         arguments: [
             ("s3", true), ("s3-outposts", true), ("s3express", true), ("s3-object-lambda", true), ("s3tables", false),
             ("s3vectors", false),

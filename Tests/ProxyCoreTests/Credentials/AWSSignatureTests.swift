@@ -73,7 +73,7 @@ struct AWSSignatureTests {
     )
     private let scope = AWSScope(region: "us-east-1", service: "service")
 
-    @Test("all 34 public test vectors")
+    @Test("all 34 public test vectors agree")
     func count() { #expect(Vector.all.count == 34) }
 
     @Test("a request is signed as AWS's test vector says", arguments: Vector.all)
@@ -121,7 +121,7 @@ struct AWSSignatureTests {
         String(decoding: signature.canonicalRequest, as: UTF8.self).components(separatedBy: "\n")
     }
 
-    @Test("S3 gets the path encoded in one way, other services get it encoded once more")
+    @Test("S3 gets the path encoded once, other services twice")
     func paths() throws {
         #expect(canonicalLines(try sign("/a%20b//c/../d", normalizesPath: false))[1] == "/a%20b//c/../d")
         // What a client need not encode, S3 and its kind decode and encode before they compare.
@@ -131,14 +131,14 @@ struct AWSSignatureTests {
         #expect(canonicalLines(try sign("/../.."))[1] == "/")
     }
 
-    @Test("a query is signed with its parameters decoded, encoded in one way, and in order")
+    @Test("a query is signed decoded, encoded in one way, in order")
     func queries() throws {
         #expect(canonicalLines(try sign("/?b=%7e+c&a&a=1&&%61=0"))[2] == "a=&a=0&a=1&b=~%20c")
         #expect(canonicalLines(try sign("/?"))[2] == "")
         #expect(canonicalLines(try sign("/?x=%4&y=a=b"))[2] == "x=%254&y=a%3Db")
     }
 
-    @Test("a body that is not signed, or that the client has named, is in the last line")
+    @Test("an unsigned or named body is in the last line")
     func payloads() throws {
         #expect(canonicalLines(try sign("/", .unsigned)).last == "UNSIGNED-PAYLOAD")
         for text in [String(repeating: "0a", count: 32), "UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"] {

@@ -44,14 +44,14 @@ struct CommandRunTests {
         return !status.contains(") Z ")
     }
 
-    @Test("its output is returned, with its arguments as they are, without a shell")
+    @Test("a command's output is returned, without a shell")
     func output() throws {
         let path = try script("printf '%s|' \"$@\"")
         #expect(run([path, "a b", "$HOME", "*"]) == .success("a b|$HOME|*|"))
         #expect(run([path]) == .success("|"))
     }
 
-    @Test("Without a descriptor of the process its end is seen all the same")
+    @Test("without a descriptor of the process its end is seen, too")
     func withoutDescriptor() throws {
         // The pipe ends before the program does, which is not killed for that.
         let path = try script("echo value-of-8; exec >&-; sleep 0.2; exit 0")
@@ -67,7 +67,7 @@ struct CommandRunTests {
         }
     }
 
-    @Test("it has the environment that it is given, the null device, a group of its own and no other descriptor")
+    @Test("a command has its environment, no input, and no other descriptor")
     func surroundings() throws {
         let path = try script(
             "echo \"$KEY\"; cat; ls -l /proc/self/fd | grep -c /; echo note >&2; cut -d' ' -f5 /proc/$$/stat; echo $$"
@@ -91,7 +91,7 @@ struct CommandRunTests {
         )
     }
 
-    @Test("an exit code and a signal are told, and the output is not")
+    @Test("an exit code or a signal is reported, without output")
     func failures() throws {
         #expect(
             fault(run([try script("echo s3cr3t-value; exit 3")]))
@@ -109,7 +109,7 @@ struct CommandRunTests {
         #expect(fault(run(["/tmp"])).message == "the command is no file")
     }
 
-    @Test("a command that hangs and ignores SIGTERM is killed when its time is over", .timeLimit(.minutes(5)))
+    @Test("a hanging command is killed at its limit", .timeLimit(.minutes(5)))
     func hangs() throws {
         let pid = file("pid")
         let path = try script("trap '' TERM INT HUP; echo $$ >\(pid); while :; do sleep 100; done")
@@ -120,7 +120,7 @@ struct CommandRunTests {
         #expect(!isAlive(number))
     }
 
-    @Test("a child that holds the pipe open neither delays the end nor survives it", .timeLimit(.minutes(5)))
+    @Test("a child that holds the pipe open does not delay the end", .timeLimit(.minutes(5)))
     func children() throws {
         let pid = file("child")
         let path = try script("sleep 1000 & echo $! >\(pid); echo token-12345678")
@@ -132,7 +132,7 @@ struct CommandRunTests {
         #expect(!isAlive(number))
     }
 
-    @Test("a megabyte of output is refused, without waiting for its end", .timeLimit(.minutes(5)))
+    @Test("a megabyte of output is refused at once", .timeLimit(.minutes(5)))
     func megabyte() throws {
         let path = try script("head -c 1048576 /dev/zero | tr '\\0' a; sleep 1000")
         #expect(fault(run([path])) == CredentialFault(.output, "the command printed more than 64 KB"))
@@ -140,21 +140,21 @@ struct CommandRunTests {
         #expect(try run([most]).get().utf8.count == 65536)
     }
 
-    @Test("a command that prints faster than it is read waits, as at every pipe")
+    @Test("a command that prints too fast waits")
     func blocking() throws {
         // A descriptor that does not block would give an error here, and a part of the output.
         let path = try script("for n in 1 2 3 4 5 6 7 8; do head -c 8192 /dev/zero | tr '\\0' a || exit 1; done")
         for _ in 0..<20 { #expect(try run([path]).get().utf8.count == 65_536) }
     }
 
-    @Test("what is printed before the end is read, also when output is closed early")
+    @Test("output before the end is read, also when it closes early")
     func order() throws {
         #expect(run([try script("printf one; sleep 0.1; printf two")]) == .success("onetwo"))
         #expect(run([try script("printf one; exec >&-; sleep 0.1; exit 0")]) == .success("one"))
         #expect(fault(run([try script("printf one; exec >&-; sleep 0.1; exit 4")])).message.contains("code 4"))
     }
 
-    @Test("a file that others may write to, or that is another user's, is not run")
+    @Test("a file that others may write or own is not run")
     func permissions() throws {
         for mode: mode_t in [0o720, 0o702, 0o722] {
             let path = try script("echo token-12345678", mode: mode)

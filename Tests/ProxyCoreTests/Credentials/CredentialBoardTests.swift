@@ -67,7 +67,7 @@ struct CredentialBoardTests {
 
     private let broken = CredentialFault(.source, "broken")
 
-    @Test("a valid value is there at once; one that has ended is waited for")
+    @Test("a valid value is there at once; a new one is awaited")
     func values() throws {
         let stage = try Stage()
         #expect(stage.state(stage.board.value(0)) == "wait")
@@ -80,7 +80,7 @@ struct CredentialBoardTests {
         #expect(stage.asked.isEmpty)
     }
 
-    @Test("between a run that failed and the next one requests fail at once")
+    @Test("between a failed run and the next one requests fail at once")
     func pauses() throws {
         let stage = try Stage()
         let pause = stage.loop.now + 10_000_000_000
@@ -94,7 +94,7 @@ struct CredentialBoardTests {
         #expect(stage.state(stage.board.value(0)) == "wait")
     }
 
-    @Test("many requests ask once, and all hear of the run's end")
+    @Test("many requests ask once, and all learn of the run's end")
     func waiting() throws {
         let stage = try Stage()
         for name in ["a", "b", "c"] { _ = stage.wait(name) }
@@ -110,7 +110,7 @@ struct CredentialBoardTests {
         #expect(stage.told.last == "d source")
     }
 
-    @Test("a wait that is cancelled hears nothing")
+    @Test("a cancelled wait is told nothing")
     func cancellation() throws {
         let stage = try Stage()
         let first = stage.wait("a")
@@ -121,7 +121,7 @@ struct CredentialBoardTests {
         stage.board.cancel(0, first)
     }
 
-    @Test("thousands that wait are told in order, and each may leave while others are told")
+    @Test("thousands of waiting requests are told in order, and may leave")
     func many() throws {
         let stage = try Stage()
         var tickets: [CredentialBoard.Ticket] = []
@@ -145,7 +145,7 @@ struct CredentialBoardTests {
         #expect(told == (0..<5000).filter { $0 % 10 != 0 && ($0.isMultiple(of: 2) || $0 % 10 == 1) })
     }
 
-    @Test("the end of the policy is the end of all waits")
+    @Test("the end of the policy ends all waits")
     func retired() throws {
         let stage = try Stage()
         let old = try stage.value(1)
@@ -157,7 +157,7 @@ struct CredentialBoardTests {
         #expect(stage.told == ["a ended", "b ended"] && stage.board.waiting == 0)
     }
 
-    @Test("after a 401 a newer value is there at once, or a renewal is waited for")
+    @Test("after a 401 a newer value is used, or a renewal awaited")
     func unauthorized() throws {
         let stage = try Stage()
         let (old, new) = (try stage.value(1), try stage.value(2))
@@ -177,7 +177,7 @@ struct CredentialBoardTests {
         #expect(stage.told == ["c 1", "a 2", "b 2"])
     }
 
-    @Test("a 401 is passed on when the source was run a short time ago, or gives the same value again")
+    @Test("a 401 is passed on soon after a run, or without a new value")
     func passedOn() throws {
         let stage = try Stage()
         let old = try stage.value(1)
@@ -190,7 +190,7 @@ struct CredentialBoardTests {
         #expect(stage.told == ["a ended"])
     }
 
-    @Test("the response to one question does not end the waits of another one")
+    @Test("the result of one run does not end the waits of another")
     func questions() throws {
         let stage = try Stage()
         let old = try stage.value(1)

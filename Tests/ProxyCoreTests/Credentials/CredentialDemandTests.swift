@@ -6,7 +6,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("What a client has to send for a credential")
+@Suite("What a client must send for a credential")
 struct CredentialDemandTests {
     private static let llm: CredentialDefinition = {
         var definition = CredentialDefinition(name: "llm", source: .env(name: "KEY"))
@@ -42,7 +42,7 @@ struct CredentialDemandTests {
         return demand.problem.map { "\($0.status) \($0.code.rawValue)" }
     }
 
-    @Test("the placeholder stands in the field of its credential, in whatever scheme")
+    @Test("the placeholder is in its credential's field, in any scheme")
     func placeholders() throws {
         #expect(try refusal(["llm"], "X-Api-Key: agent-key-1") == nil)
         #expect(try refusal(["llm"], "x-api-key: Bearer agent-key-1") == nil)
@@ -70,7 +70,7 @@ struct CredentialDemandTests {
         #expect(try refusal(["git", "llm"], "Authorization: Basic \(basic)", "X-Api-Key: agent-key-1") == nil)
     }
 
-    @Test("a placeholder that the rule does not give is refused, the client's own keys are not")
+    @Test("a placeholder outside its rule is refused, the client's own keys are not")
     func misdirected() throws {
         #expect(try refusal([], "X-Api-Key: agent-key-1") == "403 credential_misdirected")
         #expect(try refusal(["aws"], "X-Api-Key: agent-key-1") == "403 credential_misdirected")
@@ -78,7 +78,7 @@ struct CredentialDemandTests {
         #expect(try refusal([], "X-Api-Key: another", elsewhere[0], elsewhere[1]) == nil)
     }
 
-    @Test("another site's page gets none, and a body that is signed piece by piece cannot be signed anew")
+    @Test("another site's page gets none, and a piecewise signed body fails")
     func withheld() throws {
         #expect(try refusal(["aws"], "Sec-Fetch-Site: same-site") == "403 credential_withheld")
         #expect(try refusal(["aws"], "Origin: https://evil.example") == "403 credential_withheld")
@@ -91,7 +91,7 @@ struct CredentialDemandTests {
     }
 
     @Test(
-        "a request whose query has a signature of the client's own is not signed",
+        "a request with the client's own signed query is not signed",
         arguments: [
             ("/a?X-Amz-Algorithm=AWS4-HMAC-SHA256", true), ("/a?b=c&x-amz-signature=d", true),
             ("/a?X%2dAmz%2DCredential", true), ("/a?b;X-Amz-Security-Token=c", true), ("/a?AWSAccessKeyId=b&c", true),
@@ -104,7 +104,7 @@ struct CredentialDemandTests {
         #expect(try refusal([], target: target) == nil)
     }
 
-    @Test("of the client's fields stay behind its own credentials and those of the names that are written")
+    @Test("of the client's fields those of written names stay behind")
     func ofClient() {
         let sent = [
             "Authorization", "Cookie", "X-Api-Key", "x!api~key", "X-Amz-Date", "x_amz-security_token",
@@ -123,7 +123,7 @@ struct CredentialDemandTests {
         #expect(kept(["llm", "aws"]) == ["X-Api-Keys", "Accept", "X-Amz-Acl"])
     }
 
-    @Test("a client is told neither the place of a source nor its words")
+    @Test("a client learns neither a source's place nor its words")
     func faults() {
         for code in CredentialFault.Code.allCases {
             let problem = Problem(CredentialFault(code, "the file /run/secrets/llm is not there"), of: "llm")
@@ -132,7 +132,7 @@ struct CredentialDemandTests {
         }
     }
 
-    @Test("several credentials go to unpinned hosts only where each of them may")
+    @Test("several credentials reach unpinned hosts only if each may")
     func severalUnpinned() {
         var open = Self.llm
         open.allowUnpinned = true
@@ -142,7 +142,7 @@ struct CredentialDemandTests {
         #expect(!RuleCredentials(["llm", "git"], of: all, place: 0).allowsUnpinned)
     }
 
-    @Test("stored responses are kept apart by names and definitions")
+    @Test("stored responses are separate by names and definitions")
     func partitions() {
         let llm = RuleCredentials(["llm"], of: Self.all, place: 0)
         #expect(llm.partition == RuleCredentials(["llm"], of: Self.all, place: 3).partition)

@@ -19,7 +19,7 @@ struct CredentialLifeTests {
         if case .refuse(let fault) = demand { fault.code == code && fault.message.contains(text) } else { false }
     }
 
-    @Test("the first run is due at once, and all who come before its end wait for it")
+    @Test("the first run is due at once, and all requests wait for it")
     func first() {
         var life = CredentialLife(at: 5)
         #expect(life.nextDue == 5 && !life.hasValue)
@@ -31,7 +31,7 @@ struct CredentialLifeTests {
         #expect(life.nextDue == nil && life.want(at: .max, date: .max) == .ready)
     }
 
-    @Test("a value is renewed at four fifths of its life, and used until the end")
+    @Test("a value is renewed at four fifths of its life")
     func renewal() {
         var life = life(endingAfter: 1000)
         #expect(life.nextDue == 800_000 && !life.next(at: 799_999))
@@ -43,7 +43,7 @@ struct CredentialLifeTests {
         #expect(life.nextDue == 1_900_000)
     }
 
-    @Test("a value that ends soon is not renewed before ten seconds, and between is none")
+    @Test("a value that ends soon is renewed after ten seconds at least")
     func shortLives() {
         var life = life(endingAfter: 3)
         #expect(life.nextDue == 10_000)
@@ -53,7 +53,7 @@ struct CredentialLifeTests {
         #expect(life.want(at: 10_000, date: 10) == .wait && life.next(at: 10_000))
     }
 
-    @Test("ends from outside saturate")
+    @Test("external ends saturate")
     func extremes() {
         for (end, date) in [(Int64.max, Int64(0)), (.max, .min), (.min, .max), (0, 0), (.min, 0)] {
             var life = CredentialLife(at: 0)
@@ -63,7 +63,7 @@ struct CredentialLifeTests {
         }
     }
 
-    @Test("a source that fails is run at most every ten seconds for requests, and more and more rarely without")
+    @Test("a failing source runs every ten seconds at most")
     func failures() {
         var life = CredentialLife(at: 0)
         var waits: [Int64] = []
@@ -88,7 +88,7 @@ struct CredentialLifeTests {
         #expect(life.nextDue == now + 20_002)
     }
 
-    @Test("the pause is counted from the end of a run")
+    @Test("the pause counts from the end of a run")
     func slowRuns() {
         var life = CredentialLife(at: 0)
         _ = life.next(at: 0)
@@ -97,7 +97,7 @@ struct CredentialLifeTests {
         #expect(life.want(at: 40_000, date: 0) == .wait)
     }
 
-    @Test("a renewal that fails leaves the value until its end; a file that is gone takes it away")
+    @Test("a failed renewal leaves the value; a missing file removes it")
     func failedRenewals() {
         var kept = life(endingAfter: 1000)
         _ = kept.next(at: 800_000)
@@ -112,7 +112,7 @@ struct CredentialLifeTests {
         #expect(!lost.hasValue && isRefused(lost.want(at: 2, date: 2), .source))
     }
 
-    @Test("after a 401 the source is run once, for all requests with that value")
+    @Test("after a 401 the source runs once, for all requests")
     func unauthorized() {
         var life = life(endingAfter: nil)
         #expect(life.didGetUnauthorized(version: 1, at: 20_000, date: 20) == .wait)
@@ -139,7 +139,7 @@ struct CredentialLifeTests {
         #expect(isRefused(life.didGetUnauthorized(version: 1, at: 10_600, date: 10), .ended))
     }
 
-    @Test("a changed file is read at once, also soon after a run and while one is under way")
+    @Test("a changed file is read at once, whatever runs")
     func changes() {
         var life = life(endingAfter: nil)
         life.noteChange()

@@ -7,7 +7,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("What a source of a credential gives")
+@Suite("The output of a credential's source")
 struct CredentialOutputTests {
     /// 2026-11-26T00:00:00Z.
     private static let now: Int64 = 1_795_651_200
@@ -36,7 +36,7 @@ struct CredentialOutputTests {
         }
     }
 
-    @Test("a line is a value, without the newline at its end")
+    @Test("a line is a value, without its final newline")
     func lines() throws {
         for text in ["key-12345678", "key-12345678\n", "key-12345678\r\n"] {
             for form in [CredentialOutput.Form.plain, .plainOrJSON] {
@@ -48,7 +48,7 @@ struct CredentialOutputTests {
         #expect(try read("{\"token\":\"12345678\"}", .plain).value == "{\"token\":\"12345678\"}")
     }
 
-    @Test("what no field can hold, what is short and what is long is refused")
+    @Test("a value that is short, long or unfit for a field is refused")
     func refused() {
         #expect(fault("") == "the value is empty")
         #expect(fault("\n") == "the value is empty")
@@ -98,7 +98,7 @@ struct CredentialOutputTests {
         #expect(fault(#"{"status": "none"}"#).contains("no object"))
     }
 
-    @Test("the response of a token server is read; lifetimes that are none name no end")
+    @Test("a token server's response is read; an invalid lifetime means no end")
     func tokenResponses() throws {
         func end(_ member: String) throws -> Int64? {
             try read("{\"access_token\":\"t-12345678\",\"token_type\":\"bearer\"\(member)}", .tokenResponse).end
@@ -171,7 +171,7 @@ struct CredentialValueTests {
         if case .field(let bytes) = value.content { String(copying: bytes.bytes) } else { "" }
     }
 
-    @Test("it is sent behind its prefix, or as the password of Basic authentication")
+    @Test("the value is sent with its prefix, or as a Basic password")
     func written() throws {
         #expect(sent(try value("12345678")) == "Bearer 12345678")
         #expect(sent(try value("12345678") { ($0.header, $0.prefix) = ("x-api-key", "") }) == "12345678")
@@ -180,7 +180,7 @@ struct CredentialValueTests {
         #expect(String(decoding: basic.header, as: UTF8.self) == "Authorization" && basic.headerID == .authorization)
     }
 
-    @Test("it ends at its end, and not before")
+    @Test("the value ends at its end, and not before")
     func ends() throws {
         let ending = try value("12345678", end: 100)
         #expect(ending.isValid(at: 99) && !ending.isValid(at: 100))
@@ -194,7 +194,7 @@ struct CredentialValueTests {
         #expect(!one.isSame(as: try value("12345679", end: 1)))
     }
 
-    @Test("its mask finds the value, and what Basic makes of it")
+    @Test("the mask finds the value, also in Basic's form")
     func masks() throws {
         let basic = try value("open sesame") { $0.basicUser = "Aladdin" }
         for text in [
@@ -207,7 +207,7 @@ struct CredentialValueTests {
         }
     }
 
-    @Test("the secrets of AWS's keys are masked, and the name of the key is not")
+    @Test("the secrets of AWS's keys are masked, the key's name is not")
     func masksOfKeys() throws {
         let text = """
             {"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "secret/of+key", "SessionToken": "token//of=session"}

@@ -137,7 +137,7 @@ struct CredentialRenewalsTests {
 
     // MARK: Files and variables
 
-    @Test("the value of a file is there, and another one soon after the file was replaced or renamed")
+    @Test("a file's value is there, and its successor soon after a replacement")
     func files() throws {
         let stage = try Stage(["key": ["file": "secret", "header": "X-Key"]]) { folder, _ in
             try folder.write("value-one-1\n", as: "secret")
@@ -164,7 +164,7 @@ struct CredentialRenewalsTests {
         try stage.wait(for: "value-two-2")
     }
 
-    @Test("a file that is gone takes its value away at once, and one that comes back gives it again")
+    @Test("a file that disappears takes its value away until it returns")
     func lostFile() throws {
         let stage = try Stage(["key": ["file": "secret"]]) { folder, _ in try folder.write("value-one-1", as: "secret")
         }
@@ -180,7 +180,7 @@ struct CredentialRenewalsTests {
         #expect(try stage.event("credentialRenewed").contains("key"))
     }
 
-    @Test("a missing file, a short value and one with its prefix are failures of the credential")
+    @Test("a missing file and an unfit value are the credential's failures")
     func badFiles() throws {
         let stage = try Stage([
             "a": ["file": "none"], "b": ["file": "short"], "c": ["file": "prefixed"],
@@ -196,7 +196,7 @@ struct CredentialRenewalsTests {
         #expect(!stage.events.with { $0 }.contains { $0.contains("s3cr3t") })
     }
 
-    @Test("the value of a variable is there")
+    @Test("the value of a variable is available")
     func variables() throws {
         setenv("PINPROXY_TEST_CREDENTIAL", "value-12345678", 1)
         defer { unsetenv("PINPROXY_TEST_CREDENTIAL") }
@@ -206,7 +206,7 @@ struct CredentialRenewalsTests {
 
     // MARK: Commands
 
-    @Test("a command is run once for all, and without the variables of other credentials")
+    @Test("a command runs once for all, without other credentials' variables")
     func commands() throws {
         setenv("PINPROXY_TEST_HIDDEN", "value-hidden-1", 1)
         defer { unsetenv("PINPROXY_TEST_HIDDEN") }
@@ -234,7 +234,7 @@ struct CredentialRenewalsTests {
         #expect(stage.renewals.figures.first?.renewals == 1)
     }
 
-    @Test("a command that fails is not run again within ten seconds, and its output is told to nobody")
+    @Test("a failing command waits ten seconds, and its output stays secret")
     func failingCommand() throws {
         var path = ""
         let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
@@ -252,7 +252,7 @@ struct CredentialRenewalsTests {
         #expect(events.count == 1 && !events.contains { $0.contains("s3cr3t") }, "\(events)")
     }
 
-    @Test("an end that the command names is kept, and a value is renewed before", .timeLimit(.minutes(5)))
+    @Test("an end that the command names is kept, and renewed before", .timeLimit(.minutes(5)))
     func renewal() throws {
         var path = ""
         let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
@@ -276,7 +276,7 @@ struct CredentialRenewalsTests {
         #expect(Int64(time(nil)) <= end + 1)
     }
 
-    @Test("later than ten seconds after a run a 401 has the source run once for all", .timeLimit(.minutes(5)))
+    @Test("a late 401 runs the source once for all", .timeLimit(.minutes(5)))
     func unauthorized() throws {
         var path = ""
         let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
@@ -304,7 +304,7 @@ struct CredentialRenewalsTests {
     }
 
     @Test(
-        "a 401 soon after a run changes nothing, and the program can be stopped while a command hangs",
+        "an early 401 changes nothing, and a hanging command stops nothing",
         .timeLimit(.minutes(5))
     )
     func stopping() throws {
@@ -329,7 +329,7 @@ struct CredentialRenewalsTests {
         #expect(Clock.monotonic - start < 10_000_000_000)
     }
 
-    @Test("a reload keeps the value of a credential that is defined as before, and drops others")
+    @Test("a reload keeps values of unchanged credentials, and drops others")
     func reloads() throws {
         var path = ""
         let stage = try Stage(["key": ["env": "PATH"]]) { folder, settings in
@@ -431,7 +431,7 @@ struct CredentialRenewalsTests {
 
     private static let token = #"{"access_token": "token-12345678", "token_type": "Bearer", "expires_in": 3600}"#
 
-    @Test("a token is asked for with the client's secret in the field, or in the form")
+    @Test("a token is requested with the client's secret in field or form")
     func tokens() throws {
         let server = try TokenServer(Self.token)
         let stage = try server.stage(["scopes": ["read", "a/b"], "parameters": ["audience": "api & more"]])
@@ -450,7 +450,7 @@ struct CredentialRenewalsTests {
         #expect(second.text == form)
     }
 
-    @Test("a token server with a wrong pin, or pins that are only reported, gets no byte")
+    @Test("a token server with a wrong or unenforced pin gets no byte")
     func pins() throws {
         let server = try TokenServer(Self.token)
         let wrong = try server.stage { $0.pin(TokenServer.host, to: PublicKeyPin.unrelated(2)) }
@@ -468,7 +468,7 @@ struct CredentialRenewalsTests {
         #expect(try unpinned.value() == "Bearer token-12345678")
     }
 
-    @Test("a token server that the access rules deny is not asked")
+    @Test("a denied token server is not asked")
     func access() throws {
         let server = try TokenServer(Self.token)
         let stage = try server.stage { $0.members["access"] = ["denyHosts": [TokenServer.host]] }
@@ -476,7 +476,7 @@ struct CredentialRenewalsTests {
         #expect(server.origin.connections.isEmpty)
     }
 
-    @Test("redirects are not followed, refusals are told by their code, and the server's words never")
+    @Test("redirects are not followed, and refusals reported by code alone")
     func refusals() throws {
         for (status, fields, body, text) in [
             (
@@ -517,7 +517,7 @@ struct CredentialRenewalsTests {
         }
     }
 
-    @Test("a token server that is silent, or cuts its response short, is a failure")
+    @Test("a token server that is silent, or truncates, is a failure")
     func broken() throws {
         let silent = try TokenServer { connection in
             _ = try connection.readRequest()
@@ -536,7 +536,7 @@ struct CredentialRenewalsTests {
         )
     }
 
-    @Test("a token server that sends a byte now and then has no more time than others")
+    @Test("a token server that drips gets no more time")
     func dribbling() throws {
         let isOver = Monitor(false)
         defer { isOver.with { $0 = true } }
@@ -552,7 +552,7 @@ struct CredentialRenewalsTests {
         #expect(try stage.value().hasPrefix("timeout: the token server does not answer in time"))
     }
 
-    @Test("the file of the client's secret is missing, or is no line")
+    @Test("a missing or invalid file of the client's secret is a failure")
     func clientSecret() throws {
         let server = try TokenServer(Self.token)
         let missing = try server.stage(["clientSecretFile": "none"])

@@ -110,13 +110,13 @@ struct RequestCredentialsTests {
         }
     }
 
-    @Test("a request without a rule that gives any is ready")
+    @Test("a request without credentials is ready")
     func none() throws {
         let stage = try Stage()
         #expect(try stage.begin(nil) == "ready" && stage.begin(7) == "ready" && stage.credentials.rule == nil)
     }
 
-    @Test("a request waits for its source, and is ready with the value")
+    @Test("a request waits for its source, and is ready with its value")
     func waiting() throws {
         let stage = try Stage()
         #expect(try stage.begin(0) == "wait")
@@ -127,7 +127,7 @@ struct RequestCredentialsTests {
         #expect(try stage.begin(0) == "ready")
     }
 
-    @Test("a request that is over waits no more, and hears nothing")
+    @Test("a request that is over waits no more, and is told nothing")
     func over() throws {
         let stage = try Stage()
         #expect(try stage.begin(0) == "wait")
@@ -147,7 +147,7 @@ struct RequestCredentialsTests {
         #expect(stage.told == ["502 credential_unavailable"] && stage.board.waiting == 0)
     }
 
-    @Test("a body is gathered where a signature needs it, before or after the wait")
+    @Test("a body is collected where a signature needs it")
     func gathering() throws {
         let stage = try Stage()
         #expect(try stage.begin(1, "Content-Length: 3") == "wait")
@@ -163,7 +163,7 @@ struct RequestCredentialsTests {
         #expect(try stage.begin(1, "Content-Length: 3") == "ready", "its digest is there")
     }
 
-    @Test("a body that is too long to be signed is refused before it comes")
+    @Test("a body that is too long to be signed is refused at once")
     func tooLong() throws {
         let stage = try Stage()
         try stage.publishKeys()
@@ -171,7 +171,7 @@ struct RequestCredentialsTests {
         #expect(try stage.begin(1, "Content-Length: 1048577") == "413 request_too_large")
     }
 
-    @Test("a hop that keeps its body is not signed, and one without is")
+    @Test("a hop that keeps its body is not signed, a bodiless one is")
     func hops() throws {
         let stage = try Stage()
         try stage.publishKeys()
@@ -182,7 +182,7 @@ struct RequestCredentialsTests {
         #expect(try stage.beginHop(nil, keepsBody: true) == "ready" && stage.credentials.rule == nil)
     }
 
-    @Test("a hop that waits for its keys gathers no body: the client's is not its own")
+    @Test("a hop that waits for its keys collects no body")
     func waitingHop() throws {
         let stage = try Stage()
         #expect(try stage.beginHop(1, keepsBody: false, "Content-Length: 3") == "wait")
@@ -194,7 +194,7 @@ struct RequestCredentialsTests {
         #expect(try stage.begin(1, "Content-Length: 3") == "gather")
     }
 
-    @Test("a hop to a URL that is signed already is not signed")
+    @Test("a hop to a signed URL is not signed")
     func signedHop() throws {
         let stage = try Stage()
         try stage.publishKeys()
@@ -205,7 +205,7 @@ struct RequestCredentialsTests {
         #expect(try stage.beginHop(nil, to: target, keepsBody: false) == "ready")
     }
 
-    @Test("a hop is asked for the placeholder of its rule, and for the site of its page")
+    @Test("a hop needs its rule's placeholder, and its page's site")
     func demandOfHop() throws {
         let stage = try Stage()
         #expect(try stage.beginHop(3, keepsBody: false) == "403 credential_required")
@@ -215,7 +215,7 @@ struct RequestCredentialsTests {
         #expect(try stage.beginHop(0, keepsBody: false, "Origin: https://evil.example") == "403 credential_withheld")
     }
 
-    @Test("a request whose value is not there may go to no server")
+    @Test("a request without its value may go to no server")
     func withoutValue() throws {
         let stage = try Stage()
         let pki = TestPKI.shared
@@ -243,7 +243,7 @@ struct RequestCredentialsTests {
         #expect(one.fields.count == 1 && one.mayGo(under: pass))
     }
 
-    @Test("each request has a signature of its own, and fields without one are made once")
+    @Test("each request has its own signature, and other fields are shared")
     func signaturesOfTheirOwn() throws {
         let stage = try Stage()
         try stage.publish("value-one", version: 1)
@@ -292,7 +292,7 @@ struct RequestCredentialsTests {
         return guarded?.masked(head) != nil
     }
 
-    @Test("what an exchange has sent before is masked in later responses")
+    @Test("values that an exchange has sent are masked in later responses")
     func earlierValues() throws {
         let stage = try Stage()
         try stage.publish("value-one", version: 1)
@@ -318,7 +318,7 @@ struct RequestCredentialsTests {
         #expect(try stage.begin(nil) == "ready" && stage.credentials.fields(of: plain) == nil)
     }
 
-    @Test("a signature that comes back is masked")
+    @Test("a returned signature is masked")
     func signatures() throws {
         let stage = try Stage()
         try stage.publishKeys()
@@ -331,7 +331,7 @@ struct RequestCredentialsTests {
         #expect(!isMasked(String(value.dropLast(64)), by: guarded), "the name of the key is no secret")
     }
 
-    @Test("a 401 that is passed on has the source run once, for the next request")
+    @Test("a 401 that is passed on renews for the next request")
     func refusals() throws {
         let stage = try Stage()
         try stage.publish("value-one", version: 1)
@@ -348,7 +348,7 @@ struct RequestCredentialsTests {
         #expect(stage.asked == ["0 1"], "there is another value already")
     }
 
-    @Test("a refused value is replaced where its source may have another one")
+    @Test("a refused value is replaced if its source may have another")
     func renewal() throws {
         let stage = try Stage()
         try stage.publish("value-one", version: 1)
@@ -382,7 +382,7 @@ struct RequestCredentialsTests {
 
 @Suite("Bodies that are signed")
 struct SignedBodyTests {
-    @Test("the digest is that of all pieces, and the step that waits is given once")
+    @Test("the digest covers all pieces, and the waiting step runs once")
     func digest() {
         var body = SignedBody()
         var steps = 0
@@ -404,7 +404,7 @@ struct SignedBodyTests {
         #expect(body.digest == nil && body.count == 3 && body.held == 3)
     }
 
-    @Test("a body of known length is counted before it comes, and once")
+    @Test("a body of known length is counted once, before it comes")
     func known() {
         var body = SignedBody()
         let bytes: [UInt8] = [1, 2]
@@ -414,7 +414,7 @@ struct SignedBodyTests {
         #expect(body.held == 4 && body.count == 4)
     }
 
-    @Test("one that is longer than the limit is refused at the byte behind it")
+    @Test("a body beyond the limit is refused at the first byte above it")
     func limit() {
         var body = SignedBody()
         _ = body.begin(.chunked) {}

@@ -127,7 +127,7 @@ final class RequestAdmissionTests {
         #expect(try admit(.route(Self.route(.refused(Problem(.hostDenied, "no"))))) == "host_denied")
     }
 
-    @Test("The proxy responds to OPTIONS that may not be forwarded, and to no other method")
+    @Test("The proxy responds to OPTIONS that it may not forward")
     func options() throws {
         let route = try Self.origin()
         for (method, hops, expected) in [
@@ -157,7 +157,7 @@ final class RequestAdmissionTests {
         }
     }
 
-    @Test("Another protocol is offered only where the client's connection can be given to it")
+    @Test("Another protocol is offered only where the client's connection can carry it")
     func upgrades() throws {
         let lines = ("GET http://a.example/ HTTP/1.1", "Host: a.example", "Upgrade: websocket", "Connection: upgrade")
         for (mayUpgrade, expected) in [(true, "send a.example upgrade"), (false, "send a.example")] {
@@ -217,7 +217,7 @@ final class RequestAdmissionTests {
         #expect(admission.ruling.allowingRule == nil)
     }
 
-    @Test("A CONNECT is denied where its bytes are not seen, or no request in it could be sent")
+    @Test("A CONNECT is denied if no request in it could be sent")
     func ruledConnects() throws {
         let endpoint = try Self.endpoint("a.example")
         let authority = InterceptedAuthority(scheme: .http, host: try Host("a.example"), port: 80)
@@ -320,7 +320,7 @@ final class RequestAdmissionTests {
         #expect(!isReady(admission.credentialsOfHop(desk, hop, head)))
     }
 
-    @Test("After a reload a hop is followed by the route that the new policy gives it, or not at all")
+    @Test("After a reload a hop follows the new policy's route, or none")
     func hopsAfterReload() throws {
         let (first, second) = (try Self.origin(), try Self.origin())
         #expect(try admit(.route(first)) == "send a.example")
@@ -336,7 +336,7 @@ final class RequestAdmissionTests {
         #expect(text(admission.admitAgain(.route(second))) == "second" && admission.route === second)
     }
 
-    @Test("Sixteen reloads in a row restart a waiting request, and the next one ends it")
+    @Test("After sixteen reloads in a row the next one ends a waiting request")
     func restarts() throws {
         for count in 1...16 { #expect(admission.restart() == nil && admission.restarts == count) }
         #expect(admission.restart()?.code == .sessionInvalidated)

@@ -13,7 +13,7 @@ import Testing
         return fields
     }
 
-    @Test("A request that still lives keeps its fields and its target when the next one is made")
+    @Test("A living request keeps its fields and target when the next one begins")
     func earlier() {
         var memory = RequestMemory()
         let first = fields(&memory, "text/plain")

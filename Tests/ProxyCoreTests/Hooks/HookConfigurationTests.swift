@@ -3,6 +3,7 @@ import Foundation
 import HTTPCore
 import ServerTrust
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import ProxyConfiguration
@@ -78,7 +79,7 @@ struct HookConfigurationTests {
     }
 
     @Test(
-        "what cannot be meant is an error where it stands",
+        "an impossible value is an error at its place",
         arguments: [
             LoadError(host: #""redirects": "return""#, at: "/redirects", says: "an object"),
             LoadError(host: #""redirects": {}"#, at: "/redirects", says: "\"policy\" is missing"),
@@ -183,7 +184,7 @@ struct HookConfigurationTests {
         }
     }
 
-    @Test("a value from a file loses the newline at its end, gets its prefix, and shows in no message")
+    @Test("a value from a file loses its newline, gets its prefix, and stays secret")
     func files() throws {
         let folder = try ConfigurationFolder()
         func load(_ contents: String) throws -> ConfigurationLoader.Outcome {
@@ -216,7 +217,7 @@ struct HookConfigurationTests {
         }
     }
 
-    @Test("credentials that may go out in the clear are warned of")
+    @Test("credentials that may go out in the clear are warnings")
     func clearText() throws {
         func warnings(_ members: String) throws -> [String] {
             let folder = try ConfigurationFolder([

@@ -2,6 +2,7 @@
 import HTTPCore
 import ServerTrust
 import SessionCore
+import TestSupport
 import Testing
 
 @testable import ProxyConfiguration

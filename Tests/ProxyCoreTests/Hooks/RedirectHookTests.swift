@@ -6,7 +6,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("What becomes of an origin's redirects")
+@Suite("Decisions about an origin's redirects")
 struct RedirectHookTests {
     /// The hook's decision in short: `deliver`, `follow GET https://…`, or the details of a refusal.
     private func decide(
@@ -53,7 +53,7 @@ struct RedirectHookTests {
 
     private let other = "https://other.example.com/x"
 
-    @Test("a host without a word about redirects has no hook at all")
+    @Test("a host without rules for redirects has no hook")
     func none() throws {
         let stage = try HookFixture(hosts: #""api.example.com": { "redirects": { "policy": "return", "rules": [] } }"#)
         #expect(stage.router.snapshot.policy(for: try Host("api.example.com")).hooks == nil)
@@ -71,7 +71,7 @@ struct RedirectHookTests {
         #expect(denied.contains("hosts/api.example.com/redirects/policy"), "\(denied)")
     }
 
-    @Test("what is no redirect goes to the client", arguments: [200, 300, 304, 305, 306, 399, 404])
+    @Test("a response that is no redirect goes to the client", arguments: [200, 300, 304, 305, 306, 399, 404])
     func noRedirect(status: Int) throws {
         #expect(try decide(stage(#""policy": "deny""#), other, status: status) == "deliver")
         #expect(try decide(stage(#""policy": "deny""#), nil, status: 302) == "deliver")
@@ -100,7 +100,7 @@ struct RedirectHookTests {
         #expect(try decide(stage, "https://c.test/a/b.zip?c") == "follow GET https://c.test/a/b.zip?c")
     }
 
-    @Test("a scheme in a rule is the one that would be spoken: an upgraded host's is https")
+    @Test("a rule's scheme is the spoken one: https for an upgraded host")
     func upgradedScheme() throws {
         let stage = try stage(#""policy": "follow", "rules": [{ "scheme": "http", "then": "deny" }]"#)
         #expect(try decide(stage, "http://up.example.com/a") == "follow GET https://up.example.com/a")
@@ -127,7 +127,7 @@ struct RedirectHookTests {
         }
     }
 
-    @Test("a body that is not at hand any more leaves the redirect to the client")
+    @Test("a body that is no longer kept leaves the redirect to the client")
     func lostBody() throws {
         let stage = try stage(#""policy": "follow""#)
         #expect(try decide(stage, other, status: 307, method: .post, body: .lost) == "deliver")
@@ -135,7 +135,7 @@ struct RedirectHookTests {
         #expect(try decide(stage, other, status: 302, method: .post, body: .lost).hasPrefix("follow GET"))
     }
 
-    @Test("a redirect away from TLS is denied, unless a rule says http")
+    @Test("a redirect away from TLS is denied, unless a rule allows http")
     func losesTLS() throws {
         let plain = "http://plain.example.com/x"
         #expect(try decide(stage(#""policy": "follow""#), plain).contains("goes without TLS"))
@@ -153,7 +153,7 @@ struct RedirectHookTests {
         #expect(try decide(lowered, other) == "follow GET http://other.example.com/x")
     }
 
-    @Test("a redirect from a pinned host to one without pins is denied, unless a rule names that host")
+    @Test("a redirect from pins to no pins is denied, unless a rule names it")
     func leavesPins() throws {
         let pinned = ["api.example.com": ""]
         #expect(try decide(stage(#""policy": "follow""#, pinned: pinned), other).contains("held to no pins"))
@@ -180,7 +180,7 @@ struct RedirectHookTests {
         #expect(try decide(rewritten, other) == "follow GET https://new.example.com/x")
     }
 
-    @Test("pins that are only reported on hold nobody")
+    @Test("report-only pins make no pinned host")
     func reportOnly() throws {
         let stage = try stage(
             #""policy": "follow""#,
@@ -189,7 +189,7 @@ struct RedirectHookTests {
         #expect(try decide(stage, other).contains("held to no pins"))
     }
 
-    @Test("pins that have expired hold nobody where the domain is unpinned then, and refuse everybody elsewhere")
+    @Test("expired pins hold no host where the domain is unpinned then")
     func expired() throws {
         for (members, isHeld) in [
             (#""expiration": "2020-01-31", "onExpiration": "unpinned","#, false),
@@ -207,7 +207,7 @@ struct RedirectHookTests {
         }
     }
 
-    @Test("a host whose own pins have lapsed or are only reported on still leads to pinned hosts alone")
+    @Test("a host with lapsed pins still leads to pinned hosts alone")
     func lapsedSource() throws {
         for members in [
             #""expiration": "2020-01-31", "onExpiration": "unpinned","#, #""enforcePinning": false,"#,
@@ -226,7 +226,7 @@ struct RedirectHookTests {
         #expect(try decide(stage, "http://plain.example.com/").contains("held to no pins"))
     }
 
-    @Test("a rewrite changes scheme, host, port and path, and the rest stays")
+    @Test("a rewrite changes scheme, host, port and path alone")
     func rewrites() throws {
         func rewritten(_ rule: String, _ location: String) throws -> String {
             try decide(stage(#""policy": "deny", "rules": [{ "then": "rewrite", \#(rule) }]"#), location)
@@ -250,7 +250,7 @@ struct RedirectHookTests {
     }
 
     @Test(
-        "a Location that is read in two ways is refused where something is judged, and handed on elsewhere",
+        "an ambiguous Location is refused where it matters, else relayed",
         arguments: [
             "https://user@other.example.com/", "https://other.example.com\\@evil.test/", "https:other.example.com",
             "https://a b/", "http://2130706433/", "https://", "https://[::1/", "ht!tp://x/",
@@ -266,7 +266,7 @@ struct RedirectHookTests {
         #expect(try decide(returns, location) == "deliver")
     }
 
-    @Test("two Location fields are no redirect that could be judged")
+    @Test("two Location fields are no redirect")
     func twice() throws {
         let stage = try stage(#""policy": "follow""#)
         let url = try #require(AbsoluteURL("https://api.example.com/"))
@@ -278,7 +278,7 @@ struct RedirectHookTests {
         }
     }
 
-    @Test("another scheme is the client's matter, unless redirects are denied")
+    @Test("another scheme is relayed, unless redirects are denied")
     func otherSchemes() throws {
         for location in ["mailto:a@b.c", "myapp://callback?code=1", "ftp://f.test/"] {
             #expect(try decide(stage(#""policy": "follow""#), location) == "deliver")
@@ -286,7 +286,7 @@ struct RedirectHookTests {
         }
     }
 
-    @Test("relative places are those of the answering URL")
+    @Test("relative URLs are resolved against the responding URL")
     func relative() throws {
         let stage = try stage(#""policy": "follow""#)
         let from = "https://api.example.com/a/b?c"
@@ -299,7 +299,7 @@ struct RedirectHookTests {
         }
     }
 
-    @Test("going in circles is found, by URL and method, whatever the fragment")
+    @Test("a loop is found by URL and method, whatever the fragment")
     func loops() throws {
         let stage = try stage(#""policy": "follow""#)
         #expect(try decide(stage, "/start").contains("circles"))
@@ -317,7 +317,7 @@ struct RedirectHookTests {
         }
     }
 
-    @Test("as many hops as max says, and a redirect that is returned counts as none")
+    @Test("redirects are followed up to max; relayed ones do not count")
     func limit() throws {
         let stage = try stage(#""policy": "follow", "max": 2, "rules": [{ "path": "/out", "then": "return" }]"#)
         let url = try #require(AbsoluteURL("https://api.example.com/0"))
@@ -329,7 +329,7 @@ struct RedirectHookTests {
         #expect(try Self.decide(&hook, stage, "/3", from: url).contains("one more redirect after 2"))
     }
 
-    @Test("a host on the way may deny what the asked one would follow, and may not follow what that one would not")
+    @Test("each host on the way may deny what another would follow")
     func rulesOnTheWay() throws {
         let stage = try HookFixture(
             hosts: #"""
@@ -346,7 +346,7 @@ struct RedirectHookTests {
         #expect(try decide(stage, "/x", from: "https://lax.example.com/").hasPrefix("follow"))
     }
 
-    @Test("no refusal tells a path or a query: it goes into the log")
+    @Test("no refusal shows a path or a query, since it is logged")
     func secrets() throws {
         for policy in ["follow", "deny"] {
             let stage = try stage(#""policy": "\#(policy)""#, pinned: ["api.example.com": ""])

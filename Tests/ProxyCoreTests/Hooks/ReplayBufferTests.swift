@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A body that is kept for a redirect")
 struct ReplayBufferTests {
-    @Test("the end of a body waits until it is known whether all of it could be kept; of a small one it does not")
+    @Test("a body's end waits until it is known whether all was kept")
     func end() throws {
         let loop = try EventLoop()
         let files = FileThread()

@@ -59,7 +59,7 @@ struct ResponseDownloadTests {
     }
 
     @Test(
-        "a file that was published reserves nothing, although a write ended behind the last piece",
+        "a published file reserves nothing, although a write ended later",
         arguments: [150, nil]
     )
     func published(length: Int?) throws {
@@ -78,7 +78,7 @@ struct ResponseDownloadTests {
         }
     }
 
-    @Test("a file whose first piece exceeds the quota is not begun again with the second, which would not")
+    @Test("a file whose first piece exceeds the quota is not begun again")
     func refused() throws {
         let folder = try TemporaryFolder()
         let files = FileThread()

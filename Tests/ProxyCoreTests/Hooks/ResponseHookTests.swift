@@ -6,7 +6,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("Which answers are handed on")
+@Suite("Which responses are relayed")
 struct ResponseHookTests {
     /// The hook's decision in short: `allow`, `allow 10`, `download`, or code and details of a refusal.
     private func decide(
@@ -84,7 +84,7 @@ struct ResponseHookTests {
         #expect(try decide(#""acceptableContentTypes": "*/*""#, 200, [length]) == "allow")
     }
 
-    @Test("acceptable status codes are those of a response serializer; a rule that allows comes first")
+    @Test("acceptable status codes are a serializer's; a rule that allows comes first")
     func statuses() throws {
         let acceptable = #""acceptableStatusCodes": ["200-299", 304]"#
         #expect(try decide(acceptable, 299, [length]) == "allow")
@@ -95,7 +95,7 @@ struct ResponseHookTests {
         #expect(try decide(allowed, 405, [length]).hasPrefix("response_denied"))
     }
 
-    @Test("a body over maxBytes is refused where its length is known, and bounded elsewhere")
+    @Test("a body above maxBytes is refused, or cut without a known length")
     func tooLarge() throws {
         let bounded = #""maxBytes": "1KB", "rules": [ { "then": "allow" } ]"#
         #expect(try decide(bounded, 200, ["Content-Length: 1025"]).hasPrefix("response_too_large 502"))
@@ -104,7 +104,7 @@ struct ResponseHookTests {
         #expect(try decide(bounded, 200, ["Content-Length: 1025"], to: .head) == "allow 1024")
     }
 
-    @Test("what is no whole file becomes no download")
+    @Test("an incomplete file becomes no download")
     func downloads() throws {
         let rules = #"""
             "rules": [ { "minBytes": "1KB", "then": "becomeDownload", "directory": "downloads" },
@@ -120,7 +120,7 @@ struct ResponseHookTests {
         #expect(try decide(rules, 204, [html]) == "allow")
     }
 
-    @Test("what the answering host refuses is refused, and the smaller bound holds")
+    @Test("a response that its own host refuses is refused")
     func own() throws {
         let asked =
             #""maxBytes": "4KB", "rules": [ { "status": 201, "then": "becomeDownload", "directory": "downloads" } ]"#

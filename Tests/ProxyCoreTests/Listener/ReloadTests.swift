@@ -29,7 +29,7 @@ struct ReloadTests {
         )
     }
 
-    @Test("only a changed value of a key of the start needs a restart")
+    @Test("only a changed key of the start needs a restart")
     func restartNeeds() throws {
         let running = try configuration()
         #expect(RestartNeed.between(running, running).isEmpty)
@@ -48,7 +48,7 @@ struct ReloadTests {
         #expect(RestartNeed.between(running, other).isEmpty)
     }
 
-    @Test("the new policy knows the addresses that the listeners got, and keeps what belongs to the start")
+    @Test("the new policy has the listeners' addresses and the start's settings")
     func carriedOver() throws {
         let server = try ProxyServer(parts: parts(try configuration()))
         defer { server.stop() }
@@ -68,7 +68,7 @@ struct ReloadTests {
         #expect(verdict == .deniedOwnListener)
     }
 
-    @Test("a policy that is replaced is let go of, at once when nothing is under way")
+    @Test("a replaced policy is released, at once without running requests")
     func released() throws {
         let server = try ProxyServer(parts: parts(try configuration()))
         defer { server.stop() }
@@ -81,7 +81,7 @@ struct ReloadTests {
         }
     }
 
-    @Test("a log that cannot be opened leaves everything as it was")
+    @Test("a log that cannot be opened leaves everything unchanged")
     func badLog() throws {
         let server = try ProxyServer(parts: parts(try configuration()))
         defer { server.stop() }
@@ -90,7 +90,7 @@ struct ReloadTests {
         #expect(server.snapshot.generation == 1)
     }
 
-    @Test("a reload while it drains, and one after its stop, do nothing bad")
+    @Test("a reload during a drain, or after a stop, does no harm")
     func lateReloads() throws {
         let server = try ProxyServer(parts: parts(try configuration()))
         server.drain()

@@ -45,7 +45,7 @@ struct WorkerLoadTests {
         try Patience.poll(for: "\(count) connections") { server.connectionsByWorker.reduce(0, +) == count ? true : nil }
     }
 
-    @Test("the connections of a few clients are spread over the workers, and all are served", arguments: [2, 3])
+    @Test("connections of a few clients are spread over the workers", arguments: [2, 3])
     func areSpread(workers: Int) throws {
         let server = try server(workers: workers)
         defer { server.stop() }
@@ -63,7 +63,7 @@ struct WorkerLoadTests {
         #expect(server.connectionsByWorker == Array(repeating: 0, count: workers))
     }
 
-    @Test("a burst of connections is spread, too")
+    @Test("a burst of connections is spread over the workers")
     func burst() throws {
         let server = try server(workers: 2)
         defer { server.stop() }
@@ -73,7 +73,7 @@ struct WorkerLoadTests {
         #expect(server.connectionsByWorker.min()! >= 30, "\(server.connectionsByWorker)")
     }
 
-    @Test("the limit of connections is that of all workers together")
+    @Test("the limit of connections covers all workers together")
     func limit() throws {
         let server = try server(workers: 2, connections: 5)
         defer { server.stop() }
@@ -87,7 +87,7 @@ struct WorkerLoadTests {
         #expect(try answered(try TestClient(port: port(of: server))))
     }
 
-    @Test("a worker that is held up gets few connections of the others, and all are served when it goes on")
+    @Test("a blocked worker gets few connections, and serves them later")
     func heldUp() throws {
         let server = try server(workers: 2)
         defer { server.stop() }
@@ -111,7 +111,7 @@ struct WorkerLoadTests {
         for client in clients { #expect(try client.readResponse(to: "OPTIONS").status == 200) }
     }
 
-    @Test("connections that are on their way to another worker when the policy is replaced are served")
+    @Test("connections in transit between workers are served despite a reload")
     func reload() throws {
         let server = try server(workers: 2)
         defer { server.stop() }
@@ -143,7 +143,7 @@ struct WorkerLoadTests {
         #expect(server.connections == 0)
     }
 
-    @Test("a stop ends the connections that are on their way to another worker")
+    @Test("a stop ends connections in transit between workers")
     func stop() throws {
         for _ in 0..<20 {
             let server = try server(workers: 2)

@@ -115,7 +115,7 @@ struct PinMonitorTests {
         }
     }
 
-    @Test("a collector that is down at first gets the report in the end, once")
+    @Test("a collector that is down at first gets the report once")
     func retried() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             guard let request = try connection.readRequest() else { return }
@@ -139,7 +139,7 @@ struct PinMonitorTests {
         #expect(setting.losses().isEmpty)
     }
 
-    @Test("a redirect is not followed, and not asked for twice")
+    @Test("a redirect is not followed, and not requested twice")
     func redirect() throws {
         let origin = try ScriptedOrigin(nil) { _ in
             "HTTP/1.1 307 Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n"
@@ -154,7 +154,7 @@ struct PinMonitorTests {
         #expect(setting.monitor.lostReports == [.undelivered: 1] && setting.monitor.lastLossOfReports != nil)
     }
 
-    @Test("the collector's own pins hold: with the right key it gets the report, with another not one byte, and once")
+    @Test("the collector's own pins hold: another key gets no byte")
     func pinnedCollector() throws {
         let server = try Self.pki.server(Self.collector)
         let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("taken") }
@@ -174,7 +174,7 @@ struct PinMonitorTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a stop waits a short time for a collector that stalls, then drops and counts what is left")
+    @Test("a stop waits briefly for a collector, then counts what is left")
     func stop() throws {
         let release = Gate()
         let origin = try ScriptedOrigin(nil) { connection in
@@ -189,7 +189,7 @@ struct PinMonitorTests {
         #expect(setting.losses() == ["stopped": 3])
     }
 
-    @Test("reports go to the file of the snapshot that holds; what was reported is not forgotten by a reload")
+    @Test("reports go to the current snapshot's file, and stay known after reloads")
     func replace() throws {
         let folder = try TemporaryFolder()
         let (first, second) = ("\(folder.path)/first.jsonl", "\(folder.path)/second.jsonl")
@@ -210,7 +210,7 @@ struct PinMonitorTests {
         #expect(origin.connections.isEmpty)
     }
 
-    @Test("79 what waits for a collector that the new pin files do not name is not sent there any more")
+    @Test("79 reports for a collector that is no longer named are dropped")
     func givenUp() throws {
         let release = Gate()
         let origin = try ScriptedOrigin(nil) { connection in
@@ -236,7 +236,7 @@ struct PinMonitorTests {
         #expect(setting.losses() == ["undelivered": 3])
     }
 
-    @Test("an attempt that is under way for a collector that was given up ends with the monitor, its connection too")
+    @Test("an attempt for a dropped collector ends with the monitor")
     func givenUpAtTheEnd() throws {
         let release = Gate()
         let origin = try ScriptedOrigin(nil) { connection in
@@ -257,7 +257,7 @@ struct PinMonitorTests {
         try origin.wait(for: "the end of the connection") { $0.allSatisfy(\.isClosed) ? true : nil }
     }
 
-    @Test("a collector that the rules deny gets nothing, and the start says so")
+    @Test("a collector that the rules deny gets nothing, with a message")
     func denied() throws {
         let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
         let text = """
@@ -282,7 +282,7 @@ struct PinMonitorTests {
         #expect(origin.connections.isEmpty)
     }
 
-    @Test("a file of reports that cannot be opened keeps the proxy from starting")
+    @Test("an unusable file of reports prevents the start")
     func badFile() throws {
         let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
         #expect(throws: MonitoringFailure.self) { try Setting(at: origin, file: "/nowhere/at/all") }

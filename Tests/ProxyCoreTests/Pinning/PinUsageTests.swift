@@ -7,7 +7,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("Which pins match, and when a warning is due")
+@Suite("Counts of pins, and their warnings")
 struct PinUsageTests {
     private static func domains(_ text: String) throws -> PinnedDomains {
         try PinFile.load(
@@ -33,7 +33,7 @@ struct PinUsageTests {
         func keepOnly(_ domains: PinnedDomains) { notices.keepOnly(domains) }
     }
 
-    @Test("matches are counted by pin, and the pins that never matched are named in their order")
+    @Test("matches are counted by pin, and unmatched pins named in order")
     func counting() throws {
         let host = try Host("a.example")
         var usage = PinUsage()
@@ -48,9 +48,7 @@ struct PinUsageTests {
         #expect(account.neverMatched == [.unrelated(1), .unrelated(2)])
     }
 
-    @Test(
-        "counts outlive a reload: a new pin never matched, an old one keeps its count, a domain that went is forgotten"
-    )
+    @Test("counts survive a reload, and those of removed domains are dropped")
     func reload() throws {
         let (a, b) = (try Host("a.example"), try Host("b.example"))
         var usage = PinUsage()
@@ -67,7 +65,7 @@ struct PinUsageTests {
         #expect(usage.accounts[0].neverMatched == [.unrelated(3)])
     }
 
-    @Test("the account's line has the pins as keys")
+    @Test("the summary line has the pins as keys")
     func line() throws {
         var usage = PinUsage()
         usage.setPins(of: try Self.domains(Self.domain("a.example", 1, 2)))
@@ -79,9 +77,7 @@ struct PinUsageTests {
         #expect(line["neverMatched"] as? [String] == ["\(PublicKeyPin.unrelated(2))"])
     }
 
-    @Test(
-        "a backup that matches alone is warned of once an hour, a certificate's end once a day, each domain and share by itself"
-    )
+    @Test("each kind of warning comes once an hour or a day")
     func notices() throws {
         let (a, b) = (try Host("a.example"), try Host("b.example"))
         let notices = Notices()
@@ -99,7 +95,7 @@ struct PinUsageTests {
         #expect(!notices.isDue(.backupOnly, of: a, now: PinNotices.hour + 1))
     }
 
-    @Test("a loop's tally counts every pin that stands in the chain, not only the one that decided")
+    @Test("a loop's tally counts every pin of the chain")
     func tally() throws {
         let pki = try TestPKI()
         let server = try pki.server("a.example")
@@ -130,7 +126,7 @@ struct PinUsageTests {
         #expect(entry.certificate == nil)
     }
 
-    @Test("failures count for the domain of their policy, those of other hosts together; a reload keeps them")
+    @Test("failures count for their policy's domain, and survive a reload")
     func failures() throws {
         let unpinned = "\"n.example\": { \"pinningMode\": \"none\" }"
         let domains = try Self.domains(Self.domain("a.example", 1, 2) + "," + unpinned)
@@ -171,7 +167,7 @@ struct PinUsageTests {
         #expect(others.refusals.reduce(0, +) == 1 && others.backupOnly == 0)
     }
 
-    @Test("a pin set's end is told with the day and the days that are left")
+    @Test("a pin set's end is reported with its day and remaining days")
     func pinSets() throws {
         let text = Self.domain("a.example", 1, 2).dropLast(2) + ", \"expiration\": \"2027-01-31\" }"
         let domains = try Self.domains(String(text) + "," + Self.domain("b.example", 1, 2))
@@ -182,7 +178,7 @@ struct PinUsageTests {
         #expect(lines[0].string("expiration") == "2027-01-31" && lines[0].integer("expiresInDays") == 3)
     }
 
-    @Test("of many domains those that were counted are handed over, each in its place; a reload changes the places")
+    @Test("of many domains the counted ones are passed on")
     func changes() throws {
         var usage = PinUsage()
         let names = (0..<20).map { "d\($0).example" }

@@ -7,7 +7,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("What stored answers are bound to")
+@Suite("What stored responses depend on")
 struct CacheTermsTests {
     private static let now: Int64 = 1_790_000_000
 
@@ -47,7 +47,7 @@ struct CacheTermsTests {
         "\"headers\": { \"request\": { \"set\": { \"Ab\": \"c\" } } }",
     ]
 
-    @Test("what is done to requests, and where they go, makes another digest", arguments: [true, false])
+    @Test("changes of requests, or of their targets, change the digest", arguments: [true, false])
     func different(isHTTPS: Bool) throws {
         let digests = try Self.different.map { try digest($0, scheme: isHTTPS ? .https : .http) }
         for index in digests.indices {
@@ -58,7 +58,7 @@ struct CacheTermsTests {
 
     /// Each setting of a host, and whether it is in the digest. A new setting has to be put into one of the two lists:
     /// does it decide which server may respond, or what that server is sent?
-    @Test("each setting of a host has been decided on: it makes another digest, or stored answers are held to it later")
+    @Test("each host setting changes the digest, or is applied to stored responses")
     func everySetting() throws {
         let counts = [
             "tlsProfile": "\"tlsProfile\": \"legacy\"", "tlsServerName": "\"tlsServerName\": \"b.example\"",
@@ -99,7 +99,7 @@ struct CacheTermsTests {
         #expect(Mirror(reflecting: proxy).children.compactMap(\.label) == ["kind", "host", "port", "credentials"])
     }
 
-    @Test("rules for keys make another digest: what was stored under others may belong to other URLs")
+    @Test("rules for keys change the digest")
     func keyRules() throws {
         func rules(_ key: String) -> String { "\"cache\": { \"rules\": [{ \"key\": { \(key) } }] }" }
         let all = ["\"sortParameters\": true", "\"ignoreParameters\": [\"a\"]", "\"headers\": [\"a\"]"].map(rules)
@@ -107,14 +107,14 @@ struct CacheTermsTests {
         #expect(Set(digests).count == digests.count)
     }
 
-    @Test("a value from a file counts like one that is written down")
+    @Test("a value from a file counts like a written one")
     func outsideValues() throws {
         let outside = try digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": { \"file\": \"secret\" } } } }")
         #expect(try outside == digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": \"abc\" } } }"))
         #expect(try outside != digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": \"abd\" } } }"))
     }
 
-    @Test("what a rewritten redirect does to the request makes another digest, and nothing done leaves it")
+    @Test("a redirect's rewriting changes the digest if it does anything")
     func rewritten() throws {
         let host = try Host("api.example.com")
         let folder = try ConfigurationFolder(["config.json": "{ \"version\": 1, \"cache\": {} }"])

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("Answers in the origin's place")
+@Suite("Responses in the origin's place")
 struct ErrorResponseTests {
     private func write(_ problem: Problem, isHead: Bool = false, keepAlive: Bool = true) throws -> HTTPMessage {
         var output = ByteBuffer()
@@ -48,7 +48,7 @@ struct ErrorResponseTests {
     }
 
     @Test(
-        "the reason phrase names the cause, which is all that programs show of a refused CONNECT",
+        "the reason phrase names the cause, for programs with refused CONNECTs",
         arguments: Problem.Code.allCases
     )
     func reasonPhrase(code: Problem.Code) throws {
@@ -58,7 +58,7 @@ struct ErrorResponseTests {
         #expect(words.utf8.allSatisfy { (0x20...0x7E).contains($0) })
     }
 
-    @Test("a browser gets a page that says the same, and in which nothing of a server or client is markup")
+    @Test("a browser gets a page with the same facts, and no markup")
     func page() throws {
         var output = ByteBuffer()
         let date = Array("Sat, 21 Nov 2026 06:00:00 GMT".utf8)
@@ -95,12 +95,12 @@ struct ErrorResponseTests {
         #expect(ErrorPage.isWanted(by: fields) == isWanted)
     }
 
-    @Test("every error of the session has a code of its own here", arguments: SessionError.Code.allCases)
+    @Test("every session error has its own code", arguments: SessionError.Code.allCases)
     func sessionErrors(code: SessionError.Code) {
         #expect(Problem(SessionError(code, "x")).code.rawValue == code.rawValue)
     }
 
-    @Test("details of any kind break neither the field nor the document")
+    @Test("odd details break neither the field nor the document")
     func hostileDetails() throws {
         let details = "a \"quote\", a \\, a line\nanother\r\nX-Injected: 1, ä, \u{1F512}, \u{0}\u{7F}"
         let answer = try write(Problem(.internal, details))
@@ -115,7 +115,7 @@ struct ErrorResponseTests {
         #expect((long["Proxy-Status"] ?? "").utf8.count < 1000)
     }
 
-    @Test("the answer to HEAD announces the body and has none; a connection that ends says so")
+    @Test("the response to HEAD announces the body and has none")
     func headAndClose() throws {
         let whole = try write(Problem(.dnsFailed, "x"))
         let head = try write(Problem(.dnsFailed, "x"), isHead: true, keepAlive: false)
@@ -124,7 +124,7 @@ struct ErrorResponseTests {
         #expect(head["Connection"] == "close")
     }
 
-    @Test("405 says what is allowed")
+    @Test("a 405 says what is allowed")
     func allow() throws {
         let answer = try write(Problem(RequestFault.methodTrace))
         #expect(answer.status == 405)

@@ -43,7 +43,7 @@ struct ReportQueueTests {
         return Queue(limits)
     }
 
-    @Test("a report is sent at once, and is gone when it was delivered")
+    @Test("a report is sent at once, and dropped after delivery")
     func delivered() throws {
         let queue = Self.queue()
         #expect(queue.next(now: 0) == nil && queue.nextDue == nil)
@@ -56,7 +56,7 @@ struct ReportQueueTests {
         #expect(queue.count == 0 && queue.lossesToReport(now: 6) == nil)
     }
 
-    @Test("78 identical reports are made once in 24 hours, for each collector and for the file")
+    @Test("78 identical reports are made once in 24 hours for each collector")
     func identical() {
         let queue = Self.queue()
         #expect(queue.add(1) == .accepted)
@@ -71,7 +71,7 @@ struct ReportQueueTests {
         #expect(queue.lossesToReport(now: 25 * Self.hour) == nil, "a repeated report is no lost one")
     }
 
-    @Test("so many reports are remembered, and then the oldest is forgotten")
+    @Test("a bounded number of reports is remembered, the oldest forgotten")
     func remembered() {
         let queue = Self.queue { $0.remembered = 2 }
         for number in 1...3 { #expect(queue.add(UInt8(number), now: Int64(number)) == .accepted) }
@@ -79,7 +79,7 @@ struct ReportQueueTests {
         #expect(queue.add(1, now: 5) == .accepted)
     }
 
-    @Test("a burst is taken, then one a second")
+    @Test("a burst is accepted, then one a second")
     func rate() {
         let queue = Self.queue {
             $0.burst = 3
@@ -99,7 +99,7 @@ struct ReportQueueTests {
         #expect(queue.lossesToReport(now: 100_000) == [.rateLimited: 7])
     }
 
-    @Test("a full queue drops and counts, also when what fills it is under way")
+    @Test("a full queue drops and counts")
     func full() throws {
         let queue = Self.queue { $0.queued = 2 }
         #expect(queue.add(1) == .accepted)
@@ -111,7 +111,7 @@ struct ReportQueueTests {
         #expect(queue.lossesToReport(now: 1) == [.queueFull: 1])
     }
 
-    @Test("one that failed is repeated after a back-off that grows and is spread, and given up in the end")
+    @Test("a failed report is repeated with growing delays, then dropped")
     func backOff() throws {
         for (chance, share) in [(0.0, 0.5), (1.0, 1.0), (0.5, 0.75), (7.0, 1.0), (-1.0, 0.5)] {
             let queue = Self.queue()
@@ -132,7 +132,7 @@ struct ReportQueueTests {
         }
     }
 
-    @Test("one that is refused is not sent again: neither now nor when it comes up again")
+    @Test("a refused report is not sent again")
     func refused() throws {
         let queue = Self.queue()
         #expect(queue.add(1) == .accepted)
@@ -142,7 +142,7 @@ struct ReportQueueTests {
         #expect(queue.add(1, now: 1) == .repeated)
     }
 
-    @Test("a collector that stalls holds up its own reports and no other's")
+    @Test("a stalled collector delays its own reports alone")
     func stalling() throws {
         let queue = Self.queue { $0.collectorsAtOnce = 2 }
         for number in 1...2 { #expect(queue.add(UInt8(number), to: "slow") == .accepted) }
@@ -160,7 +160,7 @@ struct ReportQueueTests {
         #expect(queue.next(now: 2)?.collector == "third")
     }
 
-    @Test("losses are told at most once a minute, and none of them is forgotten")
+    @Test("losses are reported once a minute at most, and completely")
     func tellingLosses() {
         let queue = Self.queue { $0.queued = 0 }
         #expect(queue.lossesDue == nil)
@@ -174,7 +174,7 @@ struct ReportQueueTests {
         #expect(queue.lossesDue == nil)
     }
 
-    @Test("at a stop everything gets one last attempt at once; what is left is counted, and nothing new is taken")
+    @Test("at a stop each report gets one last attempt")
     func stopping() throws {
         let queue = Self.queue()
         for (number, collector) in [(1, "a"), (2, "b"), (3, "c")] as [(UInt8, String)] {
@@ -194,7 +194,7 @@ struct ReportQueueTests {
     }
 
     @Test(
-        "2xx delivers; 408, 429 and 5xx may go better later; any other answer is final, redirects included",
+        "2xx delivers; 408, 429 and 5xx are repeated; other statuses are final",
         arguments: [200, 204, 299, 301, 302, 307, 400, 401, 404, 408, 413, 429, 500, 503, 599]
     )
     func statuses(status: Int) {

@@ -32,7 +32,7 @@ struct RequestGroupsTests {
         )
     }
 
-    @Test("paths that can be read in two ways, or have a star, stay as they were, and are few")
+    @Test("ambiguous paths, and those with a star, stay unchanged")
     func oddPaths() {
         #expect(
             groups([("GET", "http://a", "/a/../b"), ("GET", "http://a", "/v1/*"), ("GET", "http://a", "/v1/x")]) == [
@@ -48,7 +48,7 @@ struct RequestGroupsTests {
         )
     }
 
-    @Test("what a program invents is bounded by the budget; what is known is counted on")
+    @Test("a budget bounds what a program invents, and known paths count on")
     func bounded() {
         var groups = RequestGroups()
         var budget = 1 << 20

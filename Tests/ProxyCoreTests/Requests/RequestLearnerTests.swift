@@ -25,7 +25,7 @@ struct RequestLearnerTests {
         }
     }
 
-    @Test("a few names stand for themselves, and methods with the same paths share a rule")
+    @Test("a few names stay, and methods with the same paths share a rule")
     func names() throws {
         let seen = [
             ("GET", "a.example", "/v1/models?x=1"), ("GET", "a.example", "/v1/me"),
@@ -76,7 +76,7 @@ struct RequestLearnerTests {
     )
     func noIDs(_ name: String) { #expect(!RequestLearner.isID(name)) }
 
-    @Test("many names at one place become a star, with what is behind them")
+    @Test("many names in one position become a star")
     func manyNames() throws {
         let packages = ["requests", "idna", "urllib3", "certifi", "charset-normalizer"]
         #expect(
@@ -122,7 +122,7 @@ struct RequestLearnerTests {
         #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/%2A"]])
     }
 
-    @Test("paths of many segments, and many at each place, become few patterns")
+    @Test("long and many paths become few patterns")
     func hostilePaths() throws {
         func rules(_ targets: [String]) throws -> [String] {
             var learner = RequestLearner()
@@ -152,7 +152,7 @@ struct RequestLearnerTests {
         #expect(try rules(clear).allSatisfy { $0.matches(of: /%2F/).count == 7 })
     }
 
-    @Test("paths and methods that a client invents are bounded by what they take up")
+    @Test("invented paths and methods are bounded by their memory")
     func bounded() throws {
         for isMethod in [true, false] {
             var learner = RequestLearner(pathBound: 1 << 20)
@@ -172,7 +172,7 @@ struct RequestLearnerTests {
         }
     }
 
-    @Test("an offer of Upgrade is learned as the word, and with the method where it is not GET")
+    @Test("an Upgrade is learned as a word, with methods other than GET")
     func upgrades() throws {
         var learner = RequestLearner()
         for (method, path) in [("GET", "/socket"), ("POST", "/tunnel")] {
@@ -189,7 +189,7 @@ struct RequestLearnerTests {
         #expect(rules.sorted() == [#"["POST", "UPGRADE"] ["/tunnel"]"#, #"["UPGRADE"] ["/socket"]"#])
     }
 
-    @Test("paths at which nothing was are learned as they are, some of them, and make no star")
+    @Test("paths that were not found make no star")
     func absent() throws {
         var learner = RequestLearner()
         func add(_ target: String, isAbsent: Bool = true) throws -> RequestLearner.Outcome {
@@ -208,7 +208,7 @@ struct RequestLearnerTests {
         #expect(try add("/v2/1") == .learned)
     }
 
-    @Test("paths and methods that no rule can name are not learned, and no rule comes without a path")
+    @Test("unnameable paths and methods are not learned")
     func unnameable() throws {
         var learner = RequestLearner()
         func add(_ method: String, _ target: String) throws -> RequestLearner.Outcome {
@@ -224,7 +224,7 @@ struct RequestLearnerTests {
         #expect(learner.proposal.map { $0.rule.paths.map(\.text) } == [["/v1/x"]])
     }
 
-    @Test("whatever was learned is let through by the proposal", arguments: 0..<20)
+    @Test("the proposal allows every learned request", arguments: 0..<20)
     func coversAll(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         func pick<T>(_ list: [T]) -> T { list[Int(random.next() % UInt64(list.count))] }

@@ -5,7 +5,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("how a request reads to a rule")
+@Suite("what a rule can read of a request")
 struct RequestReadingTests {
     private func read(_ target: String, _ fields: [(String, String)] = []) -> RequestReading {
         var section = HeaderFields()
@@ -24,7 +24,7 @@ struct RequestReadingTests {
     func usual(_ target: String) { #expect(read(target).path == nil && read(target).method == nil) }
 
     @Test(
-        "a path that servers read differently says why",
+        "a path that servers read differently has a reason",
         arguments: [
             ("/a/../b", RequestAmbiguity.dotSegment), ("/..", .dotSegment), ("/a/.", .dotSegment),
             ("/a/./b", .dotSegment),
@@ -45,7 +45,7 @@ struct RequestReadingTests {
     )
     func ambiguous(_ target: String, _ cause: RequestAmbiguity) { #expect(read(target).path == cause) }
 
-    @Test("encoded slashes are counted, in either case, and not those of the query")
+    @Test("encoded slashes are counted, outside of the query")
     func encodedSlashes() { #expect(read("/a%2Fb%2fc?d=%2F").encodedSlashes == 2) }
 
     @Test(
@@ -67,7 +67,7 @@ struct RequestReadingTests {
     }
 
     @Test(
-        "other parameters do not",
+        "other parameters do not replace the method",
         arguments: [
             "/a?x_method=D", "/a?_methods=D", "/a?_metho=d", "/a?x=_method", "/_method", "/a?x=%26_method",
             "/a?method=DELETE", "/a?._method=D", "/a?_httpmethods=D", "/a?_http=D", "/a?_hmethod=D", "/a?x[_method]=D",

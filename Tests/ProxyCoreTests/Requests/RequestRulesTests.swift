@@ -49,7 +49,7 @@ struct RequestRulesTests {
         return decision + " " + (verdict.rule?.rule.id ?? "-") + (verdict.ambiguity.map { " \($0.rawValue)" } ?? "")
     }
 
-    @Test("a path that is too long for the patterns of its host is denied, whatever the policy says")
+    @Test("a path that is too long for its host's patterns is denied")
     func longPaths() throws {
         let text = (0..<200).map {
             #"{"id": "r\#($0)", "host": "a.example", "path": "/*aab*x\#($0)*", "then": "deny"}"#
@@ -73,7 +73,7 @@ struct RequestRulesTests {
         #expect(try judge(self.rules(text, policy: "allow"), "GET", "https://b.example/x") == "allow -")
     }
 
-    @Test("a host is exact, below a name, or any; the order of the file holds among all three")
+    @Test("a host is exact, a domain, or any, in the file's order")
     func hosts() throws {
         let rules = try rules(
             #"{"id": "below", "host": "*.a.example", "method": "GET", "then": "allow"}, {"id": "exact", "host": ["b.a.example", "10.0.0.1"], "then": "allow"}, {"id": "any", "host": "*", "method": "PUT", "then": "report"}"#
@@ -86,7 +86,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "PUT", "https://a.example/") == "report any")
     }
 
-    @Test("without a port an allow is for the port of the scheme, and a deny for every port")
+    @Test("without a port an allow means the scheme's, a deny every port")
     func ports() throws {
         let rules = try rules(
             #"{"id": "no", "host": "b.example", "then": "deny"}, {"id": "yes", "host": ["a.example", "b.example"], "then": "allow"}, {"id": "port", "host": "a.example", "port": [8443, 25], "then": "allow"}"#
@@ -99,7 +99,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "GET", "https://b.example:8444/") == "deny no")
     }
 
-    @Test("methods: read, capital letters, UPGRADE apart; a deny compares in any case")
+    @Test("methods are matched exactly; a deny ignores case")
     func methods() throws {
         let rules = try rules(
             #"{"id": "no", "host": "a.example", "method": "DELETE", "then": "deny"}, {"id": "read", "host": "a.example", "method": "read", "then": "allow"}, {"id": "ws", "host": "a.example", "method": "UPGRADE", "path": "/ws", "then": "allow"}, {"id": "dav", "host": "a.example", "method": "PROPFIND", "then": "allow"}"#
@@ -116,7 +116,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "DELETE", "https://a.example/ws", isUpgrade: true) == "deny no")
     }
 
-    @Test("an offer of Upgrade is let through as a GET, and with another method where the rule names that, too")
+    @Test("an Upgrade is allowed as GET, or as a named method")
     func upgradesOfOtherMethods() throws {
         let rules = try rules(
             #"{"id": "ws", "host": "a.example", "method": ["GET", "UPGRADE"], "path": "/app/*", "then": "allow"}, {"id": "post", "host": "b.example", "method": ["POST", "UPGRADE"], "then": "allow"}, {"id": "no", "host": "c.example", "method": "UPGRADE", "then": "deny"}, {"id": "c", "host": "c.example", "then": "allow"}"#
@@ -131,7 +131,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "PUT", "https://b.example/", isUpgrade: true) == "deny -")
     }
 
-    @Test("a request whose host may be replaced matches no rule that names hosts, and every one that denies")
+    @Test("a request with a replaceable host matches denying rules alone")
     func replacedHosts() throws {
         let rules = try rules(
             #"{"id": "host", "host": "a.example", "then": "allow"}, {"id": "any", "user": "early", "then": "allow"}, {"id": "no", "host": "b.example", "then": "deny"}, {"id": "get", "method": "GET", "user": "some", "then": "allow"}, {"id": "late", "user": "late", "then": "allow"}"#
@@ -169,7 +169,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "COPY", "https://b.example/pub/a", fields: destination) == "allow b")
     }
 
-    @Test("a policy that reports notes what can be read in two ways, also without rules that look at it")
+    @Test("a reporting policy notes ambiguous requests, also without rules")
     func reportedAmbiguities() throws {
         var requests = RequestsConfiguration()
         requests.policy = .report
@@ -192,7 +192,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("how many patterns a request is compared with is bounded")
+    @Test("comparisons with patterns are bounded for each request")
     func manyPatterns() throws {
         var requests = RequestsConfiguration()
         requests.rules = (0..<800).map { number in
@@ -206,7 +206,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "GET", "https://a.example/b") == "deny - longPath")
     }
 
-    @Test("a rule without methods takes an offer of Upgrade in")
+    @Test("a rule without methods covers an Upgrade")
     func upgradeOfAnyMethod() throws {
         #expect(
             try judge(
@@ -218,7 +218,7 @@ struct RequestRulesTests {
         )
     }
 
-    @Test("users are matched by the name of the log; an unknown one could be any to a deny, and is none to an allow")
+    @Test("users match by the log's name; an unknown one matches every deny")
     func users() throws {
         let rules = try rules(
             #"{"id": "agents", "host": "a.example", "user": ["agent-*", "uid 1000"], "then": "allow"}, {"id": "no", "host": "b.example", "user": "guest", "then": "deny"}, {"id": "b", "host": "b.example", "then": "allow"}"#
@@ -232,7 +232,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "GET", "https://b.example/", user: "host") == "allow b")
     }
 
-    @Test("a path that can be read in two ways matches no allow or report with a path, and every deny with one")
+    @Test("an ambiguous path matches every deny with a path, and no allow")
     func ambiguousPaths() throws {
         let rules = try rules(
             #"{"id": "no", "host": "b.example", "path": "/admin/*", "then": "deny"}, {"id": "all", "host": "b.example", "then": "allow"}, {"id": "v1", "host": "a.example", "path": "/v1/*", "then": "allow"}, {"id": "try", "host": "c.example", "path": "/*", "then": "report"}"#
@@ -252,7 +252,7 @@ struct RequestRulesTests {
         )
     }
 
-    @Test("a method that something may replace matches no allow with methods, and every deny with some")
+    @Test("a replaceable method matches every deny with methods, and no allow")
     func ambiguousMethods() throws {
         let rules = try rules(
             #"{"id": "no", "host": "b.example", "method": "DELETE", "then": "deny"}, {"id": "b", "host": "b.example", "then": "allow"}, {"id": "post", "host": "a.example", "method": "POST", "then": "allow"}, {"id": "path", "host": "c.example", "path": "/v1", "then": "allow"}"#
@@ -265,7 +265,7 @@ struct RequestRulesTests {
         #expect(try judge(rules, "POST", "https://c.example/v1", fields: override) == "allow path")
     }
 
-    @Test("an encoded slash is matched where the pattern spells it, and no star takes one in")
+    @Test("an encoded slash matches where a pattern spells it, and no star")
     func encodedSlashes() throws {
         let rules = try rules(
             #"{"id": "no", "host": "b.example", "path": ["/admin", "/x%2Fadmin"], "then": "deny"}, {"id": "b", "host": "b.example", "then": "allow"}, {"id": "npm", "host": "a.example", "path": ["/*", "/@*%2F*"], "then": "allow"}"#
@@ -290,7 +290,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("in a tunnel neither path nor method are seen")
+    @Test("in a tunnel neither path nor method is seen")
     func tunnels() throws {
         let rules = try rules(
             #"{"id": "path", "host": "a.example", "path": "/*", "then": "allow"}, {"id": "method", "host": "a.example", "method": "GET", "then": "allow"}, {"id": "del", "host": "b.example", "method": "DELETE", "then": "deny"}, {"id": "host", "host": ["b.example", "c.example"], "then": "allow"}"#
@@ -324,7 +324,7 @@ struct RequestRulesTests {
         #expect(try connect("b.example", open) == "allow -")
     }
 
-    @Test("counts are by rule and decision, and a reload goes on with those that are still there")
+    @Test("counts are by rule and decision, and survive a reload")
     func tallies() throws {
         let first = try rules(
             #"{"id": "a", "host": "a.example", "then": "allow"}, {"id": "b", "host": "b.example", "then": "allow"}"#

@@ -4,7 +4,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("what changed rules open")
+@Suite("What changed rules open")
 struct RequestsOpeningTests {
     private func requests(_ policy: String, _ rules: [String]) -> RequestsConfiguration {
         let list = rules.isEmpty ? "" : #", "rules": [\#(rules.joined(separator: ","))]"#
@@ -15,7 +15,7 @@ struct RequestsOpeningTests {
     private static let deny = #"{"id": "no", "host": "a.example", "then": "deny"}"#
     private static let get = #"{"id": "get", "host": "b.example", "method": "GET", "then": "allow"}"#
 
-    @Test("a policy, or a rule without conditions, that sends more")
+    @Test("a policy, or an unconditional rule, may send more")
     func otherRequests() {
         let before = requests("deny", [Self.get])
         #expect(requests("report", [Self.get]).opening(after: before) == .otherRequests(.report, rule: nil))
@@ -31,7 +31,7 @@ struct RequestsOpeningTests {
         #expect(requests("deny", [Self.get, report]).opening(after: before) == .otherRequests(.report, rule: "all"))
     }
 
-    @Test("a rule that denies and goes while other requests are sent")
+    @Test("a denying rule may go while other requests are sent")
     func denials() {
         let before = requests("allow", [Self.deny, Self.get])
         #expect(requests("allow", [Self.get]).opening(after: before) == .denial("no"))

@@ -15,7 +15,7 @@ struct RuleAdviceTests {
     }
 
     @Test(
-        "a rule all of whose requests an earlier one matches is hidden",
+        "a rule that an earlier one covers is hidden",
         arguments: [
             #"{"id": "a", "host": "a.example", "then": "allow"}, {"id": "b", "host": "a.example", "method": "GET", "then": "report"}"#,
             #"{"id": "a", "then": "deny"}, {"id": "b", "host": "a.example", "port": 8443, "then": "allow"}"#,
@@ -41,7 +41,7 @@ struct RuleAdviceTests {
     )
     func notHidden(_ rules: String) { #expect(findings(rules).isEmpty) }
 
-    @Test("a report above other rules of its hosts is told, and one below is not")
+    @Test("a report above other rules of its hosts is reported")
     func reports() {
         let report = #"{"id": "r", "host": "*.example", "port": 443, "then": "report"}"#
         let allow = #"{"id": "a", "host": "a.example", "method": "POST", "then": "allow"}"#
@@ -49,7 +49,7 @@ struct RuleAdviceTests {
         #expect(findings("\(allow), \(report)").isEmpty)
     }
 
-    @Test("equal lists of hosts are compared host by host, not each with each", .timeLimit(.minutes(5)))
+    @Test("equal lists of hosts are compared host by host", .timeLimit(.minutes(5)))
     func longLists() throws {
         let hosts = try (0..<3000).map { HostPattern.exactly(try Host("h\($0).example")) }
         let rules = (0..<20).map { number in

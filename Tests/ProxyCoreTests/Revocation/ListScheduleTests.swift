@@ -14,7 +14,7 @@ struct ListScheduleTests {
         return ListSchedule(every: 6 * Self.hour, limits: limits)
     }
 
-    @Test("a list that a connection wants is fetched at once, two at a time, and nothing else is due")
+    @Test("a list that a connection needs is fetched at once, two together")
     func wanted() {
         var schedule = schedule()
         #expect(schedule.nextDue == nil && schedule.next(at: 0) == nil)
@@ -28,7 +28,7 @@ struct ListScheduleTests {
         #expect(schedule.next(at: 1) == "c" && schedule.next(at: 1) == nil)
     }
 
-    @Test("a list is renewed after the interval, a tenth more or less, and when two thirds of its time are over")
+    @Test("a list is renewed after the interval, or two thirds of its time")
     func renewal() {
         for (remaining, chance, due) in [
             (24 * Self.hour, 0.5, 6 * Self.hour), (24 * Self.hour, 0, 6 * Self.hour / 10 * 9),
@@ -50,7 +50,7 @@ struct ListScheduleTests {
         #expect(loaded.nextDue == Self.minute)
     }
 
-    @Test("after failures the wait doubles up to the interval, and a connection may have it tried each minute")
+    @Test("after failures the wait doubles, and a connection shortens it")
     func failures() throws {
         var schedule = schedule()
         _ = schedule.want("a", at: 0)
@@ -77,7 +77,7 @@ struct ListScheduleTests {
         #expect(schedule.want("a", at: now + Self.minute) == .wait)
     }
 
-    @Test("a list that is wanted goes before those that are only due")
+    @Test("a needed list comes before those that are merely due")
     func order() {
         var schedule = schedule { $0.atOnce = 1 }
         for key in ["a", "b"] {
@@ -91,7 +91,7 @@ struct ListScheduleTests {
         #expect(schedule.next(at: Self.hour) == "a")
     }
 
-    @Test("as many lists are known as the bound says: one that fails makes room, one that is held does not")
+    @Test("a failed list makes room for a new one, a held one does not")
     func bounds() {
         var schedule = schedule { $0.known = 2 }
         for key in ["a", "b"] {

@@ -141,7 +141,7 @@ struct RevocationListFetcherTests {
 
     // MARK: The first request
 
-    @Test("the first request waits for the list, and passes; the refused handshake before has sent nothing")
+    @Test("the first request waits for the list, and passes")
     func firstRequest() throws {
         let stage = try Stage()
         #expect(try stage.get().text == "hello")
@@ -176,7 +176,7 @@ struct RevocationListFetcherTests {
         #expect(stage.asked == ["/1.crl"])
     }
 
-    @Test("where HTTP/2 is offered, the connection that requests wait for together waits for the list, too")
+    @Test("with HTTP/2 the shared connection waits for the list")
     func http2() throws {
         let stage = try Stage { $0.hosts[Self.host]?["httpVersion"] = "2" }
         #expect(try stage.get().text == "hello")
@@ -194,7 +194,7 @@ struct RevocationListFetcherTests {
         try stage.refusal("revoked")
     }
 
-    @Test("a server that is refused for its chain or its pins has no list fetched")
+    @Test("a server with a wrong chain or pin has no list fetched")
     func untrusted() throws {
         let stage = try Stage {
             $0.pin(Self.host, to: .unrelated(5), with: ["revocation": ["fetch": true]])
@@ -208,7 +208,7 @@ struct RevocationListFetcherTests {
 
     // MARK: What is refused
 
-    @Test("a list that proves nothing is not taken, and the reason is said in response and event")
+    @Test("an unusable list is rejected, with the reason in response and event")
     func badLists() throws {
         let stage = try Stage(limits: { $0.retry = 0 })
         let stranger = try TestPKI().intermediate
@@ -233,9 +233,7 @@ struct RevocationListFetcherTests {
         #expect(try stage.get().text == "hello")
     }
 
-    @Test(
-        "a list without end, one that is too long, and one that never comes hold a connection for its time, and no longer"
-    )
+    @Test("an endless, long or missing list holds a connection for bounded time")
     func endless() throws {
         let stage = try Stage(limits: {
             $0.listBytes = 64 << 10
@@ -268,7 +266,7 @@ struct RevocationListFetcherTests {
         try stage.refusal("It is being fetched")
     }
 
-    @Test("a fetch that has failed is not repeated for each request; the next attempt is said")
+    @Test("a failed fetch is not repeated for each request")
     func backOff() throws {
         let stage = try Stage()
         stage.answer(.status("503 Service Unavailable"))
@@ -321,7 +319,7 @@ struct RevocationListFetcherTests {
         #expect(try stage.get().text == "hello")
     }
 
-    @Test("unpinnedHosts does not count for a list; a pin file and access do")
+    @Test("unpinnedHosts does not apply to a list; pin files and access do")
     func rules() throws {
         let stage = try Stage { $0.members["unpinnedHosts"] = "deny" }
         #expect(try stage.get().text == "hello")
@@ -337,9 +335,7 @@ struct RevocationListFetcherTests {
 
     // MARK: Renewal
 
-    @Test(
-        "a kept connection carries nothing more when a new list revokes its certificate, and goes on with any other list"
-    )
+    @Test("a kept connection ends when a new list revokes its certificate")
     func revokedLater() throws {
         let stage = try Stage(limits: { $0.least = 50 })
         try stage.reload(every: Milliseconds(100))
@@ -361,7 +357,7 @@ struct RevocationListFetcherTests {
         #expect(stage.origin.connections[1].requests.count == 2)
     }
 
-    @Test("an older list does not take the place of a newer one, and the last good one stays when the server fails")
+    @Test("an older list replaces no newer one, and the last good one stays")
     func lastGood() throws {
         let stage = try Stage(limits: {
             $0.least = 50
@@ -378,7 +374,7 @@ struct RevocationListFetcherTests {
         #expect(try stage.get().text == "hello")
     }
 
-    @Test("a server that gave validators is asked with them, and confirms its list with 304")
+    @Test("a server's validators are sent, and a 304 confirms the list")
     func validators() throws {
         let stage = try Stage(limits: { $0.least = 50 })
         try stage.reload(every: Milliseconds(100))
@@ -403,7 +399,7 @@ struct RevocationListFetcherTests {
         #expect(try stage.get().text == "hello")
     }
 
-    @Test("a reload while a list is fetched: the request goes on under the new policy")
+    @Test("a request continues under a reload's policy after its list")
     func reloadDuringFetch() throws {
         let stage = try Stage()
         let (gate, list) = (Gate(), try stage.list())
@@ -424,7 +420,7 @@ struct RevocationListFetcherTests {
 
     // MARK: The folder
 
-    @Test("after a restart the folder's list serves without the network, and its files are this user's alone")
+    @Test("after a restart the private folder serves without the network")
     func restart() throws {
         let stage = try Stage { $0.members["crls"] = ["folder": "lists/fetched", "every": "1h"] }
         #expect(try stage.get().text == "hello")
@@ -442,7 +438,7 @@ struct RevocationListFetcherTests {
         #expect(stage.asked.count == 1)
     }
 
-    @Test("more lists than are fetched at once come from the folder together, and a connection waits for all of them")
+    @Test("many lists come from the folder together")
     func manyFromTheFolder() throws {
         let folder = try TemporaryFolder()
         let disk = ListFolder(path: "\(folder.path)/lists")
@@ -472,7 +468,7 @@ struct RevocationListFetcherTests {
         #expect(fetcher.store.figures(at: 1_800_000_000).current == 5)
     }
 
-    @Test("what is damaged in the folder, or was put there without the issuer's signature, is not used")
+    @Test("damaged or foreign files in the folder are not used")
     func damagedFolder() throws {
         let stage = try Stage { $0.members["crls"] = ["folder": "lists"] }
         #expect(try stage.get().text == "hello")
@@ -490,7 +486,7 @@ struct RevocationListFetcherTests {
         #expect(stage.asked.count == 4)
     }
 
-    @Test("a folder that others may write to is not used, which an event says; the lists are in memory then")
+    @Test("a folder that others may write is not used, with an event")
     func openFolder() throws {
         let stage = try Stage {
             $0.members["crls"] = ["folder": "lists"]

@@ -16,7 +16,7 @@ struct RouteCacheTests {
         )
     }
 
-    @Test("scheme, host and port all tell routes apart")
+    @Test("scheme, host and port distinguish routes")
     func keys() {
         var cache = RouteCache()
         let hosts = ["a.example", "b.example", "a.exampl", ""]
@@ -36,7 +36,7 @@ struct RouteCacheTests {
         }
     }
 
-    @Test("it grows, and what is found is never another host's")
+    @Test("the table grows, and finds no other host's route")
     func growth() {
         var cache = RouteCache()
         // More than it holds: it is emptied on the way, and fills again.
@@ -57,7 +57,7 @@ struct RouteCacheTests {
         #expect(known > 0 && known <= 8192)
     }
 
-    @Test("a route in use stays however many others come, and one that is not used goes")
+    @Test("a route in use stays, and an unused one goes")
     func stays() {
         var cache = RouteCache()
         let hosts = (0..<100).map { Array("used\($0).example".utf8) }

@@ -55,7 +55,7 @@ struct RouterTests {
         return problem.code
     }
 
-    @Test("only an HTTPS proxy's own host and port are reached without it", arguments: ["https", "http", "socks5h"])
+    @Test("only an HTTPS proxy's own host and port bypass it", arguments: ["https", "http", "socks5h"])
     func ownAddress(scheme: String) throws {
         let router = try router(
             """
@@ -69,7 +69,7 @@ struct RouterTests {
     }
 
     @Test(
-        "a host that a pin file names is reached over TLS: 80 becomes 443, any other port stays",
+        "a pinned host is reached over TLS: 80 becomes 443, other ports stay",
         arguments: [
             ("http://pinned.example.com/", 443), ("http://pinned.example.com:80/", 443),
             ("http://pinned.example.com:443/", 443), ("http://pinned.example.com:8080/", 8080),
@@ -87,7 +87,7 @@ struct RouterTests {
     }
 
     @Test(
-        "a host that a pin file names is reached over TLS in every mode, only reporting, and after the pins' expiry",
+        "a pinned host is reached over TLS in every mode, after expiry too",
         arguments: [
             "\"enforcePinning\": false,", "\"expiration\": \"2020-01-31\",",
             "\"expiration\": \"2020-01-31\", \"onExpiration\": \"unpinned\",",
@@ -100,7 +100,7 @@ struct RouterTests {
         }
     }
 
-    @Test("on a port that ports does not list the host is still never reached without TLS")
+    @Test("a pinned host's unlisted port is never reached without TLS")
     func otherPort() throws {
         let router = try router(Self.configuration, pins: pinFile("pinned.example.com", members: "\"ports\": [443],"))
         let other = try endpoint("http://pinned.example.com:8080/", router)
@@ -109,7 +109,7 @@ struct RouterTests {
         #expect(try endpoint("http://pinned.example.com/", router).policy.configuration.pinningMode == .publicKey)
     }
 
-    @Test("a host of mode none and a pinned host's subdomains are upgraded as well")
+    @Test("a host of mode none, and a pinned host's subdomains, are upgraded")
     func namedOnly() throws {
         let pins = """
             { "version": 1, "pinnedDomains": { "named.example.com":
@@ -137,7 +137,7 @@ struct RouterTests {
         #expect(try self.endpoint("https://plain.example.com/", router).httpVersion == .http2)
     }
 
-    @Test("any other host is reached as it was asked for")
+    @Test("any other host is reached as requested")
     func unpinned() throws {
         let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
         let plain = try endpoint("http://other.example.com/", router)
@@ -149,7 +149,7 @@ struct RouterTests {
         #expect(secure.port == 443)
     }
 
-    @Test("unpinnedHosts deny refuses every host that no pin file names, upgraded ones too")
+    @Test("unpinnedHosts deny refuses every host without a pin file")
     func unpinnedDenied() throws {
         let text = Self.configuration.replacingOccurrences(
             of: "\"pins\":",
@@ -161,7 +161,7 @@ struct RouterTests {
         #expect(try refusal("http://pinned.example.com/", router) == nil)
     }
 
-    @Test("unpinnedHosts deny covers the ports that a domain leaves out, and those that it names are served")
+    @Test("unpinnedHosts deny covers ports that a domain leaves out")
     func unpinnedPortDenied() throws {
         let text = Self.configuration.replacingOccurrences(
             of: "\"pins\":",
@@ -198,7 +198,7 @@ struct RouterTests {
         #expect(try refusal("http://other.example.com/", router, allowHosts: narrow) == .hostDenied)
     }
 
-    @Test("an address may be dialled for the host whose resolve names it, and for no other")
+    @Test("an address may be dialled for the host whose resolve names it")
     func resolve() throws {
         let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
         let address = try AddressAndPort(parsing: "127.0.0.1:8443").socketAddress
@@ -211,7 +211,7 @@ struct RouterTests {
         #expect(try refusal("http://127.0.0.1:8443/", router) == .addressDenied)
     }
 
-    @Test("the log names the origin, its usual port left out")
+    @Test("the log names the origin, without its usual port")
     func logPrefix() throws {
         let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
         for (url, prefix) in [

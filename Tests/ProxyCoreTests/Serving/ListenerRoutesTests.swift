@@ -101,7 +101,7 @@ struct ListenerRoutesTests {
     }
 
     @Test(
-        "A request inside of a CONNECT goes to the host and port of the CONNECT",
+        "A request inside a CONNECT goes to the CONNECT's host and port",
         arguments: [
             ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "https example.org:443"),
             ("GET / HTTP/1.1\r\nHost: other.example\r\n\r\n", "misdirected_request"),

@@ -9,7 +9,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("The response as the client gets it")
+@Suite("The client's response")
 struct ClientResponseTests {
     private let services: WorkerServices
     private let forward: ListenerConfiguration
@@ -110,7 +110,7 @@ struct ClientResponseTests {
     private static let date = "Date: Sat, 21 Nov 2026 06:00:00 GMT\r\n"
     private static let via = "Via: 1.1 pinproxy-test\r\n"
 
-    @Test("a body of a known length goes as it is")
+    @Test("a body of known length stays as it is")
     func plain() throws {
         let (text, persists) = try answer(
             "HTTP/1.1 200 Fine\r\n\(Self.date)Content-Length: 5\r\nConnection: X\r\nX: 1\r\n\r\n",
@@ -120,7 +120,7 @@ struct ClientResponseTests {
         #expect(persists)
     }
 
-    @Test("a body of unknown length is chunked for HTTP/1.1, whatever it was before")
+    @Test("a body of unknown length is chunked for HTTP/1.1")
     func chunked() throws {
         for framing in ["Transfer-Encoding: chunked\r\n", ""] {
             let (text, persists) = try answer("HTTP/1.1 200 OK\r\n\(Self.date)\(framing)\r\n", pieces: ["hel", "lo"])
@@ -132,7 +132,7 @@ struct ClientResponseTests {
         }
     }
 
-    @Test("for HTTP/1.0 it ends with the connection")
+    @Test("a body for HTTP/1.0 ends with the connection")
     func untilClose() throws {
         let (text, persists) = try answer(
             "HTTP/1.1 200 OK\r\n\(Self.date)Transfer-Encoding: chunked\r\n\r\n",
@@ -143,7 +143,7 @@ struct ClientResponseTests {
         #expect(!persists)
     }
 
-    @Test("a connection is kept only if the client wants it and its request was taken whole")
+    @Test("a connection stays if the client wants it and its request was read")
     func persistence() throws {
         let response = "HTTP/1.1 204 No Content\r\n\(Self.date)\r\n"
         let head = "HTTP/1.1 204 No Content\r\n\(Self.date)\(Self.via)"
@@ -162,7 +162,7 @@ struct ClientResponseTests {
         #expect(text.contains("\r\nDate: "))
     }
 
-    @Test("upgraded clients are led back to http, clients of a gateway to the gateway, all others nowhere")
+    @Test("upgraded clients are led to http, a gateway's to the gateway")
     func rewriting() throws {
         let response =
             "HTTP/1.1 302 Found\r\n\(Self.date)Location: https://api.example.com/x\r\n"

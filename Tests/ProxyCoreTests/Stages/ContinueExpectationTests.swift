@@ -13,7 +13,7 @@ struct ContinueExpectationTests {
         return expectation
     }
 
-    @Test("a client that waits gets 100 (Continue) once, also when its request restarts")
+    @Test("a waiting client gets 100 (Continue) once, also after a restart")
     func once() {
         var expectation = begun()
         #expect(expectation.isForwarded && expectation.holdsClientBack(bodyHasBegun: false))
@@ -25,7 +25,7 @@ struct ContinueExpectationTests {
         #expect(!expectation.isForwarded && !expectation.holdsClientBack(bodyHasBegun: false))
     }
 
-    @Test("a client without the field, or one that sends its body already, does not wait")
+    @Test("a client without the field, or with early bytes, does not wait")
     func none() {
         for var expectation in [begun(isExpected: false), begun(bodyHasBegun: true)] {
             let isSent = expectation.bodyIsWanted(bodyHasBegun: true)
@@ -33,7 +33,7 @@ struct ContinueExpectationTests {
         }
     }
 
-    @Test("the proxy decides where the origin is not expected to, and for the next origin anew")
+    @Test("the proxy decides where the origin does not, for each origin anew")
     func redirect() {
         var expectation = begun(originDecides: false)
         #expect(!expectation.isForwarded && expectation.holdsClientBack(bodyHasBegun: false))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("The fields of a request as they go to the origin")
+@Suite("The fields of a request towards the origin")
 struct OriginFieldsTests {
     private func head(_ fields: String, method: String = "GET") throws -> RequestHead {
         var parser = RequestParser()
@@ -19,7 +19,7 @@ struct OriginFieldsTests {
             .map { "\($0.name): \($0.value)" }
     }
 
-    @Test("rule 44: hop-by-hop fields and Host stay behind, all others go in their order")
+    @Test("rule 44: hop-by-hop fields and Host stay behind, others go in order")
     func hopByHop() throws {
         let sent = """
             A: 1\r
@@ -34,7 +34,7 @@ struct OriginFieldsTests {
         #expect(try forwarded(sent) == ["A: 1", "Authorization: 3", "A: 4", "Via: 1.1 us"])
     }
 
-    @Test("rule 45: Via is added behind those that are there; a Via with our own name is known")
+    @Test("rule 45: Via is added after others; one with our name is recognised")
     func via() throws {
         #expect(try forwarded("Via: 1.0 other\r\n") == ["Via: 1.0 other", "Via: 1.1 us"])
         for (value, isOurs) in [
@@ -46,7 +46,7 @@ struct OriginFieldsTests {
         }
     }
 
-    @Test("rule 45: a host without Via gets the name in CDN-Loop, and only for such a host it is looked for there")
+    @Test("rule 45: a host without Via gets and checks CDN-Loop")
     func cdnLoop() throws {
         let fields = OriginFields.make(
             from: try head("Via: 1.0 other\r\nCDN-Loop: a.example\r\n"),
@@ -68,7 +68,7 @@ struct OriginFieldsTests {
         OriginFields.comesFromUs(try head("\(field)\r\n").fields, pseudonym: Array("pinproxy-abcdefgh".utf8))
     }
 
-    @Test("rule 44: of TE only trailers is said anew; rule 48: Expect goes only where the origin is to decide")
+    @Test("rule 44: of TE only trailers remains; rule 48: Expect goes where the origin decides")
     func trailersAndExpectation() throws {
         #expect(try forwarded("TE: gzip, trailers\r\n") == ["TE: trailers", "Connection: TE", "Via: 1.1 us"])
         #expect(try forwarded("TE: gzip\r\n") == ["Via: 1.1 us"])
@@ -80,7 +80,7 @@ struct OriginFieldsTests {
         )
     }
 
-    @Test("rule 46: Max-Forwards is counted down for OPTIONS, and left alone otherwise")
+    @Test("rule 46: Max-Forwards counts down for OPTIONS alone")
     func maxForwards() throws {
         #expect(try forwarded("Max-Forwards: 3\r\n", method: "OPTIONS").first == "Max-Forwards: 2")
         #expect(try forwarded("Max-Forwards: 3\r\n").first == "Max-Forwards: 3")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("The body of a request as it comes in")
+@Suite("The body of a request as it arrives")
 struct RequestBodyTests {
     private struct Reading: Equatable {
         var data: [UInt8] = []
@@ -43,7 +43,7 @@ struct RequestBodyTests {
         return reading
     }
 
-    @Test("a body of a known length ends there, and what follows is left", arguments: [1, 2, 3, 100])
+    @Test("a body of known length ends there, and the rest stays", arguments: [1, 2, 3, 100])
     func length(pieceSize: Int) {
         let reading = read(Array("hello, next".utf8), .length(5), pieceSize: pieceSize)
         #expect(reading == Reading(data: Array("hello".utf8), consumed: 5, isComplete: true))
@@ -51,7 +51,7 @@ struct RequestBodyTests {
         #expect(short == Reading(data: Array("hel".utf8), consumed: 3, isComplete: false))
     }
 
-    @Test("a chunked body ends with its last chunk, and what follows is left", arguments: [1, 2, 3, 100])
+    @Test("a chunked body ends with its last chunk, and the rest stays", arguments: [1, 2, 3, 100])
     func chunked(pieceSize: Int) {
         let text = "3;x=y\r\nhel\r\n2\r\nlo\r\n0\r\nX-Trailer: 1\r\n\r\n"
         let reading = read(Array((text + "next").utf8), .chunked, pieceSize: pieceSize)
@@ -60,14 +60,14 @@ struct RequestBodyTests {
         #expect(!short.isComplete && short.problem == nil)
     }
 
-    @Test("no body is complete at once", arguments: [BodyFraming.none, .length(0)])
+    @Test("an absent body is complete at once", arguments: [BodyFraming.none, .length(0)])
     func none(framing: BodyFraming) {
         var body = RequestBody()
         #expect(body.begin(framing, limit: 0) == nil)
         #expect(body.isComplete)
     }
 
-    @Test("a length over the limit is refused before a byte of it, chunks as soon as they exceed it")
+    @Test("a length over the limit is refused at once, chunks at the limit")
     func limit() {
         let bytes = Array("hello!".utf8)
         #expect(read(bytes, .length(5), limit: 5, pieceSize: 9).isComplete)
@@ -83,7 +83,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "bad chunks are a bad request, and nothing comes after them",
+        "bad chunks are a bad request, and nothing follows them",
         arguments: ["x\r\n", "1\r\nab", "-1\r\n", "1\na"]
     )
     func badChunks(text: String) {
@@ -93,7 +93,7 @@ struct RequestBodyTests {
         #expect(!reading.isComplete)
     }
 
-    @Test("a body without a length ends with its stream, and no sooner")
+    @Test("a body without a length ends with its stream")
     func untilStreamEnds() {
         var body = RequestBody()
         #expect(body.begin(.untilClose, limit: 10) == nil)
@@ -111,7 +111,7 @@ struct RequestBodyTests {
         #expect(!body.isComplete)
     }
 
-    @Test("the next body begins afresh")
+    @Test("the next body begins anew")
     func again() {
         var body = RequestBody()
         #expect(body.begin(.chunked, limit: 5) == nil)

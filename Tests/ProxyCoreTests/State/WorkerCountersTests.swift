@@ -4,7 +4,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("What a worker counts")
+@Suite("The counters of a worker")
 struct WorkerCountersTests {
     private func note(
         _ counters: WorkerCounters,
@@ -28,7 +28,7 @@ struct WorkerCountersTests {
         #expect(reading.bodyBytesFromClients == 24 && reading.bodyBytesToClients == 40)
     }
 
-    @Test("every status and every error has a place of its own")
+    @Test("every status and every error has its own counter")
     func places() {
         let counters = WorkerCounters()
         for code in Problem.Code.allCases { note(counters, status: code.status, error: code) }
@@ -46,7 +46,7 @@ struct WorkerCountersTests {
         #expect(reading.clientConnections == 0 && reading.refusedConnections == 0)
     }
 
-    @Test("a time stands in the first bucket that takes it in, bounds included, and in none twice")
+    @Test("a time counts in the first bucket that contains it")
     func durations() {
         let counters = WorkerCounters()
         let bounds = WorkerCounters.Reading.durationBounds
@@ -62,7 +62,7 @@ struct WorkerCountersTests {
         #expect(counters.reading.durationSum == Int(bounds.reduce(0, +) + bounds[0] + 1 + bounds[bounds.count - 1] + 1))
     }
 
-    @Test("the numbers of several workers are added up")
+    @Test("the numbers of several workers are added")
     func sums() {
         let (one, other) = (WorkerCounters(), WorkerCounters())
         one.noteConnection()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Steps of a handshake on a thread of their own")
 struct HandshakeStepTests {
-    @Test("a step whose client has gone is not made, and ends all the same", arguments: [false, true])
+    @Test("a step whose client has gone is not made, and ends", arguments: [false, true])
     func dropped(isDropped: Bool) throws {
         let context = try TLSServerContext(
             ServerIdentity(TestPKI.shared.server("127.0.0.1").identity),

@@ -30,7 +30,7 @@ struct PinAdviceTests {
         }
     }
 
-    @Test("of a public CA the leaf and the root set, of another the leaf and its root; the intermediate of neither")
+    @Test("advice for public CAs is leaf and root set, for others leaf and root")
     func choices() {
         let (leaf, middle, root) = ("CN = a.example", "CN = pinproxy test intermediate", "CN = pinproxy test root")
         #expect(choice(publicChain, .leaf) == [leaf, "-", "letsencrypt"])
@@ -67,7 +67,7 @@ struct PinAdviceTests {
         ).map(\.code)
     }
 
-    @Test("an intermediate of a public CA as the only CA is warned of, with its root beside it not")
+    @Test("a public CA's intermediate as the only CA is a warning")
     func intermediate() throws {
         let leaf = Pin(server.pin, scope: .leaf)
         let middle = Pin(pki.intermediate.key.pin, scope: .ca, isBackup: true)
@@ -100,7 +100,7 @@ struct PinAdviceTests {
         #expect(try codes([leaf], chain: []) { $0.pinnedCertificates = [pki.intermediate.certificate] } == [])
     }
 
-    @Test("a pinned root that is no anchor here is warned of, unless its whole set is pinned and another one is")
+    @Test("a pinned root that is no anchor is a warning, unless its set suffices")
     func leavingRoot() throws {
         let leaf = Pin(server.pin, scope: .leaf)
         let root = Pin(x1, scope: .ca)
@@ -120,7 +120,7 @@ struct PinAdviceTests {
         )
     }
 
-    @Test("a pinned root that ends soon is warned of, unless another one of its set is pinned and lasts")
+    @Test("a pinned root near its end is a warning, unless its set lasts")
     func endingRoot() throws {
         // Half a year before X1 ends; X2 has five years more.
         let end = try #require(CalendarDate("2035-01-01")).end
@@ -129,7 +129,7 @@ struct PinAdviceTests {
         #expect(try codes(PublicAuthority.letsencrypt.pins, at: end) == [])
     }
 
-    @Test("pins of one key are warned of, and a staple that the CA does not give")
+    @Test("pins of one key are a warning, as is a staple that never comes")
     func others() throws {
         #expect(try codes([Pin(server.pin)]) == ["pins_one_key"])
         #expect(try codes([Pin(server.pin, scope: .leaf), Pin(server.pin, scope: .ca)]) == ["pins_one_key"])
@@ -142,7 +142,7 @@ struct PinAdviceTests {
         #expect(try codes(pins, chain: privateChain) { $0.requiresStaple = true } == [])
     }
 
-    @Test("a staple that is missing where the certificate names no responder is said to be that")
+    @Test("a missing staple of a certificate without responder is described so")
     func responder() throws {
         func reason(_ uri: String?) throws -> String {
             var builder = CertificateBuilder.server(hosts: ["a.example"], validity: TestPKI.validity)

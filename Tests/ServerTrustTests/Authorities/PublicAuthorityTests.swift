@@ -10,7 +10,7 @@ import Testing
 
 @Suite("The table of public CAs")
 struct PublicAuthorityTests {
-    @Test("every row has a key with days and a source, or none and the reason", arguments: PublicAuthority.allCases)
+    @Test("every row has a key with days and a source, or a reason", arguments: PublicAuthority.allCases)
     func rows(authority: PublicAuthority) {
         for root in authority.roots + authority.intermediates {
             #expect(!root.source.isEmpty && !root.name.isEmpty)
@@ -47,7 +47,7 @@ struct PublicAuthorityTests {
     private static let bundle = "/etc/ssl/certs/ca-certificates.crt"
 
     @Test(
-        "the rows are what this machine's trust store says of the same roots",
+        "the rows agree with this machine's trust store",
         .enabled(if: FileManager.default.fileExists(atPath: bundle))
     )
     func store() throws {
@@ -68,7 +68,7 @@ struct PublicAuthorityTests {
         #expect(found >= 20)
     }
 
-    @Test("the roots of generation Y have the keys that Let's Encrypt publishes, signed by the older roots")
+    @Test("the roots of generation Y have Let's Encrypt's published keys, signed by older roots")
     func generationY() throws {
         func row(_ name: String) -> PublicAuthority.Root? {
             PublicAuthority.letsencrypt.roots.first { $0.name == name }
@@ -107,7 +107,7 @@ struct PublicAuthorityTests {
         return (policy, loaded.warnings.map { "\($0.pointer) \($0.message)" })
     }
 
-    @Test("an authority pins the keys of its set with scope ca; they are two pins, and decide like any others")
+    @Test("an authority pins the keys of its set with scope ca, as ordinary pins")
     func loaded() throws {
         let (policy, warnings) = try load("\"authorities\": [\"letsencrypt\"]")
         #expect(warnings == [] && policy.configuration.pins == PublicAuthority.letsencrypt.pins)
@@ -127,7 +127,7 @@ struct PublicAuthorityTests {
         )
     }
 
-    @Test("a root whose key is not verified is warned of, and pins nothing")
+    @Test("a root with an unverified key is a warning, and pins nothing")
     func unverified() throws {
         let (policy, warnings) = try load("\"authorities\": [\"microsoft\"]")
         #expect(policy.configuration.pins == PublicAuthority.microsoft.pins && policy.configuration.pins.count == 2)
@@ -135,7 +135,7 @@ struct PublicAuthorityTests {
         #expect(warnings.allSatisfy { $0.hasPrefix("/pinnedDomains/a.example/authorities/0 the key of Microsoft TLS") })
     }
 
-    @Test("the digest of a policy covers the keys of the set: another table is another policy")
+    @Test("the digest of a policy covers the keys of the set")
     func digest() throws {
         let anchors = TrustAnchors(certificates: [])
         func digest(_ configuration: SecurityPolicy.Configuration) throws -> [UInt8]? {
@@ -150,7 +150,7 @@ struct PublicAuthorityTests {
         #expect(try digest(pinned) != digest(spelled))
     }
 
-    @Test("requireStaple with a CA that has no OCSP is warned of when the file is read")
+    @Test("requireStaple with a CA without OCSP is a warning when the file is read")
     func staples() throws {
         func warnings(_ authority: String, _ members: String = "") throws -> [String] {
             try load("\"authorities\": [\"\(authority)\"], \"revocation\": { \"requireStaple\": true }").warnings

@@ -7,7 +7,7 @@ import Testing
 @testable import ServerTrust
 
 /// A server writes into its certificate what it likes, and a program gives any time for the evaluation.
-@Suite("Dates that are none, and dates at the ends of the numbers")
+@Suite("Invalid dates, and dates at the limits of numbers")
 struct CertificateDateTests {
     private let pki: TestPKI
     private let host: Host
@@ -24,7 +24,7 @@ struct CertificateDateTests {
         return try pki.server(builder)
     }
 
-    @Test("a date that is no time is nil, and every other one a number", arguments: OddDates.allCases)
+    @Test("an invalid date is nil, and every other one a number", arguments: OddDates.allCases)
     func reading(_ dates: OddDates) throws {
         let certificate = try dates.server(Scenario.host).certificate
         #expect((certificate.notBefore != nil) == dates.hasBegin && (certificate.notAfter != nil) == dates.hasEnd)
@@ -34,7 +34,7 @@ struct CertificateDateTests {
         if dates == .year0000 { #expect(certificate.notBefore == -62_167_219_200) }
     }
 
-    @Test("where dates count such a server is refused, whatever the anchor; where they do not, the verdict holds")
+    @Test("a server with an invalid date is refused wherever dates count")
     func verdict() throws {
         for dates in OddDates.allCases where dates != .year9999 {
             let server = try server(dates)
@@ -69,7 +69,7 @@ struct CertificateDateTests {
         #expect(good.isAccepted, "\(good)")
     }
 
-    @Test("a time at an end of the numbers is one, for verdicts, warnings and pin files", arguments: [Int64.min, .max])
+    @Test("a time at a limit is valid in verdicts, warnings and pin files", arguments: [Int64.min, .max])
     func endsOfTime(_ time: Int64) throws {
         var settings = SecurityPolicy.Configuration()
         settings.pinningMode = .publicKey
@@ -100,7 +100,7 @@ struct CertificateDateTests {
         #expect("\(evaluation)".contains("showed no certificate"))
     }
 
-    @Test("a certificate of the program's own with such a date cannot be loaded; one that has ended can")
+    @Test("an own certificate with an invalid date cannot be loaded, an expired one can")
     func ownCertificates() throws {
         for dates in OddDates.allCases {
             var builder = CertificateBuilder.server(hosts: [Scenario.host], validity: TestPKI.validity)
@@ -134,7 +134,7 @@ struct CertificateDateTests {
         }
     }
 
-    @Test("a certificate whose key cannot be encoded has a pin that nobody knows, and no trap")
+    @Test("a certificate with an unencodable key has an unknown pin, and no trap")
     func noKey() throws {
         let pins = try (0..<2).map { _ in Certificate(owning: try #require(X509_new())).publicKeyPin }
         #expect(pins[0] != pins[1])

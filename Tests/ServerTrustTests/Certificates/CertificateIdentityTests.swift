@@ -3,7 +3,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("The name of the user whose certificate it is")
+@Suite("The user's name in a certificate")
 struct CertificateIdentityTests {
     private static let pki = try! TestPKI()
 
@@ -15,7 +15,7 @@ struct CertificateIdentityTests {
         return try builder.identity(issuer: Self.pki.intermediate).certificate.identity
     }
 
-    @Test("the only URI of a certificate is its SPIFFE ID, beside names of other kinds too; with two it has none")
+    @Test("the only URI of a certificate is its SPIFFE ID; two give none")
     func spiffe() throws {
         let one = "spiffe://example.org/ns/agents/sa/Builder-7"
         let subject = "O = SPIRE, CN = agent"

@@ -14,7 +14,7 @@ struct CertificateTests {
         server = try pki.server("api.example.com", "192.0.2.1", "2001:db8::1")
     }
 
-    @Test("a certificate says who it is for, who issued it, and for how long")
+    @Test("a certificate gives its subject, its issuer and its dates")
     func fields() throws {
         var builder = CertificateBuilder.server(hosts: ["api.example.com"], validity: 1_000_000_000..<2_600_000_000)
         builder.serialNumber = 0xdead_beef
@@ -77,7 +77,7 @@ struct CertificateTests {
         #expect(read > 50 && read < 300)
     }
 
-    @Test("what a certificate with an unknown key says leaves nothing in OpenSSL's error queue")
+    @Test("a certificate with an unknown key leaves nothing in OpenSSL's error queue")
     func errorQueue() throws {
         // The object identifier of P-256 becomes an unknown one.
         var der = server.certificate.derBytes
@@ -90,7 +90,7 @@ struct CertificateTests {
         #expect(OpenSSLError(draining: "test").entries.isEmpty)
     }
 
-    @Test("a subject with separators and marks of direction is shown on one line, in its order")
+    @Test("a subject with separators or direction marks is shown on one line")
     func disturbingSubject() throws {
         var builder = CertificateBuilder.server(hosts: ["a.example"], validity: TestPKI.validity)
         builder.subject = [("O", "a\u{85}b\u{2028}c\u{202e}d")]
@@ -98,7 +98,7 @@ struct CertificateTests {
         #expect(certificate.subject == "O = a\u{fffd}b\u{fffd}c\u{fffd}d")
     }
 
-    @Test("long texts of a certificate are cut; two users with long names stay two")
+    @Test("long texts of a certificate are cut; two long users stay different")
     func longTexts() throws {
         func certificate(_ last: String) throws -> Certificate {
             let name = String(repeating: "n", count: 60)
@@ -118,7 +118,7 @@ struct CertificateTests {
     // MARK: - pins from
 
     @Test(
-        "the pin of a certificate, a request, a public and a private key is the same, in PEM and DER",
+        "a certificate, request, public and private key have one pin, in PEM and DER",
         arguments: [KeyPair.Kind.p256, .rsa(bits: 2048), .ed25519, .rsaPSS(bits: 2048)]
     )
     func pinsFrom(kind: KeyPair.Kind) throws {
@@ -138,7 +138,7 @@ struct CertificateTests {
         #expect(try PublicKey.keys(in: Array(server.chainPEM.utf8)).map(\.pin) == [key.pin, pki.intermediate.key.pin])
     }
 
-    @Test("a key behind a password is refused with the way around it")
+    @Test("a key with a password is refused, with the way around it")
     func protectedKey() throws {
         let key = try KeyPair(.p256)
         let fault = #expect(throws: CertificateFault.self) {
@@ -149,7 +149,7 @@ struct CertificateTests {
     }
 
     @Test(
-        "what holds no key is refused",
+        "a file without a key is refused",
         arguments: ["", "gibberish", "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"]
     )
     func noKey(text: String) {

@@ -45,7 +45,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("the default evaluator checks chain and host, and without the host says that nobody was identified")
+    @Test("the default evaluator checks chain and host; without the host nobody is identified")
     func defaultEvaluator() throws {
         let other = try pki.server("other.example").chain
         #expect(try verdicts(DefaultTrustEvaluator(), server.chain) == [.notPinned])
@@ -55,7 +55,7 @@ struct TrustEvaluatorTests {
         #expect(failure(DefaultTrustEvaluator(validateHost: false), [try selfSigned()]) == .certificateUntrusted)
     }
 
-    @Test("pinned certificates are looked for in the validated chain, beside chain and host")
+    @Test("pinned certificates are searched in the validated chain, beside chain and host")
     func pinnedCertificates() throws {
         let evaluator = try PinnedCertificatesTrustEvaluator(certificates: [server.certificate])
         let otherKey = try pki.server(Scenario.host).chain
@@ -67,7 +67,7 @@ struct TrustEvaluatorTests {
         #expect(failure(try PinnedCertificatesTrustEvaluator(certificates: [alone]), [alone]) == .certificateUntrusted)
     }
 
-    @Test("self-signed servers pass if their certificate is pinned, in date and made out to the host")
+    @Test("a self-signed server passes if its certificate is pinned, current and for the host")
     func selfSignedCertificates() throws {
         func evaluator(_ certificate: Certificate, validateHost: Bool = true) throws
             -> PinnedCertificatesTrustEvaluator
@@ -88,7 +88,7 @@ struct TrustEvaluatorTests {
         #expect(try verdicts(evaluator(otherName, validateHost: false), [otherName]) == [.pass])
     }
 
-    @Test("without the default validation a chain still has to verify up to a pinned certificate")
+    @Test("without the default validation a chain must still lead to a pinned certificate")
     func certificatesAlone() throws {
         let unknown = try TestPKI("unknown")
         let evaluator = try PinnedCertificatesTrustEvaluator(
@@ -101,7 +101,7 @@ struct TrustEvaluatorTests {
         #expect(failure(evaluator, stuffed) == .pinMismatch)
     }
 
-    @Test("pinned keys are looked for in the validated chain, beside chain and host")
+    @Test("pinned keys are searched in the validated chain, beside chain and host")
     func publicKeys() throws {
         let evaluator = try PublicKeysTrustEvaluator(keys: [pki.intermediate.key.pin, .unrelated()])
         #expect(try verdicts(evaluator, server.chain) == [.pass])
@@ -119,7 +119,7 @@ struct TrustEvaluatorTests {
         #expect(failure(nameless, other) == .pinMismatch)
     }
 
-    @Test("without the default validation the pinned key remains, and the host")
+    @Test("without the default validation the pinned key and the host still count")
     func keysAlone() throws {
         let alone = try selfSigned()
         let expired = try selfSigned(expired: true)
@@ -176,7 +176,7 @@ struct TrustEvaluatorTests {
         return try RevocationLists(contents: [Array(list.pem(issuer: pki.intermediate).utf8)])
     }
 
-    @Test("a revoked certificate is refused, and one that no current list covers")
+    @Test("a revoked certificate is refused, also one that no current list covers")
     func revoked() throws {
         func evaluator(_ lists: RevocationLists, _ scope: RevocationLists.Scope = .leaf) throws
             -> RevocationTrustEvaluator
@@ -191,7 +191,7 @@ struct TrustEvaluatorTests {
         #expect(failure(try evaluator(good, .chain), server.chain) == .certificateRevoked)
     }
 
-    @Test("without revocation in question the revocation evaluator refuses what the default one refuses")
+    @Test("without revocation the revocation evaluator refuses what the default one refuses")
     func revocationBesideTheRest() throws {
         let lists = try revocation(revoked: [])
         let evaluator = try RevocationTrustEvaluator(revocationLists: lists)
@@ -218,7 +218,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("a certificate of several names is good for each of them, and for no other")
+    @Test("a certificate with several names is valid for each of them alone")
     func severalNames() throws {
         let server = try pki.server("a.example", "b.example", "*.c.example")
         let evaluators: [any ServerTrustEvaluating] = [
@@ -246,7 +246,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("of several pinned certificates any one in the validated chain is enough, and none outside it")
+    @Test("one of several pinned certificates in the validated chain is enough")
     func severalPinnedCertificates() throws {
         let spare = try pki.server(Scenario.host)
         let unknown = try TestPKI("unknown")
@@ -267,7 +267,7 @@ struct TrustEvaluatorTests {
         #expect(failure(alone, spare.chain + [server.certificate]) == .pinMismatch)
     }
 
-    @Test("81 a staple is required where the evaluator says so, and lists beside it count too")
+    @Test("81 a required staple is required, and lists beside it count too")
     func staple() throws {
         func verdict(_ evaluator: RevocationTrustEvaluator, staple: [UInt8]?) throws -> TrustEvaluation {
             var trust = trust(server.chain)
@@ -299,7 +299,7 @@ struct TrustEvaluatorTests {
         #expect(nothing?.faults.map(\.key) == ["revocation"])
     }
 
-    @Test("every part of a composite has to accept, whatever stands beside it")
+    @Test("every part of a composite has to accept")
     func composite() throws {
         let keys = try PublicKeysTrustEvaluator(keys: [server.pin, .unrelated()])
         let wrong = try PublicKeysTrustEvaluator(keys: [.unrelated(1), .unrelated(2)])
@@ -313,7 +313,7 @@ struct TrustEvaluatorTests {
         #expect(failure(nested, server.chain) == .pinMismatch)
     }
 
-    @Test("an evaluator without policies refuses, alone and inside a composite, and so does a chain of nothing")
+    @Test("an evaluator without policies refuses, as does an empty chain")
     func nothing() throws {
         let empty = CompositeTrustEvaluator(evaluators: [])
         let hidden = CompositeTrustEvaluator(evaluators: [DisabledTrustEvaluator(), empty])
@@ -335,7 +335,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("the disabled evaluator lets anybody in, and says that nobody was identified")
+    @Test("the disabled evaluator accepts any server, and identifies none")
     func disabled() throws {
         #expect(DisabledTrustEvaluator().policies.map(\.isUnverified) == [true])
         #expect(try verdicts(DisabledTrustEvaluator(), [selfSigned("other.example", expired: true)]) == [.unverified])

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Which host is held to which evaluator")
+@Suite("Which evaluator applies to a host")
 struct TrustManagerTests {
     private let pki: TestPKI
     private let server: TestServer
@@ -18,7 +18,7 @@ struct TrustManagerTests {
         PresentedTrust(chain: server.chain, anchors: pki.anchors, time: Scenario.now)
     }
 
-    @Test("a host is judged by its own evaluator, in whatever spelling it was named")
+    @Test("a host has its own evaluator, in any spelling")
     func named() throws {
         let manager = try ServerTrustManager(evaluators: [
             "API.example.com.": PublicKeysTrustEvaluator(keys: [server.pin, .unrelated()]),
@@ -48,7 +48,7 @@ struct TrustManagerTests {
         #expect(throws: ServerTrustError.self) { try manager.serverTrustEvaluator(forHost: host) }
     }
 
-    @Test("where not all hosts must be evaluated, chain and host remain for those that are not named")
+    @Test("where not all hosts need a policy, chain and host are checked for others")
     func others() throws {
         let manager = try ServerTrustManager(allHostsMustBeEvaluated: false, evaluators: [:])
         let host = try Host(Scenario.host)
@@ -62,7 +62,7 @@ struct TrustManagerTests {
     }
 
     @Test(
-        "a key that is no host's name is refused, since it would pin nothing",
+        "a key that is no host name is refused, since it would pin nothing",
         arguments: ["https://api.example.com", "api.example.com:443", "*.example.com", "", "2130706433"]
     )
     func badName(name: String) {
@@ -72,7 +72,7 @@ struct TrustManagerTests {
         #expect(fault?.name == name && fault?.message.isEmpty == false && fault?.remedy.isEmpty == false)
     }
 
-    @Test("one host in two spellings is refused")
+    @Test("a host in two spellings is refused")
     func twice() {
         let fault = #expect(throws: ServerTrustManager.HostNameFault.self) {
             try ServerTrustManager(evaluators: [

@@ -21,7 +21,7 @@ struct FileRecordTests {
         FileRecord.recording { try? PinFile.load(path: pins, at: 0) }.1
     }
 
-    @Test("what was read is current until something else would be read")
+    @Test("a record is current until something else would be read")
     func changes() throws {
         let changes: [() throws -> Void] = [
             { try folder.write(PinFileText.pinning("api.example.com", to: .unrelated(3)), as: "pins/a.json") },
@@ -38,7 +38,7 @@ struct FileRecordTests {
         }
     }
 
-    @Test("the same bytes written anew are no change")
+    @Test("the same bytes written again are no change")
     func sameBytes() throws {
         let record = record()
         let text = try String(contentsOfFile: "\(pins)/a.json", encoding: .utf8)
@@ -71,7 +71,7 @@ struct FileRecordTests {
         #expect(!record.isCurrent)
     }
 
-    @Test("a file of any size is read whole, up to the limit, also when it does not say its size")
+    @Test("a file of any size up to the limit is read whole")
     func sizes() throws {
         for count in [0, 1, 65_535, 65_536, 65_537, 200_000] {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -85,7 +85,7 @@ struct FileRecordTests {
         #expect(try FileContents.read("/proc/self/status", limit: 1 << 20).get().starts(with: "Name:".utf8))
     }
 
-    @Test("of the documents of pin files one is in memory at a time, and their issues are kept")
+    @Test("one document of pin files is in memory at a time")
     func oneDocument() throws {
         let readers = ["a", "b"].map { name in
             let text = PinFileText.pinning("\(name).example.com", to: .unrelated(2))

@@ -61,7 +61,7 @@ struct AttachedVerificationTests {
     }
 
     @Test(
-        "a connection without a policy refuses also behind one of the same context that was accepted",
+        "a connection without a policy refuses after an accepted one of its context",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func noPolicyLater(version: Int32) throws {
@@ -127,6 +127,29 @@ struct AttachedVerificationTests {
             _ = try attach(.pinning(.unrelated(9)), to: $0)
         }
         #expect(!second.clientFinished || TLSVerification.evaluation(of: second.client) == nil)
+    }
+
+    @Test("a connection for a program has its policy, and others of its context have none")
+    func forPrograms() throws {
+        let client = InMemoryClient()
+        let peer = try InMemoryServer(server, version: TLS1_3_VERSION)
+        func connect(_ policy: SecurityPolicy) throws -> InMemoryHandshake {
+            let (ssl, verification) = try TLSVerification.attach(
+                toConnectionOf: client.context,
+                policy: policy,
+                host: Host(Self.host),
+                anchors: pki.anchors,
+                generation: 3
+            )
+            #expect(TLSVerification.of(ssl) === verification)
+            return InMemoryHandshake(ofConnection: ssl, peer)
+        }
+        let (good, bad) = (try connect(.pinning(server.pin)), try connect(.pinning(.unrelated(9))))
+        #expect(good.isFinished && TLSVerification.evaluation(of: good.client)?.generation == 3)
+        #expect(!bad.clientFinished && bad.received(sending: "x") == 0)
+        #expect(bad.verification?.lastTrust?.evaluation.failure == .pinMismatch)
+        #expect(SSL_CTX_get_security_level(client.context) == 2)
+        #expect(!InMemoryHandshake(client, peer).clientFinished)
     }
 
     @Test("a second policy for a connection is an error")

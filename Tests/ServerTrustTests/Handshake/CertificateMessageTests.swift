@@ -81,7 +81,7 @@ struct CertificateMessageTests {
         Self.expect(nil, Self.certificate([0x2A, 0x03], Self.element(0x30, [1, 2, 3]), [1, 2]))
     }
 
-    @Test("a curve that is not a name is refused, whatever stands there")
+    @Test("a curve without a name is refused")
     func explicitCurves() {
         for parameters in [
             Self.sequence(Self.element(0x02, [1])), [], Self.element(0x05, []),
@@ -112,7 +112,7 @@ struct CertificateMessageTests {
         }
     }
 
-    @Test("each certificate of a message is read, not the first one alone")
+    @Test("each certificate of a message is read")
     func everyCertificate() throws {
         let good = TestPKI.shared.root.certificate.derBytes
         let bad = Self.certificate(Self.ellipticOID, Self.sequence(), [4])
@@ -132,7 +132,7 @@ struct CertificateMessageTests {
         #expect(CertificateMessage.fault(in: large.span, isTLS13: false) == .tooLarge)
     }
 
-    @Test("a certificate that is cut anywhere, and one with a length of BER, is refused")
+    @Test("a certificate that is cut, or has a length of BER, is refused")
     func unreadable() {
         let good = TestPKI.shared.root.certificate.derBytes
         for count in stride(from: 0, to: good.count, by: 7) {
@@ -150,7 +150,7 @@ struct CertificateMessageTests {
         }
     }
 
-    @Test("no bytes whatever are read beyond their end")
+    @Test("no bytes are read beyond the end")
     func anyBytes() {
         var random = SeededGenerator(seed: 7)
         let good = Self.message([TestPKI.shared.root.certificate.derBytes], isTLS13: true)
@@ -192,13 +192,7 @@ struct CertificateMessageTests {
         ]
         for (chain, words) in cases {
             let client = InMemoryClient()
-            try TLSVerification.install(
-                on: client.context,
-                policy: .pinning(good.pin),
-                host: Host("a.example.com"),
-                anchors: pki.anchors,
-                generation: 1
-            )
+            try client.hold(to: .pinning(good.pin), host: Host("a.example.com"), anchors: pki.anchors)
             let server = try InMemoryServer(TestServer(identity: good.identity, chain: chain), version: version)
             let handshake = InMemoryHandshake(client, server)
             #expect(handshake.isFinished == (words == nil), "\(chain.count)")
@@ -214,13 +208,7 @@ struct CertificateMessageTests {
         for isBounded in [true, false] {
             let client = InMemoryClient()
             if isBounded {
-                try TLSVerification.install(
-                    on: client.context,
-                    policy: .pinning(good.pin),
-                    host: Host("a.example.com"),
-                    anchors: pki.anchors,
-                    generation: 1
-                )
+                try client.hold(to: .pinning(good.pin), host: Host("a.example.com"), anchors: pki.anchors)
             }
             let server = try InMemoryServer(good, version: version)
             SSL_CTX_set_cipher_list(server.context, "DHE:@SECLEVEL=0")

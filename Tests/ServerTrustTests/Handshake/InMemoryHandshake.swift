@@ -4,6 +4,7 @@ import CShims
 import HTTPCore
 import ServerTrust
 import TestSupport
+import Testing
 
 /// A TLS server's side for handshakes in memory.
 final class InMemoryServer {
@@ -46,10 +47,41 @@ final class InMemoryServer {
 /// A client's `SSL_CTX`.
 final class InMemoryClient {
     let context: OpaquePointer
+    private var attach: ((OpaquePointer) throws -> TLSVerification)?
 
     init() { context = SSL_CTX_new(TLS_client_method()) }
 
     deinit { SSL_CTX_free(context) }
+
+    /// Holds the connections that are made from now on to a policy.
+    func hold(
+        to policy: SecurityPolicy,
+        host: Host,
+        anchors: TrustAnchors,
+        generation: UInt64 = 7,
+        at time: Int64? = nil,
+        profile: TLSProfile = .modern
+    ) throws {
+        try TLSVerification.prepare(context, profile)
+        attach = { ssl in
+            try TLSVerification.attach(
+                to: ssl,
+                policy: policy,
+                host: host,
+                anchors: anchors,
+                generation: generation,
+                profile: profile,
+                at: time,
+                identity: nil
+            )
+        }
+    }
+
+    func makeConnection() -> OpaquePointer {
+        let ssl: OpaquePointer = SSL_new(context)
+        #expect(throws: Never.self) { _ = try attach?(ssl) }
+        return ssl
+    }
 }
 
 /// A real TLS handshake between two ends in memory (BIO pair): OpenSSL's state machines without a socket.
@@ -65,7 +97,7 @@ final class InMemoryHandshake {
     ///
     /// - Parameter session: the session that the client tries to resume.
     init(_ clientSide: InMemoryClient, _ serverSide: InMemoryServer, resuming session: OpaquePointer? = nil) {
-        client = SSL_new(clientSide.context)
+        client = clientSide.makeConnection()
         server = SSL_new(serverSide.context)
         run(resuming: session)
     }
@@ -79,11 +111,21 @@ final class InMemoryHandshake {
         resuming session: OpaquePointer? = nil,
         prepare: (OpaquePointer) throws -> Void
     ) throws {
-        client = SSL_new(clientSide.context)
+        client = clientSide.makeConnection()
         server = SSL_new(serverSide.context)
         try prepare(client)
         run(resuming: session)
     }
+
+    /// Runs the handshake of a connection that was made already, and takes it over.
+    init(ofConnection ssl: OpaquePointer, _ serverSide: InMemoryServer) {
+        client = ssl
+        server = SSL_new(serverSide.context)
+        run(resuming: nil)
+    }
+
+    /// The client's verification; nil without a policy.
+    var verification: TLSVerification? { TLSVerification.of(client) }
 
     /// Resets the client's `SSL` (SSL_clear(3)) and connects it once more.
     func reconnect(to serverSide: InMemoryServer, resuming session: OpaquePointer?) {

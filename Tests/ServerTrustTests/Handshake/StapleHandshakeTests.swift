@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 import CShims
-import FoundationEssentials
 import HTTPCore
 import ServerTrust
 import TestSupport
@@ -28,15 +27,8 @@ struct StapleHandshakeTests {
         return try SecurityPolicy(configuration)
     }
 
-    private func install(_ policy: SecurityPolicy, on client: InMemoryClient) throws -> TLSVerification {
-        try TLSVerification.install(
-            on: client.context,
-            policy: policy,
-            host: host,
-            anchors: cast.pki.anchors,
-            generation: 7,
-            at: Date(unixSeconds: Scenario.now)
-        )
+    private func hold(_ client: InMemoryClient, to policy: SecurityPolicy) throws {
+        try client.hold(to: policy, host: host, anchors: cast.pki.anchors, at: Scenario.now)
     }
 
     @Test("81 a good staple passes, and its age is the verdict's", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
@@ -45,7 +37,7 @@ struct StapleHandshakeTests {
             (try policy(), TrustEvaluation.Verdict.notPinned), (try policy(cast.server.pin), .pass),
         ] {
             let client = InMemoryClient()
-            let verification = try install(policy, on: client)
+            try hold(client, to: policy)
             let staple = try cast.signed(by: cast.responder).der()
             let handshake = try InMemoryHandshake(
                 client,
@@ -54,23 +46,23 @@ struct StapleHandshakeTests {
             #expect(handshake.isFinished && handshake.verifyResult == X509_V_OK)
             let trust = try #require(TLSVerification.evaluation(of: handshake.client))
             #expect(trust.evaluation.verdict == verdict && trust.evaluation.goodUntil == Scenario.now + 3900)
-            #expect(trust.generation == 7 && trust.policy === policy && verification.lastTrust === trust)
+            #expect(trust.generation == 7 && trust.policy === policy && handshake.verification?.lastTrust === trust)
             #expect(handshake.received(sending: Self.request) == Self.request.utf8.count)
         }
     }
 
     @Test(
-        "81 a refused staple ends the handshake with its reason, and no request byte arrives",
+        "81 a refused staple ends the handshake before any request byte",
         arguments: StapleCase.usual,
         [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func refused(variant: StapleCase, version: Int32) throws {
         let client = InMemoryClient()
-        let verification = try install(policy(cast.server.pin), on: client)
+        try hold(client, to: policy(cast.server.pin))
         let staple = try variant.make(cast, Scenario.now)
         let handshake = try InMemoryHandshake(client, InMemoryServer(cast.server, version: version, staple: staple))
         #expect(!handshake.clientFinished && !handshake.serverFinished)
-        let last = try #require(verification.lastTrust)
+        let last = try #require(handshake.verification?.lastTrust)
         #expect(last.evaluation.verdict == .fail && last.evaluation.failure == variant.failure)
         #expect(last.evaluation.reason.contains(variant.word))
         #expect(TLSVerification.evaluation(of: handshake.client) === last)
@@ -79,44 +71,40 @@ struct StapleHandshakeTests {
         #expect(last.evaluation.isChainValidated && last.evaluation.matchedPin == cast.server.pin)
     }
 
-    @Test("a wrong pin is told as one, with a good staple", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("a wrong pin is reported as such, despite a good staple", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func wrongPin(version: Int32) throws {
         let client = InMemoryClient()
-        let verification = try install(policy(.unrelated(9)), on: client)
+        try hold(client, to: policy(.unrelated(9)))
         let staple = try cast.response().der()
         let handshake = try InMemoryHandshake(client, InMemoryServer(cast.server, version: version, staple: staple))
         #expect(!handshake.clientFinished)
-        #expect(verification.lastTrust?.evaluation.failure == .pinMismatch)
+        #expect(handshake.verification?.lastTrust?.evaluation.failure == .pinMismatch)
     }
 
     @Test(
-        "a connection on which the staple was never looked at stays a refused one",
+        "a connection whose staple was never checked stays refused",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func neverAsked(version: Int32) throws {
         let client = InMemoryClient()
-        let verification = try install(policy(), on: client)
-        // A caller that removes the status request again (SSL_CTX_set_tlsext_status_type): OpenSSL then never calls the
-        // callback.
-        SSL_CTX_ctrl(client.context, SSL_CTRL_SET_TLSEXT_STATUS_REQ_TYPE, -1, nil)
+        try hold(client, to: policy())
         let staple = try cast.response().der()
-        let handshake = try InMemoryHandshake(client, InMemoryServer(cast.server, version: version, staple: staple))
+        let server = try InMemoryServer(cast.server, version: version, staple: staple)
+        // A caller that removes the status request again (SSL_set_tlsext_status_type(3)): OpenSSL then never calls the
+        // callback.
+        let handshake = try InMemoryHandshake(client, server) {
+            _ = SSL_ctrl($0, SSL_CTRL_SET_TLSEXT_STATUS_REQ_TYPE, -1, nil)
+        }
         #expect(handshake.isFinished)
         let trust = try #require(TLSVerification.evaluation(of: handshake.client))
         #expect(!trust.evaluation.isAccepted && trust.evaluation.failure == .stapleMissing)
-        #expect(verification.lastTrust == nil)
+        #expect(try #require(handshake.verification).lastTrust == nil)
     }
 
-    @Test("no staple is asked for unless one is required", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("no staple is requested unless one is required", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func notAsked(version: Int32) throws {
         let client = InMemoryClient()
-        try TLSVerification.install(
-            on: client.context,
-            policy: .unpinned,
-            host: host,
-            anchors: cast.pki.anchors,
-            generation: 7
-        )
+        try client.hold(to: .unpinned, host: host, anchors: cast.pki.anchors)
         let server = try InMemoryServer(cast.server, version: version, staple: Array("gibberish".utf8))
         let handshake = InMemoryHandshake(client, server)
         #expect(handshake.isFinished)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ServerTrust
 
-@Suite("What TLS handshakes offer to a server, and on which groups they are agreed")
+@Suite("TLS profiles, and groups of the key exchange")
 struct TLSProfileTests {
     private static let pki = TestPKI.shared
     private static let host = "a.example.com"
@@ -38,23 +38,13 @@ struct TLSProfileTests {
         with server: InMemoryServer
     ) throws -> InMemoryHandshake {
         let client = InMemoryClient()
-        _ = try TLSVerification.install(
-            on: client.context,
-            policy: policy,
-            host: Host(Self.host),
-            anchors: Self.pki.anchors,
-            generation: 1,
-            profile: profile,
-            identity: nil
-        )
+        try client.hold(to: policy, host: Host(Self.host), anchors: Self.pki.anchors, profile: profile)
         let handshake = InMemoryHandshake(client, server)
-        if handshake.isFinished { #expect(TLSVerification.evaluation(of: handshake.client) != nil) }
-        // The same with a policy for each connection.
-        let shared = InMemoryClient()
-        try TLSVerification.prepare(shared.context, profile)
-        let attached = try InMemoryHandshake(shared, server) { ssl in try attach(policy, to: ssl, profile) }
-        #expect(attached.isFinished == handshake.isFinished)
-        if !attached.isFinished { #expect(attached.received(sending: "GET / HTTP/1.1\r\n\r\n") == 0) }
+        if handshake.isFinished {
+            #expect(TLSVerification.evaluation(of: handshake.client) != nil)
+        } else {
+            #expect(handshake.received(sending: "GET / HTTP/1.1\r\n\r\n") == 0)
+        }
         return handshake
     }
 
@@ -86,7 +76,7 @@ struct TLSProfileTests {
     }
 
     @Test(
-        "a server of TLS 1.2 is spoken to from the profile on that has its cipher suite",
+        "a server of TLS 1.2 works from the profile with its cipher suite on",
         arguments: [
             ("ECDHE-RSA-AES128-GCM-SHA256", TLSProfile.modern), ("ECDHE-RSA-CHACHA20-POLY1305", .modern),
             ("ECDHE-RSA-AES256-SHA384", .compatible), ("ECDHE-RSA-AES128-SHA", .compatible),
@@ -110,7 +100,7 @@ struct TLSProfileTests {
     }
 
     @Test(
-        "a modulus for Diffie-Hellman has 2,048 to 4,096 bits, and a larger one is refused before it is computed with",
+        "Diffie-Hellman moduli have 2,048 to 4,096 bits; larger ones are refused before computing",
         arguments: [
             ("ffdhe2048", nil), ("ffdhe3072", nil), ("ffdhe4096", nil), ("ffdhe6144", "more than 4096 bits"),
             ("ffdhe8192", "more than 4096 bits"), ("modp_1536", "dh key too small"),
@@ -138,7 +128,7 @@ struct TLSProfileTests {
 
     // MARK: Groups
 
-    @Test("the group of the key exchange is known, in both versions", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("the group of the key exchange is reported, in both versions", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func groups(version: Int32) throws {
         for group in TLSGroup.allCases where group.isAvailable && group != .x25519MLKEM768 {
             let handshake = try handshake(with: try server(groups: group.rawValue, version: version))
@@ -162,7 +152,7 @@ struct TLSProfileTests {
     }
 
     @Test(
-        "a policy that requires groups accepts these alone, and no byte of a request goes out on another one",
+        "a policy with required groups sends no request over another group",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func required(version: Int32) throws {
@@ -175,7 +165,7 @@ struct TLSProfileTests {
         }
     }
 
-    @Test("where a group is required no key exchange without one is offered, whatever the profile")
+    @Test("a required group excludes key exchanges without a group, in every profile")
     func requiredWithProfile() throws {
         let policy = try requiring(.x25519, .p256)
         for cipher in ["AES128-GCM-SHA256", "DHE-RSA-AES128-GCM-SHA256"] {
@@ -187,7 +177,7 @@ struct TLSProfileTests {
         #expect(try !handshake(.modern, policy, with: try server(ciphers: "ECDHE-RSA-AES128-SHA")).isFinished)
     }
 
-    @Test("a verdict is nobody's whose connection was agreed on another group than its policy requires")
+    @Test("a verdict does not hold for a connection of another group")
     func lastLook() throws {
         // What OpenSSL would have to get wrong: the policy hangs on a connection that was made without it.
         let server = try server(groups: "P-256", version: TLS1_3_VERSION)
@@ -203,9 +193,7 @@ struct TLSProfileTests {
         #expect(TLSVerification.evaluation(of: handshake.client) == nil)
     }
 
-    @Test(
-        "X25519MLKEM768 is there from OpenSSL 3.5 on; without it a policy that requires it is an error with that reason"
-    )
+    @Test("X25519MLKEM768 exists from OpenSSL 3.5 on; before, requiring it is an error")
     func hybrid() throws {
         #expect(TLSGroup.x25519MLKEM768.isAvailable == (OPENSSL_version_major() > 3 || OPENSSL_version_minor() >= 5))
         var configuration = SecurityPolicy.Configuration()
@@ -225,7 +213,7 @@ struct TLSProfileTests {
         #expect(try !self.handshake(.modern, policy, with: try server(version: TLS1_2_VERSION)).isFinished)
     }
 
-    @Test("a group of ML-KEM alone means TLS 1.3, and others leave minTLSVersion as it is")
+    @Test("a group of ML-KEM alone implies TLS 1.3")
     func lowestVersion() {
         var configuration = SecurityPolicy.Configuration()
         #expect(configuration.lowestTLSVersion == .tls12)
@@ -239,7 +227,7 @@ struct TLSProfileTests {
 
     // MARK: Trials
 
-    @Test("a trial sees that the server takes what is offered, and accepts it in no case")
+    @Test("a trial sees what the server accepts, and never accepts it")
     func trial() throws {
         for isTrial in [true, false] {
             let client = InMemoryClient()
@@ -256,7 +244,7 @@ struct TLSProfileTests {
     }
 
     @Test(
-        "a trial says nothing of a server that chooses what is always offered",
+        "a trial is silent about a server that chooses the usual",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func needlessTrial(version: Int32) throws {

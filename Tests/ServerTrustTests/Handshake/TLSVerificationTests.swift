@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
-import FoundationEssentials
 import HTTPCore
 import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Judging inside the TLS handshake")
+@Suite("Evaluation inside the TLS handshake")
 struct TLSVerificationTests {
     private let pki: TestPKI
     private let server: TestServer
@@ -19,22 +18,14 @@ struct TLSVerificationTests {
         host = try Host("api.example.com")
     }
 
-    @discardableResult
-    private func install(
-        _ policy: SecurityPolicy,
-        on client: InMemoryClient,
+    private func hold(
+        _ client: InMemoryClient,
+        to policy: SecurityPolicy,
         host: String? = nil,
-        generation: UInt64 = 7,
         at time: Int64? = nil
-    ) throws -> TLSVerification {
-        try TLSVerification.install(
-            on: client.context,
-            policy: policy,
-            host: try host.map { try Host($0) } ?? self.host,
-            anchors: pki.anchors,
-            generation: generation,
-            at: time.map { Date(unixSeconds: $0) }
-        )
+    ) throws {
+        let host = try host.map { try Host($0) } ?? self.host
+        try client.hold(to: policy, host: host, anchors: pki.anchors, at: time)
     }
 
     private func policy(_ change: (inout SecurityPolicy.Configuration) -> Void) throws -> SecurityPolicy {
@@ -48,34 +39,34 @@ struct TLSVerificationTests {
     @Test("the right pin passes and the request arrives", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func rightPin(version: Int32) throws {
         let client = InMemoryClient()
-        let verification = try install(.pinning(server.pin), on: client)
+        try hold(client, to: .pinning(server.pin))
         let handshake = try InMemoryHandshake(client, InMemoryServer(server, version: version))
         #expect(handshake.isFinished && SSL_version(handshake.client) == version)
         #expect(handshake.verifyResult == X509_V_OK)
         let trust = try #require(TLSVerification.evaluation(of: handshake.client))
         #expect(trust.evaluation.verdict == .pass && trust.evaluation.matchedPin == server.pin)
         #expect(trust.generation == 7 && trust.host == host)
-        #expect(verification.lastTrust === trust)
+        #expect(handshake.verification?.lastTrust === trust)
         #expect(handshake.received(sending: Self.request) == Self.request.utf8.count)
     }
 
     @Test("a wrong pin ends the handshake, and no request byte arrives", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func wrongPin(version: Int32) throws {
         let client = InMemoryClient()
-        let verification = try install(.pinning(.unrelated(9)), on: client)
+        try hold(client, to: .pinning(.unrelated(9)))
         let handshake = try InMemoryHandshake(client, InMemoryServer(server, version: version))
         #expect(!handshake.clientFinished)
         #expect(handshake.verifyResult == X509_V_ERR_APPLICATION_VERIFICATION)
-        #expect(verification.lastTrust?.evaluation.failure == .pinMismatch)
+        #expect(handshake.verification?.lastTrust?.evaluation.failure == .pinMismatch)
         #expect(TLSVerification.evaluation(of: handshake.client)?.evaluation.isAccepted == false)
         #expect(handshake.received(sending: Self.request) == 0)
     }
 
-    @Test("a refusal tells OpenSSL its own reason", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("a refusal gives OpenSSL its reason", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func verifyErrors(version: Int32) throws {
         func result(_ server: TestServer, host: String = "api.example.com", at time: Int64? = nil) throws -> Int32 {
             let client = InMemoryClient()
-            try install(.unpinned, on: client, host: host, at: time)
+            try hold(client, to: .unpinned, host: host, at: time)
             let handshake = try InMemoryHandshake(client, InMemoryServer(server, version: version))
             #expect(handshake.clientFinished == (handshake.verifyResult == X509_V_OK))
             return handshake.verifyResult
@@ -112,38 +103,38 @@ struct TLSVerificationTests {
         }
         for policy in [waiving, certificate, open] {
             let client = InMemoryClient()
-            let verification = try install(policy, on: client)
+            try hold(client, to: policy)
             let handshake = try InMemoryHandshake(client, InMemoryServer(selfSigned, version: version))
             #expect(handshake.isFinished && handshake.verifyResult == X509_V_OK)
-            #expect(verification.lastTrust?.evaluation.isAccepted == true)
+            #expect(handshake.verification?.lastTrust?.evaluation.isAccepted == true)
             #expect(handshake.received(sending: Self.request) > 0)
         }
         let client = InMemoryClient()
-        try install(policy { $0.pins[0] = Pin(identity.key.pin) }, on: client)
+        try hold(client, to: policy { $0.pins[0] = Pin(identity.key.pin) })
         #expect(try !InMemoryHandshake(client, InMemoryServer(selfSigned, version: version)).clientFinished)
     }
 
-    @Test("what the caller's own stores trust does not count")
+    @Test("the caller's own stores do not count")
     func callersStore() throws {
         let rogue = try TestPKI("rogue")
         let client = InMemoryClient()
-        let verification = try install(.unpinned, on: client)
+        try hold(client, to: .unpinned)
         let folder = try TemporaryFolder()
         let path = try folder.write(rogue.root.certificate.pem, as: "rogue.pem")
         let store = X509_STORE_new()
         X509_STORE_load_locations(store, path, nil)
-        // OpenSSL prefers this store to the one that install() set. (SSL_CTX_set0_verify_cert_store is a macro.)
+        // OpenSSL prefers this store to its own. (SSL_CTX_set0_verify_cert_store is a macro.)
         SSL_CTX_ctrl(client.context, SSL_CTRL_SET_VERIFY_CERT_STORE, 0, UnsafeMutableRawPointer(store))
         let handshake = try InMemoryHandshake(client, InMemoryServer(rogue.server("api.example.com")))
         #expect(!handshake.clientFinished)
-        #expect(verification.lastTrust?.evaluation.failure == .certificateUntrusted)
+        #expect(handshake.verification?.lastTrust?.evaluation.failure == .certificateUntrusted)
     }
 
     @Test("the lowest TLS version of the policy holds")
     func minimumVersion() throws {
         for version in [TLS1_2_VERSION, TLS1_3_VERSION] {
             let client = InMemoryClient()
-            try install(policy { $0.minTLSVersion = .tls13 }, on: client)
+            try hold(client, to: policy { $0.minTLSVersion = .tls13 })
             let handshake = try InMemoryHandshake(client, InMemoryServer(server, version: version))
             #expect(handshake.isFinished == (version == TLS1_3_VERSION))
             #expect((TLSVerification.evaluation(of: handshake.client) != nil) == (version == TLS1_3_VERSION))
@@ -154,8 +145,8 @@ struct TLSVerificationTests {
     func resumption(version: Int32) throws {
         let serverSide = try InMemoryServer(server, version: version)
         let lax = InMemoryClient()
-        // A program that violates the rules of install(): it keeps sessions and reuses them.
-        try install(.unpinned, on: lax)
+        // A program that violates the rules of attach(): it keeps sessions and reuses them.
+        try hold(lax, to: .unpinned)
         SSL_CTX_clear_options(lax.context, UInt64(1) << 14)
         let first = InMemoryHandshake(lax, serverSide)
         first.readTickets()
@@ -164,12 +155,12 @@ struct TLSVerificationTests {
         defer { SSL_SESSION_free(session) }
 
         let strict = InMemoryClient()
-        let verification = try install(.pinning(.unrelated(9)), on: strict)
+        try hold(strict, to: .pinning(.unrelated(9)))
         SSL_CTX_clear_options(strict.context, UInt64(1) << 14)
         let second = InMemoryHandshake(strict, serverSide, resuming: session)
         #expect(second.clientFinished && SSL_session_reused(second.client) == 1)
         #expect(TLSVerification.evaluation(of: second.client) == nil)
-        #expect(verification.lastTrust == nil)
+        #expect(try #require(second.verification).lastTrust == nil)
 
         // A reset SSL must not have the verdict of the previous connection either.
         first.reconnect(to: serverSide, resuming: session)
@@ -177,10 +168,10 @@ struct TLSVerificationTests {
         #expect(TLSVerification.evaluation(of: first.client) == nil)
     }
 
-    @Test("without meddling nothing is resumed that install() has set up", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    @Test("by default no connection with a policy is resumed", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
     func noTickets(version: Int32) throws {
         let client = InMemoryClient()
-        try install(.unpinned, on: client)
+        try hold(client, to: .unpinned)
         let options = SSL_CTX_get_options(client.context)
         #expect(options & (1 << 14) != 0, "SSL_OP_NO_TICKET")
         #expect(options & (1 << 30) != 0, "SSL_OP_NO_RENEGOTIATION")
@@ -195,20 +186,12 @@ struct TLSVerificationTests {
         }
     }
 
-    @Test("a context takes one policy, once")
-    func installOnce() throws {
-        let client = InMemoryClient()
-        try install(.pinning(.unrelated(9)), on: client)
-        #expect(throws: OpenSSLError.self) { try install(.unpinned, on: client) }
-        #expect(try !InMemoryHandshake(client, InMemoryServer(server)).clientFinished)
-    }
-
     @Test("a duplicated SSL owns its record as well")
     func duplicated() throws {
         weak var trust: ConnectionTrust?
         do {
             let client = InMemoryClient()
-            try install(.unpinned, on: client)
+            try hold(client, to: .unpinned)
             let handshake = try InMemoryHandshake(client, InMemoryServer(server))
             trust = TLSVerification.evaluation(of: handshake.client)
             let copy = SSL_dup(handshake.client)
@@ -232,8 +215,9 @@ struct TLSVerificationTests {
         weak var trust: ConnectionTrust?
         do {
             let client = InMemoryClient()
-            verification = try install(.unpinned, on: client)
+            try hold(client, to: .unpinned)
             let handshake = try InMemoryHandshake(client, InMemoryServer(server))
+            verification = handshake.verification
             trust = TLSVerification.evaluation(of: handshake.client)
             #expect(verification != nil && trust != nil)
         }
@@ -252,7 +236,7 @@ struct TLSVerificationTests {
                 privateKey: Array(identity.privateKeyPEM.utf8)
             )
         }
-        try install(policy, on: client)
+        try hold(client, to: policy)
         let serverSide = try InMemoryServer(server, version: version, clientAnchors: pki.root.certificate)
         let handshake = InMemoryHandshake(client, serverSide)
         #expect(handshake.isFinished)
@@ -260,7 +244,7 @@ struct TLSVerificationTests {
         #expect(shown != nil)
         // Without a certificate the same server refuses.
         let bare = InMemoryClient()
-        try install(.unpinned, on: bare)
+        try hold(bare, to: .unpinned)
         #expect(!InMemoryHandshake(bare, serverSide).serverFinished)
     }
 
@@ -277,7 +261,7 @@ struct TLSVerificationTests {
         }
     }
 
-    @Test("one policy judges on several threads at a time")
+    @Test("one policy evaluates on several threads at a time")
     func concurrent() async throws {
         let policy = try policy { _ in }
         let anchors = pki.anchors

@@ -158,7 +158,7 @@ struct CertificateProfileTests {
         ),
     ]
 
-    @Test("is broken by a chain to a public CA, and is not asked of a private one", arguments: cases)
+    @Test("the profile applies to public CAs, and not to private ones", arguments: cases)
     func breach(testCase: Case) throws {
         let refused = try evaluate(testCase, isPublic: true)
         #expect(refused.failure == .certificateUntrusted, "\(refused)")
@@ -169,12 +169,12 @@ struct CertificateProfileTests {
         #expect(accepted.verdict == .notPinned, "\(accepted)")
     }
 
-    @Test("a usual chain satisfies it")
+    @Test("a usual chain satisfies the profile")
     func usual() throws {
         #expect(try evaluate(nil, isPublic: true).verdict == .notPinned)
     }
 
-    @Test("an RSA key has whole octets")
+    @Test("the profile demands whole octets of an RSA key")
     func oddKey() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -191,7 +191,7 @@ struct CertificateProfileTests {
         }
     }
 
-    @Test("a wildcard below a suffix is no breach beside the host's name, or below a company's suffix")
+    @Test("a wildcard below a suffix is no breach beside the host's name")
     func namedBesideWildcard() throws {
         let named = Case(
             testDescription: "",
@@ -209,7 +209,7 @@ struct CertificateProfileTests {
         #expect(try evaluate(ofCompany, isPublic: true).verdict == .notPinned)
     }
 
-    @Test("a chain to a public CA that breaks it gives way to one to a private CA")
+    @Test("a path to a private CA replaces a public one that breaks the profile")
     func otherPath() throws {
         var web = CertificateWeb()
         let roots = [try web.authority("public"), try web.authority("private")]
@@ -229,7 +229,7 @@ struct CertificateProfileTests {
 
     private static let bundle = "/etc/ssl/certs/ca-certificates.crt"
 
-    @Test("applies to the roots of the system that are public, until a file names them")
+    @Test("the profile applies to the system's public roots, until a file names them")
     func whoseRoots() throws {
         var web = CertificateWeb()
         let own = try web.authority("own")
@@ -250,7 +250,7 @@ struct CertificateProfileTests {
         )
     }
 
-    @Test("no root of this machine's store has constraints that break it, and nearly all of them are known")
+    @Test("no root of this machine breaks the profile's constraints")
     func store() throws {
         var web = CertificateWeb()
         let server = try web.server(by: "own")
@@ -264,7 +264,7 @@ struct CertificateProfileTests {
 
     // MARK: - The length of a chain
 
-    @Test("a chain has at most maxChainDepth CAs between its ends, without those that a CA issued to itself")
+    @Test("a chain has at most maxChainDepth CAs, self-issued ones apart")
     func depth() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")

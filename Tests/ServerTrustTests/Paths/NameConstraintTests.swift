@@ -36,7 +36,7 @@ struct NameConstraintTests {
         return scenario
     }
 
-    @Test("22 a wildcard does not reach a host that a CA of the chain excludes")
+    @Test("22 a wildcard does not reach a host that a CA excludes")
     func wildcard() throws {
         let excluded = try scenario(["*.h.test"], host: "x.h.test") { $0.excludedNames = ["x.h.test"] }
         try expect(excluded, .certificateUntrusted, mended: excluded.with { $0.host = "y.h.test" })
@@ -45,7 +45,7 @@ struct NameConstraintTests {
         #expect(report.reason.contains("CN = constrained"), "\(report)")
     }
 
-    @Test("22 the host is judged in every mode that checks it")
+    @Test("22 the host is checked in every mode that checks it")
     func modes() throws {
         let base = try scenario(["*.h.test"], host: "x.h.test") { $0.excludedNames = ["x.h.test"] }
         let pinned = base.configuration.pins
@@ -91,7 +91,7 @@ struct NameConstraintTests {
         }
     }
 
-    @Test("22 a host check that is waived judges no host against the constraints either")
+    @Test("22 a waived host check also waives the constraints")
     func waived() throws {
         var base = try scenario(["*.h.test"], host: "x.h.test") { $0.excludedNames = ["x.h.test"] }
         base.configuration.pins[0] = Pin(base.chain[0].publicKeyPin)
@@ -146,7 +146,7 @@ struct NameConstraintTests {
         #expect(excluding == (isWithin ? .excluded : nil))
     }
 
-    @Test("22 subtrees of addresses, which names have nothing to do with")
+    @Test("22 subtrees of addresses do not affect names")
     func addresses() throws {
         func objection(_ host: String, _ change: (inout CertificateBuilder) -> Void) throws -> NameConstraints
             .Objection?
@@ -169,7 +169,7 @@ struct NameConstraintTests {
         #expect(try objection("10.1.2.3") { $0.permittedNames = ["h.test"] } == nil)
     }
 
-    @Test("22 of two permitted subtrees one suffices, and excluded goes before permitted")
+    @Test("22 one of two permitted subtrees suffices, and excluded comes first")
     func combined() throws {
         func objection(_ host: String) throws -> NameConstraints.Objection? {
             var builder = CertificateBuilder.authority("constrained", validity: TestPKI.validity)
@@ -184,7 +184,7 @@ struct NameConstraintTests {
     }
 
     @Test(
-        "22 constraints that cannot be understood are no permission",
+        "22 unreadable constraints permit nothing",
         arguments: [
             // An excluded name with a wildcard, an empty label, a byte outside ASCII and a dot at its end.
             ("*.h.test", "x.i.test"), ("x..h.test", "x.i.test"), ("\u{e9}.test", "x.i.test"), ("h.test.", "x.i.test"),
@@ -207,7 +207,7 @@ struct NameConstraintTests {
         #expect(NameConstraints.objection(of: excluding, to: address) == nil)
     }
 
-    @Test("22 an extension that is no name constraints, and one with a minimum, are unreadable")
+    @Test("22 malformed name constraints, and those with a minimum, are unreadable")
     func unreadableExtension() throws {
         func objection(_ bytes: [UInt8]) throws -> NameConstraints.Objection? {
             var builder = CertificateBuilder.authority("constrained", validity: TestPKI.validity)

@@ -22,9 +22,7 @@ struct OnePathTests {
         )
     }
 
-    @Test(
-        "a pinned certificate counts on a whole path, and else as an anchor of its own, above which nothing is validated"
-    )
+    @Test("a pinned certificate counts on a whole path, else as its own anchor")
     func twinOfPinnedCertificate() throws {
         var web = CertificateWeb()
         let (a, r) = (try web.authority("A"), try web.authority("R"))
@@ -62,7 +60,7 @@ struct OnePathTests {
         }
     }
 
-    @Test("a pinned certificate that its issuer's list revokes does not count, whatever its twin is")
+    @Test("a pinned certificate that its issuer has revoked does not count")
     func revoked() throws {
         var web = CertificateWeb()
         let (a, r) = (try web.authority("A"), try web.authority("R"))
@@ -85,7 +83,7 @@ struct OnePathTests {
         }
     }
 
-    @Test("a forbidden key above a pin refuses the server with invalid certificates allowed, too")
+    @Test("a forbidden key above a pin refuses, also with invalid certificates allowed")
     func forbiddenAbovePin() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -107,7 +105,7 @@ struct OnePathTests {
         }
     }
 
-    @Test("the advice of a mismatch is about certificates that have signed the leaf, not about others that are sent")
+    @Test("the advice of a mismatch names certificates that have signed the leaf")
     func adviceOfStuffing() throws {
         var web = CertificateWeb()
         let (root, trusted) = (try web.authority("root"), try web.authority("trusted"))
@@ -145,7 +143,7 @@ struct OnePathTests {
         }
     }
 
-    @Test("all searches for one server spend one budget of signatures", arguments: Searches.allCases)
+    @Test("all searches for one server share one budget of signatures", arguments: Searches.allCases)
     func wholeBudget(searches: Searches) throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -195,7 +193,7 @@ struct OnePathTests {
         #expect(refused.reason.contains("more paths than are tried"), "\(refused.reason)")
     }
 
-    @Test("a signature of a curve that is slow takes more of the budget")
+    @Test("a signature of a slow curve costs more of the budget")
     func cost() throws {
         for (kind, cost) in [(KeyPair.Kind.p256, 1), (.rsa(bits: 2048), 1), (.p384, 4), (.p521, 8)] {
             let builder = CertificateBuilder.authority("CA", validity: TestPKI.validity)

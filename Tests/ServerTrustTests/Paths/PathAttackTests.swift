@@ -5,9 +5,7 @@ import Testing
 
 @Suite("Attacks on the search for paths")
 struct PathAttackTests {
-    @Test(
-        "a pinned CA that is on no valid path holds nothing: stuffed in, or below a CA that may not sign for the host"
-    )
+    @Test("a pinned CA outside every valid path holds nothing")
     func stuffing() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -33,7 +31,7 @@ struct PathAttackTests {
         #expect(try evaluate([below, constrained, other]).failure == .certificateUntrusted)
     }
 
-    @Test("a path that only an expired CA completes is none, pinned or not")
+    @Test("a path that only an expired CA completes is invalid, pinned or not")
     func expiredCompletion() throws {
         var web = CertificateWeb()
         let (root, other) = (try web.authority("root"), try web.authority("other"))
@@ -54,7 +52,7 @@ struct PathAttackTests {
         }
     }
 
-    @Test("a forbidden key on any valid path refuses the server, on an invalid one it does not")
+    @Test("a forbidden key refuses the server on a valid path alone")
     func forbidden() throws {
         var web = CertificateWeb()
         let (root, other) = (try web.authority("root"), try web.authority("other"))
@@ -88,7 +86,7 @@ struct PathAttackTests {
         }
     }
 
-    @Test("a bush of certificates of one name costs no more than the budget, and is refused with that reason")
+    @Test("many certificates of one name cost at most the budget, then a refusal")
     func bush() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -108,7 +106,7 @@ struct PathAttackTests {
         #expect(try CertificateWeb.evaluate([server, out] + sent.prefix(13), anchors: [root]).verdict == .notPinned)
     }
 
-    @Test("out of budget with forbidden keys is a refusal, although a valid path is known")
+    @Test("an exhausted budget with forbidden keys is a refusal")
     func budgetAndForbidden() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -128,7 +126,7 @@ struct PathAttackTests {
         #expect(try evaluate([.unrelated(9)]).failure == .certificateUntrusted)
     }
 
-    @Test("a chain of 300 certificates is evaluated in bounds")
+    @Test("a chain of 300 certificates is evaluated within bounds")
     func longChain() throws {
         var web = CertificateWeb()
         let root = try web.authority("CA 300")

@@ -25,7 +25,7 @@ struct PathTests {
     }
 
     @Test(
-        "a chain of generation Y holds each pin of each of its paths, whatever the trust store has beside X1",
+        "a chain of generation Y matches the pins of each of its paths",
         arguments: [false, true]
     )
     func generationY(besideRealStore: Bool) throws {
@@ -55,7 +55,7 @@ struct PathTests {
         }
     }
 
-    @Test("what is not on a valid path holds no pin, and the reason says whether the server or the store has changed")
+    @Test("a certificate outside every valid path matches no pin, and the reason helps")
     func changedStore() throws {
         let y = try GenerationY()
         let sent = [y.server, y.yr1, y.yrByX1]
@@ -100,7 +100,7 @@ struct PathTests {
         #expect(try !CertificateWeb.evaluate([server] + crossed, anchors: [extra]).isAccepted)
     }
 
-    @Test("an expired twin is passed over, as sent and among the anchors")
+    @Test("an expired twin is skipped, as sent and among the anchors")
     func expiredTwin() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -118,7 +118,7 @@ struct PathTests {
     }
 
     @Test(
-        "a renewed key of a CA is found among keys of one name, with and without key identifiers",
+        "a renewed CA key is found by name, with and without key identifiers",
         arguments: [true, false]
     )
     func renewedKey(hasIdentifiers: Bool) throws {
@@ -150,7 +150,7 @@ struct PathTests {
         }
     }
 
-    @Test("CAs that sign each other do not keep the search")
+    @Test("CAs that sign each other do not hang the search")
     func loop() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -176,7 +176,7 @@ struct PathTests {
     ]
 
     @Test(
-        "a fault of a CA does not hide the twin without it, at depth 1, 2 and 3",
+        "a faulty CA does not hide its good twin, at any depth",
         arguments: faults.map(\.0),
         [1, 2, 3]
     )
@@ -199,7 +199,7 @@ struct PathTests {
         #expect(try !CertificateWeb.evaluate([server] + broken, anchors: [root]).isAccepted, "\(fault)")
     }
 
-    @Test("a dead end is left again: an issuer that leads to no anchor, at depth 1, 2 and 3", arguments: [1, 2, 3])
+    @Test("a dead end is left again, at any depth", arguments: [1, 2, 3])
     func deadEnd(depth: Int) throws {
         var web = CertificateWeb()
         let names = ["CA 0", "CA 1", "CA 2", "CA 3", "root"]
@@ -219,7 +219,7 @@ struct PathTests {
 
     // MARK: Intermediates that the server leaves out
 
-    @Test("intermediates complete the path of a server that leaves them out, and are no anchors")
+    @Test("intermediates complete a server's path, and are no anchors")
     func intermediates() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -245,7 +245,7 @@ struct PathTests {
         #expect(try !CertificateWeb.evaluate([server], anchors: [root], intermediates: [lower]).isAccepted)
     }
 
-    @Test("a domain's own intermediates help as those of the configuration do")
+    @Test("a domain's own intermediates help like those of the configuration")
     func intermediatesOfDomain() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")
@@ -261,7 +261,7 @@ struct PathTests {
         )
     }
 
-    @Test("revocation lists cover another path as they do the first one")
+    @Test("revocation lists cover another path like the first")
     func revocation() throws {
         var web = CertificateWeb()
         let (root, other) = (try web.authority("root"), try web.authority("other"))
@@ -294,7 +294,7 @@ struct PathTests {
 
     // MARK: Reasons
 
-    @Test("the reason is the one of the most promising path, in words that name the certificate")
+    @Test("the reason is that of the most promising path, naming the certificate")
     func reasons() throws {
         var web = CertificateWeb()
         let root = try web.authority("root")

@@ -22,7 +22,7 @@ struct PublicSuiteTests {
         try JSONDecoder().decode(type, from: Data(contentsOf: URL(fileURLWithPath: try #require(path))))
     }
 
-    @Test("every chain of BetterTLS is accepted or refused as it has to be", .enabled(if: betterTLS != nil))
+    @Test("every chain of BetterTLS is accepted or refused as expected", .enabled(if: betterTLS != nil))
     func everyChainOfBetterTLS() throws {
         let document = try Self.decode(BetterTLS.self, Self.betterTLS)
         let root = try Certificate(der: Array(document.trustRoot))

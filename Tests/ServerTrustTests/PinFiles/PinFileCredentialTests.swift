@@ -48,7 +48,7 @@ struct PinFileCredentialTests {
         "\"pinningMode\": \"certificate\", \"pinnedCertificates\": [\"\(file)\"]"
     }
 
-    @Test("64 PEM and DER are told apart by content, and one PEM may hold several")
+    @Test("64 PEM and DER are recognised by content; one PEM may hold several")
     func formats() throws {
         try folder.write(server.certificate.pem, as: "pins/certs/a.txt")
         try folder.write(bytes: server.certificate.derBytes, as: "pins/certs/a.pem")
@@ -64,7 +64,7 @@ struct PinFileCredentialTests {
         #expect(try load("\"pinnedCertificates\": [\"\(folder.path)/pins/certs/chain.pem\"]").expectedPins.count == 2)
     }
 
-    @Test("64 gibberish, a private key, a damaged block, a half file and a missing one are refused")
+    @Test("64 unusable certificate files of every kind are refused")
     func badFiles() throws {
         let half = server.certificate.derBytes.dropLast(20)
         try folder.write("gibberish", as: "pins/gibberish")
@@ -87,7 +87,7 @@ struct PinFileCredentialTests {
         }
     }
 
-    @Test("a certificate pinned twice, and one whose key is forbidden")
+    @Test("a certificate pinned twice, and one with a forbidden key, are errors")
     func contradictions() throws {
         try folder.write(server.certificate.pem, as: "pins/a")
         try folder.write(bytes: server.certificate.derBytes, as: "pins/b")
@@ -100,12 +100,12 @@ struct PinFileCredentialTests {
         #expect(try issue(pins, at: "/pins").contains("mode certificate looks at certificates"))
     }
 
-    @Test("an unreadable certificate is the only issue: that pins are missing too is not said on top")
+    @Test("an unreadable certificate is the only issue, without missing pins")
     func noFollowUps() throws {
         #expect(try issue("\"pinnedCertificates\": [\"absent\"]", at: "/pinnedCertificates/0").contains("absent"))
     }
 
-    @Test("a domain's own trust anchors")
+    @Test("a domain has its own trust anchors")
     func trustAnchors() throws {
         try folder.write(pki.root.certificate.pem, as: "pins/root.pem")
         let own = "\(Self.pins), \"trustAnchors\": { \"system\": false, \"files\": [\"root.pem\"] }"
@@ -154,7 +154,7 @@ struct PinFileCredentialTests {
     }
 
     @Test(
-        "a client certificate whose purposes do not include clients is warned of",
+        "a client certificate whose purposes exclude clients is a warning",
         arguments: [(["serverAuth"], true), (["clientAuth"], false), (["anyExtendedKeyUsage"], false), ([], false)]
     )
     func clientPurpose(usage: [String], isWarned: Bool) throws {

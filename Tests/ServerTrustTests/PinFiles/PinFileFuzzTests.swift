@@ -13,7 +13,7 @@ struct PinFileFuzzTests {
         "\"sha256/\"", "[null]", "{\"a\":1}", "1e9", "\"2027-02-30\"", "\"/\"", "\"*.example.com\"", "\"xn--\"",
     ]
 
-    @Test("a mutated pin file is refused with placed issues, or loads into policies without contradictions")
+    @Test("a mutated pin file is refused with places, or loads without contradictions")
     func mutations() throws {
         let good = """
             { "version": 1, "pinnedDomains": { "api.example.com": { "ports": [443], "includeSubdomains": true,

@@ -35,7 +35,7 @@ struct PinFolderTests {
     }
 
     @Test(
-        "a name that looks like a pin file's and is not read is an error",
+        "an unread file with a pin file's name is an error",
         arguments: ["T.JSON", "t.Json", "t.json5", "t.jsonc", "t.JSONC", "t.json ", "json"]
     )
     func almostPinFiles(name: String) throws {
@@ -52,7 +52,7 @@ struct PinFolderTests {
     }
 
     @Test(
-        "copies that were put aside are warned of",
+        "put-aside copies are a warning",
         arguments: ["t.json.bak", "t.json~", "t.json.disabled", "T.JSON.old"]
     )
     func copies(name: String) throws {
@@ -63,7 +63,7 @@ struct PinFolderTests {
         #expect(warnings.first?.file == "\(pins)/\(name)" && warnings.first?.message.contains("not read") == true)
     }
 
-    @Test("a sub-folder with pin files in it is warned of, one with certificates is not")
+    @Test("a sub-folder with pin files is a warning, one with certificates is not")
     func subfolders() throws {
         try folder.write("certificate", as: "pins/certs/api.pem")
         try folder.write("list", as: "pins/certs/ca.crl")
@@ -77,7 +77,7 @@ struct PinFolderTests {
         #expect(warnings.first?.message.contains("2 pin files") == true && warnings.first?.remedy.isEmpty == false)
     }
 
-    @Test("what a ConfigMap lays out, hidden files and other files are nothing to speak of")
+    @Test("files of a ConfigMap, hidden files and others cause no message")
     func silence() throws {
         let text = PinFileText.pinning("map.example.com", to: .unrelated(2))
         try folder.write(text, as: "pins/..2026_11_22_07_00_00.123456/map.json")
@@ -96,7 +96,7 @@ struct PinFolderTests {
 
     // MARK: Who may write
 
-    @Test("without a time the warnings are those of this moment")
+    @Test("without a time the warnings are those of now")
     func moment() throws {
         #expect(try PinFile.load(path: pins).warnings.isEmpty)
         let text = PinFileText.pinning("old.example.com", to: .unrelated(2))
@@ -106,7 +106,7 @@ struct PinFolderTests {
         #expect(try PinFile.load(path: pins).warnings.map(\.file) == ["\(pins)/old.json"])
     }
 
-    @Test("a pin file that everybody may write to is an error, in a folder and by itself")
+    @Test("a pin file that everybody may write is an error")
     func openFile() throws {
         let path = "\(pins)/api.json"
         for mode in [0o602, 0o666, 0o777] as [mode_t] {
@@ -123,7 +123,7 @@ struct PinFolderTests {
         }
     }
 
-    @Test("a folder in which everybody may put files is an error, and with the sticky bit a warning")
+    @Test("a folder that everybody may write is an error, or a sticky warning")
     func openFolder() throws {
         #expect(chmod(pins, 0o777) == 0)
         let issues = try issues()
@@ -135,7 +135,7 @@ struct PinFolderTests {
         #expect(try load().warnings.isEmpty)
     }
 
-    @Test("a client's private key that everybody may read is warned of")
+    @Test("a client's private key that everybody may read is a warning")
     func readableKey() throws {
         let pki = try TestPKI()
         var builder = CertificateBuilder.server(hosts: ["client"], validity: TestPKI.validity)
@@ -162,7 +162,7 @@ struct PinFolderTests {
 
     // MARK: What checks nothing
 
-    @Test("a set of nothing but backup pins is warned of")
+    @Test("a set of backup pins alone is a warning")
     func onlyBackups() throws {
         func warnings(_ second: String) throws -> [DocumentIssue] {
             try folder.write(

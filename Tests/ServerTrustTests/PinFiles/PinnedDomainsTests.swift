@@ -5,7 +5,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@Suite("Which policy a host is held to")
+@Suite("Which policy applies to a host")
 struct PinnedDomainsTests {
     private static let a = "\"\(PublicKeyPin.unrelated(1))\""
     private static let b = "\"\(PublicKeyPin.unrelated(2))\""
@@ -24,7 +24,7 @@ struct PinnedDomainsTests {
         return policy?.domain?.description
     }
 
-    @Test("that a host is named, that a port is covered and that pins hold now are three questions")
+    @Test("named host, covered port and current pins are three questions")
     func questions() throws {
         let domains = try load(
             """
@@ -55,7 +55,7 @@ struct PinnedDomainsTests {
         }
     }
 
-    @Test("the domain that decides about a host is found, an excluded one too")
+    @Test("the domain that decides about a host is found, also an excluded one")
     func governing() throws {
         let domains = try load(
             """
@@ -74,7 +74,7 @@ struct PinnedDomainsTests {
         }
     }
 
-    @Test("50 the exact domain before the parent, the longest parent before the others")
+    @Test("50 the exact domain comes first, then the longest parent")
     func mostSpecific() throws {
         let domains = try load(
             """
@@ -100,7 +100,7 @@ struct PinnedDomainsTests {
         #expect(try domain(domains, "example.com.evil") == nil)
     }
 
-    @Test("51 an excluded domain is out of its parent's reach, and its subdomains only when it says so")
+    @Test("51 an excluded domain leaves its parent; its subdomains do on request")
     func excluded() throws {
         func domains(_ extra: String) throws -> PinnedDomains {
             try load(
@@ -116,7 +116,7 @@ struct PinnedDomainsTests {
         #expect(try domain(domains(", \"includeSubdomains\": true"), "a.old.example.com") == nil)
     }
 
-    @Test("52 on a port that is not listed chain and host are checked, and the host stays named")
+    @Test("52 on an unlisted port chain and host are checked")
     func ports() throws {
         let domains = try load(
             "\"a.example\": { \(Self.pins), \"ports\": [443, 8443], \"minTLSVersion\": \"1.3\", \"requireGroups\": [\"X25519\"], \"maxChainDepth\": 2 }"
@@ -132,7 +132,7 @@ struct PinnedDomainsTests {
         #expect(other.configuration.maxChainDepth == 2)
     }
 
-    @Test("52 a forbidden key is refused on the ports that are not listed, too")
+    @Test("52 a forbidden key is refused on unlisted ports, too")
     func forbiddenOnOtherPorts() throws {
         let pki = try TestPKI()
         let server = try pki.server("a.example")
@@ -153,7 +153,7 @@ struct PinnedDomainsTests {
         #expect(try verdict("", port: 8443)?.verdict == .notPinned)
     }
 
-    @Test("46 to 48 upper case, a trailing dot and U-labels in the file are one name")
+    @Test("46 to 48 upper case, trailing dot and U-labels are one name")
     func spellings() throws {
         let domains = try load("\"API.Example.COM.\": { \(Self.pins) }, \"Bücher.example\": { \(Self.pins) }").domains
         #expect(try domain(domains, "api.example.com") == "api.example.com")
@@ -161,7 +161,7 @@ struct PinnedDomainsTests {
         #expect(try domain(domains, "xn--bcher-kva.example") == "xn--bcher-kva.example")
     }
 
-    @Test("the letters that IDNA 2003 wrote as others stay themselves, as in today's browsers (UTS #46)")
+    @Test("letters that IDNA 2003 replaced stay themselves, as in browsers (UTS #46)")
     func deviations() throws {
         let domains = try load("\"faß.example\": { \(Self.pins) }").domains
         #expect(try domain(domains, "xn--fa-hia.example") == "xn--fa-hia.example")
@@ -184,7 +184,7 @@ struct PinnedDomainsTests {
         #expect(try domain(domains, "a.192.0.2.1.example") == nil)
     }
 
-    @Test("a policy that is made joins the loaded ones, unless the host is named already")
+    @Test("a new policy joins the loaded ones, unless its host is named")
     func adding() throws {
         let domains = try load("\"a.example\": { \(Self.pins) }").domains
         let policy = try SecurityPolicy.pinning(.unrelated(3))
@@ -209,7 +209,7 @@ struct PinnedDomainsTests {
         #expect(loaded.domains.domains[0].file.hasSuffix("/1.json"))
     }
 
-    @Test("one domain in two files is refused, with both places named")
+    @Test("a domain in two files is refused, with both places")
     func acrossFiles() throws {
         let folder = try TemporaryFolder()
         try folder.write(PinFileText.pinning("a.example", to: .unrelated(8)), as: "1.json")
@@ -221,7 +221,7 @@ struct PinnedDomainsTests {
         #expect(issue.message.contains("/1.json: /pinnedDomains/a.example"))
     }
 
-    @Test("the errors of all files are reported in one go")
+    @Test("the errors of all files are reported at once")
     func allAtOnce() throws {
         let folder = try TemporaryFolder()
         try folder.write("{ \"version\": 1", as: "1.json")
@@ -241,7 +241,7 @@ struct PinnedDomainsTests {
 
     // MARK: - Warnings
 
-    @Test("unidentified servers and reporting are warned of, ordinary ones are not")
+    @Test("unidentified servers and reporting are warnings, ordinary ones are not")
     func warnings() throws {
         let loaded = try load(
             """
@@ -260,7 +260,7 @@ struct PinnedDomainsTests {
     }
 
     @Test(
-        "a pin set is warned of from 30 days before its end",
+        "a pin set within 30 days of its end is a warning",
         arguments: [
             (31 * 86_400, ""), (30 * 86_400, "holds until 2027-01-31"), (1, "holds until 2027-01-31"),
             (0, "held until 2027-01-31"), (-86_400, "held until 2027-01-31"),
@@ -279,7 +279,7 @@ struct PinnedDomainsTests {
         #expect(loaded.warnings.allSatisfy { $0.message.contains(message) && $0.pointer.hasSuffix("/expiration") })
     }
 
-    @Test("everything that a pin file may say loads, and is what it says")
+    @Test("everything in a pin file loads with its meaning")
     func wholeFile() throws {
         let policy = try #require(
             try load(

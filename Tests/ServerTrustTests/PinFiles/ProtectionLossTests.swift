@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("What a changed set of pin files protects less than the former one")
+@Suite("What a changed set of pin files protects less")
 struct ProtectionLossTests {
     private static let now: Int64 = 1_800_000_000
     private static let first = PublicKeyPin.unrelated(1)
@@ -137,7 +137,7 @@ struct ProtectionLossTests {
         ]
     }()
 
-    @Test("each setting that asks less is a loss, and the way back is none", arguments: changes)
+    @Test("a weaker setting is a loss, and the way back is none", arguments: changes)
     func settings(change: Change) throws {
         let (old, new) = ("\"api.example.com\": { \(change.old) }", "\"api.example.com\": { \(change.new) }")
         let losses = try Self.losses(old, new)
@@ -148,7 +148,7 @@ struct ProtectionLossTests {
         #expect(try Self.losses(old, old) == [] && Self.losses(new, new) == [])
     }
 
-    @Test("a domain that is gone is a loss, and the last one too")
+    @Test("a domain that is gone is a loss, also the last")
     func gone() throws {
         let (a, b) = ("\"a.example\": { \(Self.pins) }", "\"b.example\": { \"pinningMode\": \"none\" }")
         #expect(try Self.losses("\(a), \(b)", b) == ["a.example: no policy holds for it any more"])
@@ -158,7 +158,7 @@ struct ProtectionLossTests {
         #expect(try Self.losses("", a) == [])
     }
 
-    @Test("a domain that its parent takes over is held to the parent's policy")
+    @Test("a domain that its parent takes over has the parent's policy")
     func parents() throws {
         func parent(_ more: String) -> String {
             "\"example.com\": { \(Self.pins), \"includeSubdomains\": true \(more) }"
@@ -183,7 +183,7 @@ struct ProtectionLossTests {
         )
     }
 
-    @Test("keys that change, come or go are none: a rotation is taken in")
+    @Test("changed keys are no loss: a rotation is accepted")
     func rotation() throws {
         func file(_ pins: [PublicKeyPin], _ more: String = "") -> String {
             let list = pins.map { "\"\($0)\"" }.joined(separator: ", ")
@@ -199,7 +199,7 @@ struct ProtectionLossTests {
         )
     }
 
-    @Test("a port that a new list leaves out is named, others are told together")
+    @Test("a port that a new list leaves out is named, others together")
     func ports() throws {
         let all = "\"api.example.com\": { \(Self.pins) }"
         let one = "\"api.example.com\": { \(Self.pins), \"ports\": [443] }"

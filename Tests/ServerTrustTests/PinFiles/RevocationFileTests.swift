@@ -65,7 +65,7 @@ struct RevocationFileTests {
         return try #require(Data(base64Encoded: base64)).map { $0 }
     }
 
-    @Test("80 PEM and DER are told apart by content, and one PEM may hold several lists")
+    @Test("80 PEM and DER are recognised by content; one PEM may hold several lists")
     func formats() throws {
         let root = try RevocationListBuilder(validity: Self.validity).pem(issuer: pki.root)
         try folder.write(list(), as: "pins/a.der")
@@ -93,7 +93,7 @@ struct RevocationFileTests {
         ).failure
     }
 
-    @Test("80 what is no list, and what could never prove anything, is refused when it is read")
+    @Test("80 unreadable lists, and those without use, are refused when read")
     func refused() throws {
         let good = try list()
         let files: [String: [UInt8]] = [
@@ -146,9 +146,7 @@ struct RevocationFileTests {
         return der
     }
 
-    @Test(
-        "80 a list of hundreds of thousands of entries is sorted when it is loaded, and verified once for all handshakes"
-    )
+    @Test("80 a list of hundreds of thousands of entries is verified once")
     func large() throws {
         let revoked = try pki.server("revoked.example.com")
         let contents = try Self.enlarged(
@@ -218,7 +216,7 @@ struct RevocationFileTests {
         return bytes
     }
 
-    @Test("80 a list that is not in force loads with a warning, and refuses until it is replaced")
+    @Test("80 a list that is not in force is a warning, then refuses servers")
     func notInForce() throws {
         try folder.write(list { $0.nextUpdate = Self.now }, as: "pins/old")
         try folder.write(list { $0.thisUpdate = Self.now + 1 }, as: "pins/early")

@@ -33,7 +33,7 @@ struct ExpiryTests {
         )
     }
 
-    @Test("a pin set is near its end from 30 days before, and not after it")
+    @Test("a pin set is near its end from 30 days before it")
     func pinSet() throws {
         func days(_ now: Int64) throws -> Int? {
             let evaluation = try evaluation(at: now) { $0.expiration = CalendarDate("2027-01-31") }
@@ -48,9 +48,7 @@ struct ExpiryTests {
         #expect(try days(Self.pinSetEnd) == nil)
     }
 
-    @Test(
-        "a certificate of a pinned domain is near its end by what is left of its lifetime; another host's is nobody's matter"
-    )
+    @Test("a pinned domain's certificate is near its end by its remaining lifetime")
     func certificate() throws {
         let end = Self.pinSetEnd
         func near(_ now: Int64, domain: Host? = try? Host("api.example.com")) throws -> Expiry? {
@@ -65,7 +63,7 @@ struct ExpiryTests {
     }
 
     @Test(
-        "a third and a tenth of the lifetime are told, of whatever length it is; more than 200 days count as 200",
+        "a third and a tenth of at most 200 days of lifetime are reported",
         arguments: [
             (6 * day, 2 * day, 51_840), (47 * day, 1_353_600, 406_080), (90 * day, 30 * day, 9 * day),
             (200 * day, 5_760_000, 20 * day), (7300 * day, 5_760_000, 20 * day), (0, 0, 0), (-day, 0, 0),
@@ -83,7 +81,7 @@ struct ExpiryTests {
         #expect(far.share(at: 0) == nil && CertificateNotice(begin: .max, end: .min).share(at: 0) == .tenth)
     }
 
-    @Test("of a chain the certificate counts that has the least of its lifetime left, not the one that ends first")
+    @Test("of a chain the certificate with the least remaining lifetime counts")
     func chains() throws {
         let now = Self.pinSetEnd
         let pki = try TestPKI()
@@ -109,7 +107,7 @@ struct ExpiryTests {
         #expect(CertificateNotice([renewed[0]])?.share(at: now) == nil)
     }
 
-    @Test("of two ends the first is told, and dates that do not count are not")
+    @Test("of two ends the first is reported, and only where dates count")
     func both() throws {
         let now = Self.pinSetEnd - 5 * Self.day
         let both = try evaluation(at: now, certificateEnds: Self.pinSetEnd - 3 * Self.day) {
@@ -122,7 +120,7 @@ struct ExpiryTests {
         #expect(dateless.verdict == .pass && dateless.nearExpiry(at: now) == nil)
     }
 
-    @Test("programs get and give dates: the same moments as inside")
+    @Test("programs use dates: the same moments as inside")
     func dates() throws {
         func date(_ seconds: Int64) -> Date { Date(timeIntervalSince1970: Double(seconds)) }
         let now = Self.pinSetEnd - 1

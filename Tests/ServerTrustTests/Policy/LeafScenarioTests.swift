@@ -43,7 +43,7 @@ struct LeafScenarioTests {
         #expect(scenario.chain[0].publicKeyPin == scenario.configuration.pins[0].key)
     }
 
-    @Test("29 a key bound to PSS and a plain RSA key differ in the pin")
+    @Test("29 a PSS-bound key and a plain RSA key have different pins")
     func pss() throws {
         let scenario = try leaf(.rsaPSS(bits: 2048))
         #expect(try scenario.evaluation().verdict == .pass)
@@ -74,7 +74,7 @@ struct LeafScenarioTests {
 
     // MARK: - Time
 
-    @Test("31 and 32 an expired leaf, and one that is not yet valid")
+    @Test("31 and 32 an expired leaf and a future one are refused")
     func leafDates() throws {
         // RFC 5280, section 4.1.2.5: the second of notAfter counts.
         let expired = try leaf { $0.notAfter = Scenario.now }
@@ -83,7 +83,7 @@ struct LeafScenarioTests {
         try expect(early.with { $0.now -= 1 }, .certificateExpired, mended: early)
     }
 
-    @Test("33 an expired intermediate")
+    @Test("33 an expired intermediate is refused")
     func intermediateDates() throws {
         var builder = CertificateBuilder.authority("short", validity: TestPKI.validity)
         builder.notAfter = Scenario.now
@@ -97,7 +97,7 @@ struct LeafScenarioTests {
         #expect(try scenario.evaluation().lapse(at: Scenario.now + 1) == .certificateExpired)
     }
 
-    @Test("34 and 35 the pin set holds through its last day in UTC, and not a second longer")
+    @Test("34 and 35 the pin set holds through its last day, to the second")
     func pinSetDates() throws {
         // 14 May 2026 ends 12 hours before `now`.
         let yesterday = base.with { $0.configuration.expiration = CalendarDate("2026-05-14") }
@@ -109,7 +109,7 @@ struct LeafScenarioTests {
         #expect(try today.evaluation().lapse(at: midnight) == .pinSetExpired)
     }
 
-    @Test("after its last day an unpinned set falls back to chain and host, whatever else it waives")
+    @Test("after its last day an unpinned set checks chain and host")
     func expiredUnpinned() throws {
         let unpinned = base.pinning(.unrelated(1)).with {
             $0.configuration.expiration = CalendarDate("2026-05-14")
@@ -151,12 +151,12 @@ struct LeafScenarioTests {
         }
     }
 
-    @Test("37 a wrong host")
+    @Test("37 a wrong host is refused")
     func wrongHost() throws {
         try expect(base.with { $0.host = "www.example.com" }, .certificateHostMismatch, mended: base)
     }
 
-    @Test("38 and 39 a wildcard stands for one label, and never for part of one")
+    @Test("38 and 39 a wildcard stands for one whole label")
     func wildcards() throws {
         let wild = try names(.dns("*.example.com"))
         try expect(wild.with { $0.host = "a.b.example.com" }, .certificateHostMismatch, mended: wild)
@@ -164,7 +164,7 @@ struct LeafScenarioTests {
         try expect(names(.dns("ap*.example.com")), .certificateHostMismatch, mended: wild)
     }
 
-    @Test("40 and 41 addresses are matched with address names only")
+    @Test("40 and 41 addresses match address names alone")
     func addresses() throws {
         for (address, other) in [("192.0.2.7", "192.0.2.8"), ("2001:db8::7", "2001:db8::8")] {
             let scenario = try names(.ip(address)).with { $0.host = address }
@@ -179,7 +179,7 @@ struct LeafScenarioTests {
         try expect(names(), .certificateHostMismatch, mended: base)
     }
 
-    @Test("a certificate with a common name alone is told as that, with the name that it lacks")
+    @Test("a certificate with a common name alone has its own message")
     func lackOfNames() throws {
         let common = try names(commonName: Scenario.host).evaluation()
         #expect(common.reason.contains("a common name (CN = \(Scenario.host)) and no subject alternative name"))
@@ -199,7 +199,7 @@ struct LeafScenarioTests {
         try expect(names(.email(Scenario.host)), .certificateHostMismatch, mended: names(.dns(Scenario.host)))
     }
 
-    @Test("45 a NUL inside a name does not end it")
+    @Test("45 a NUL does not end a name")
     func embeddedNUL() throws {
         let bytes = Array(Scenario.host.utf8) + [0] + Array(".evil.example".utf8)
         try expect(names(.dnsBytes(bytes)), .certificateHostMismatch, mended: names(.dns(Scenario.host)))

@@ -235,7 +235,7 @@ struct PinModesDocumentTests {
         #expect(Combination.all.count == 48 && rows.count == 24 && Set(rows).count == 24)
     }
 
-    @Test("no combination lets in a server of which neither chain nor pin was checked, but none with all waived")
+    @Test("no combination accepts a wholly unchecked server, unless all is waived")
     func nothingUnchecked() throws {
         var waived = 0
         for combination in Combination.all {

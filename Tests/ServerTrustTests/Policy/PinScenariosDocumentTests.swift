@@ -188,7 +188,7 @@ struct PinScenariosDocumentTests {
         return text
     }
 
-    @Test("a number at the beginning of a test's name that counts something is no scenario's")
+    @Test("a number that counts something is no scenario's number")
     func counts() {
         for name in [
             "1 MB in records of odd sizes arrives", "64 MB with a restart", "50 reloads in a row",
@@ -200,7 +200,7 @@ struct PinScenariosDocumentTests {
         #expect(Self.numbers(of: "24 to 26 keys", isCase: false) == [24, 25, 26])
     }
 
-    @Test("every scenario has a test that bears its number")
+    @Test("every scenario has a test with its number")
     func complete() {
         #expect(ScenarioCatalogue.count == 81)
         for number in 1...ScenarioCatalogue.count {
@@ -208,7 +208,7 @@ struct PinScenariosDocumentTests {
         }
     }
 
-    @Test("docs/develop/pin-scenarios.md has a row for every scenario, and names no file without a test of it")
+    @Test("docs/develop/pin-scenarios.md has a row for every scenario, and files with its test")
     func page() throws {
         if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
             try text().write(to: Self.page, atomically: true, encoding: .utf8)

@@ -23,7 +23,7 @@ struct PolicyRuleTests {
         }
     }
 
-    @Test("a forbidden key in the chain refuses in every mode, matching pins or not")
+    @Test("a forbidden key in the chain is refused in every mode")
     func forbidden() throws {
         let pinned = base.pinning(server.pin)
         for scenario in [base, pinned, byCertificate(base)] {
@@ -40,7 +40,7 @@ struct PolicyRuleTests {
         try expect(refused, .pinForbidden, mended: alone)
     }
 
-    @Test("a server let through unidentified is still refused for a forbidden key")
+    @Test("an unidentified server is still refused for a forbidden key")
     func forbiddenUnverified() throws {
         let open = base.with {
             $0.configuration.allowInvalidCertificates = true
@@ -54,7 +54,7 @@ struct PolicyRuleTests {
         )
     }
 
-    @Test("a forbidden key is refused also where pins are only reported, and after they have expired")
+    @Test("a forbidden key is refused also in report-only mode and after expiry")
     func forbiddenWhateverIsEnforced() throws {
         let forbid: (inout Scenario) -> Void = { [self] in
             $0.configuration.forbiddenPins = [Pin(pki.intermediate.key.pin)]
@@ -98,7 +98,7 @@ struct PolicyRuleTests {
         )
     }
 
-    @Test("76 and 77 reporting only lets a wrong pin pass, and never a bad chain")
+    @Test("76 and 77 report-only mode accepts a wrong pin, never a bad chain")
     func reportOnly() throws {
         let reporting = base.pinning(.unrelated(1)).with { $0.configuration.enforcePinning = false }
         let report = try reporting.evaluation()
@@ -116,7 +116,7 @@ struct PolicyRuleTests {
         #expect(try certificate.evaluation().verdict == .reportOnly)
     }
 
-    @Test("an expired set that is only reported on passes with its report")
+    @Test("an expired report-only set passes with its report")
     func expiredReportOnly() throws {
         let expired = base.pinning(server.pin).with {
             $0.configuration.enforcePinning = false
@@ -137,7 +137,7 @@ struct PolicyRuleTests {
         )
     }
 
-    @Test("a pinned CA lets its certificates in, in mode certificate")
+    @Test("a pinned CA accepts its certificates in mode certificate")
     func pinnedCA() throws {
         let other = try TestPKI("other")
         func pinned(_ certificate: Certificate) -> Scenario {
@@ -147,7 +147,7 @@ struct PolicyRuleTests {
         #expect(try pinned(pki.root.certificate).evaluation().matchedPin == pki.root.key.pin)
     }
 
-    @Test("without the host check a CA's key or certificate is no match, wherever it stands")
+    @Test("without the host check a CA's key or certificate is no match")
     func leafAlone() throws {
         for waived in [false, true] {
             let open = base.pinning(server.pin).with {
@@ -183,7 +183,7 @@ struct PolicyRuleTests {
         try expect(revocation([server.certificate]), .certificateRevoked, mended: revocation())
     }
 
-    @Test("80 a missing list fails, and so does one that is stale, not valid yet, or signed by somebody else")
+    @Test("80 a missing, stale, future or foreign list fails")
     func missingOrStale() throws {
         try expect(revocation(issuer: pki.root), .certificateRevoked, mended: revocation())
         let namesake = try CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
@@ -202,7 +202,7 @@ struct PolicyRuleTests {
         )
     }
 
-    @Test("80 the verdict ages with the lists that cover the chain, and with no other")
+    @Test("80 the verdict ages with the lists of its chain alone")
     func ageOfLists() throws {
         func lists(_ parts: (Identity, Int64)...) throws -> RevocationLists {
             try RevocationLists(
@@ -228,7 +228,7 @@ struct PolicyRuleTests {
         try expect(alone, .certificateRevoked, mended: scenario)
     }
 
-    @Test("scope chain wants a list of every issuer")
+    @Test("scope chain needs a list of every issuer")
     func chainScope() throws {
         let validity = (Scenario.now - 1000)..<(Scenario.now + 1000)
         let lists = try [pki.intermediate, pki.root].map {
@@ -242,7 +242,7 @@ struct PolicyRuleTests {
 
     // MARK: - Age
 
-    @Test("a verdict holds until the first certificate of the chain or the pin set ends")
+    @Test("a verdict ends with the first certificate of its chain, or the pins")
     func age() throws {
         let pinned = base.pinning(server.pin)
         #expect(try pinned.evaluation().goodUntil == TestPKI.validity.upperBound + 1)
@@ -252,7 +252,7 @@ struct PolicyRuleTests {
         #expect(report.isStillGood(at: end - 1) && !report.isStillGood(at: end))
     }
 
-    @Test("the chain to a pinned certificate ages a verdict too")
+    @Test("the chain to a pinned certificate limits a verdict too")
     func ageOfPinnedChain() throws {
         var builder = CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
         builder.notAfter = Scenario.now + 60
@@ -262,13 +262,13 @@ struct PolicyRuleTests {
         #expect(try pinned.evaluation().goodUntil == Scenario.now + 61)
     }
 
-    @Test("a refusal never becomes good")
+    @Test("a refusal never becomes acceptance")
     func refusalStays() throws {
         let report = try base.pinning(.unrelated(1)).evaluation()
         #expect(!report.isStillGood(at: 0) && !report.isStillGood(at: .min))
     }
 
-    @Test("a hostile chain of hundreds of certificates is cut short in the report")
+    @Test("a hostile chain of hundreds of certificates is cut in the report")
     func boundedReport() throws {
         let scenario = try base.pinning(.unrelated(1)).with {
             let extra = pki.root.certificate

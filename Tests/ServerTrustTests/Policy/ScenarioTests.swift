@@ -81,18 +81,18 @@ struct ChainScenarioTests {
 
     // MARK: - Position
 
-    @Test("1 a pin on the leaf")
+    @Test("1 a pin on the leaf matches")
     func leaf() throws {
         try expect(base.pinning(.unrelated(1)), .pinMismatch, mended: base.pinning(server.pin))
     }
 
-    @Test("2 a pin on the intermediate")
+    @Test("2 a pin on the intermediate matches")
     func intermediate() throws {
         let other = try TestPKI("other")
         try expect(base.pinning(pin(other.intermediate)), .pinMismatch, mended: base.pinning(pin(pki.intermediate)))
     }
 
-    @Test("3 and 4 a pin on the root, whether the root was sent or not")
+    @Test("3 and 4 a root pin matches, whether the root was sent or not")
     func root() throws {
         let pinned = base.pinning(pin(pki.root))
         let sent = pinned.with { $0.chain.append(pki.root.certificate) }
@@ -101,7 +101,7 @@ struct ChainScenarioTests {
         #expect(try pinned.evaluation().chain.count == 3)
     }
 
-    @Test("5 and 6 the whole chain pinned, and a match among unrelated pins")
+    @Test("5 and 6 the whole chain may be pinned, and one match suffices")
     func several() throws {
         let whole = base.pinning(Pin(server.pin), Pin(pin(pki.intermediate)), Pin(pin(pki.root)))
         #expect(try whole.evaluation().matchedPin == server.pin)
@@ -109,7 +109,7 @@ struct ChainScenarioTests {
         #expect(try among.evaluation().matchedPin == pin(pki.intermediate))
     }
 
-    @Test("7 without a match, what was offered and what was expected are both in the report")
+    @Test("7 without a match the report has offered and expected pins")
     func noMatch() throws {
         let report = try base.pinning(.unrelated(1)).evaluation()
         #expect(report.failure == .pinMismatch)
@@ -143,7 +143,7 @@ struct ChainScenarioTests {
         #expect(try renewed.pinning(server.pin).evaluation().verdict == .pass)
     }
 
-    @Test("10 a leaf pin that names a CA fails, as does a ca pin that names the leaf")
+    @Test("10 a leaf pin on a CA fails, and so the other way")
     func scopes() throws {
         let ca = pin(pki.intermediate)
         try expect(base.pinning(ca, .leaf), .pinMismatch, mended: base.pinning(ca, .ca))
@@ -165,13 +165,13 @@ struct ChainScenarioTests {
         #expect(try scenario.evaluation().verdict == .pass)
     }
 
-    @Test("12 a missing intermediate")
+    @Test("12 a missing intermediate is refused")
     func missingIntermediate() throws {
         let pinned = base.pinning(server.pin)
         try expect(pinned.with { $0.chain.removeLast() }, .certificateUntrusted, mended: pinned)
     }
 
-    @Test("13 a wrong intermediate")
+    @Test("13 a wrong intermediate is refused")
     func wrongIntermediate() throws {
         let pinned = base.pinning(server.pin)
         let other = try TestPKI("other")
@@ -190,13 +190,13 @@ struct ChainScenarioTests {
         return (rogue, scenario)
     }
 
-    @Test("15 attack: the pinned leaf is stuffed into the sent chain of a rogue CA")
+    @Test("15 attack: a rogue CA's chain with the pinned leaf is refused")
     func stuffedLeaf() throws {
         let rogue = try rogue().scenario.with { $0.chain.append(server.certificate) }
         try expect(rogue.pinning(server.pin), .pinMismatch, mended: base.pinning(server.pin))
     }
 
-    @Test("16 attack: an extra intermediate that holds the pinned key has the rogue CA's name")
+    @Test("16 attack: a pinned intermediate under the rogue CA's name is refused")
     func stuffedIntermediate() throws {
         let (rogue, scenario) = try rogue()
         var namesake = CertificateBuilder.authority("rogue intermediate", validity: TestPKI.validity)
@@ -223,7 +223,7 @@ struct ChainScenarioTests {
             .pinning(leaf.key.pin)
     }
 
-    @Test("17 a signer without the CA bit")
+    @Test("17 a signer without the CA bit is refused")
     func noCABit() throws {
         var builder = CertificateBuilder.authority("no CA", validity: TestPKI.validity)
         builder.isCA = false
@@ -232,7 +232,7 @@ struct ChainScenarioTests {
         try expect(refused, .certificateUntrusted, mended: below(builder))
     }
 
-    @Test("18 a path length exceeded")
+    @Test("18 an exceeded path length is refused")
     func pathLength() throws {
         func scenario(_ length: Int) throws -> Scenario {
             var builder = CertificateBuilder.authority("short", validity: TestPKI.validity)
@@ -244,7 +244,7 @@ struct ChainScenarioTests {
         try expect(scenario(0), .certificateUntrusted, mended: scenario(1))
     }
 
-    @Test("19 a cross-signed intermediate: the pin on a root matches when the path ends there")
+    @Test("19 a cross-signed intermediate matches a root pin when its path ends there")
     func crossSigned() throws {
         let other = try TestPKI("other")
         let crossed = try CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
@@ -266,7 +266,7 @@ struct ChainScenarioTests {
         }
     }
 
-    @Test("20 an intermediate is an anchor when it is configured as one")
+    @Test("20 a configured intermediate is an anchor")
     func intermediateAnchor() throws {
         let other = try TestPKI("other")
         func anchored(_ identity: Identity) -> Scenario {
@@ -276,7 +276,7 @@ struct ChainScenarioTests {
         #expect(try anchored(pki.intermediate).evaluation().chain.count == 2)
     }
 
-    @Test("21 a chain of more than ten certificates between leaf and anchor")
+    @Test("21 a chain of more than ten certificates is refused")
     func overLong() throws {
         func scenario(_ between: Int) throws -> Scenario {
             var issuer = pki.root
@@ -293,7 +293,7 @@ struct ChainScenarioTests {
         try expect(scenario(11), .certificateUntrusted, mended: scenario(10))
     }
 
-    @Test("22 a name constraint violated")
+    @Test("22 a violated name constraint is refused")
     func nameConstraint() throws {
         var builder = CertificateBuilder.authority("constrained", validity: TestPKI.validity)
         builder.permittedNames = ["example.org"]
@@ -305,7 +305,7 @@ struct ChainScenarioTests {
         #expect(try below(builder).evaluation().failure == .certificateUntrusted)
     }
 
-    @Test("23 a certificate for clients only")
+    @Test("23 a certificate for clients alone is refused")
     func clientOnly() throws {
         func scenario(_ usage: [String]) throws -> Scenario {
             var builder = CertificateBuilder.server(hosts: [Scenario.host], validity: TestPKI.validity)

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("What tells one policy from another")
+@Suite("The digest of a policy")
 struct SecurityPolicyDigestTests {
     private static let now: Int64 = 1_790_000_000
     private let pki: TestPKI
@@ -29,7 +29,7 @@ struct SecurityPolicyDigestTests {
         return SecurityPolicyDigest(try SecurityPolicy(configuration), anchors: anchors ?? pki.anchors).bytes(at: now)
     }
 
-    @Test("it is the same for the same settings, whatever their order and labels")
+    @Test("equal settings have one digest, whatever their order and labels")
     func same() throws {
         let first = try digest()
         #expect(first?.count == 32)
@@ -39,7 +39,7 @@ struct SecurityPolicyDigestTests {
         #expect(try digest { $0.allowSinglePin = true } == first)
     }
 
-    @Test("it differs with everything that decides who may answer")
+    @Test("every setting that decides about servers changes the digest")
     func different() throws {
         let other = try TestPKI()
         let changes: [(inout SecurityPolicy.Configuration) throws -> Void] = [
@@ -80,7 +80,7 @@ struct SecurityPolicyDigestTests {
         )
     }
 
-    @Test("a new revocation list makes another one, though scope, number and nextUpdate stay; the order says nothing")
+    @Test("a new revocation list changes the digest, its order does not")
     func revocationLists() throws {
         let other = try TestPKI()
         let old = try lists([])
@@ -107,7 +107,7 @@ struct SecurityPolicyDigestTests {
 
     /// The role of each setting in the digest. A new setting has to be added to one of the two lists: does it decide
     /// which servers are accepted?
-    @Test("each setting of a policy has been decided on: it makes another digest, or says only who is told")
+    @Test("each setting is known to change the digest, or to concern reports alone")
     func everySetting() throws {
         let other = try TestPKI()
         let lists = try lists([])
@@ -159,7 +159,7 @@ struct SecurityPolicyDigestTests {
         for (name, change) in says { #expect(try digest(change) == unchanged, "\(name)") }
     }
 
-    @Test("after the pin set's last day there is none, or that of a host without pins")
+    @Test("after the pin set's last day the digest is that without pins")
     func expired() throws {
         let end: Int64 = 1_801_440_000
         #expect(try digest(at: end - 1) == digest())
@@ -169,7 +169,7 @@ struct SecurityPolicyDigestTests {
         #expect(try unpinned != digest(at: end - 1) { $0.onExpiration = .unpinned })
     }
 
-    @Test("what else decides who answers makes another one")
+    @Test("other decisive facts change the digest")
     func context() throws {
         let policy = try SecurityPolicy(base)
         func digest(_ context: String) -> [UInt8]? {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A threat model that names a missing test would claim coverage that does not exist.
-@Suite("What the threat model names")
+@Suite("The threat model's names")
 struct ThreatModelDocumentTests {
     private static let repository = Repository.folder
 
@@ -14,7 +14,7 @@ struct ThreatModelDocumentTests {
         page = try String(contentsOf: Self.repository.appending(path: "docs/threat-model.md"), encoding: .utf8)
     }
 
-    @Test("every test file that the threat model names is there")
+    @Test("every test file of the threat model exists")
     func files() {
         let names = Set(page.matches(of: /`(Tests\/[^`]+)`/).map { String($0.output.1) })
         #expect(names.count > 20)
@@ -31,7 +31,7 @@ struct ThreatModelDocumentTests {
         #expect(!stated.isEmpty && covered == stated)
     }
 
-    @Test("every invariant names the tests that fail without it, and every scenario named with a file is tested there")
+    @Test("every invariant names its tests, and scenarios are tested in named files")
     func cover() throws {
         let rows = page.matches(of: /(?m)^\| (\d+) \| .* \| (.*) \|$/)
         #expect(rows.count == 20)

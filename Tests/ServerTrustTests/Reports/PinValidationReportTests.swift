@@ -52,7 +52,7 @@ struct PinValidationReportTests {
         try #require(try JSONSerialization.jsonObject(with: Data(report.json.utf8)) as? [String: Any])
     }
 
-    @Test("it says, member by member, what the RFC asks for and two things more")
+    @Test("the report has the members of the RFC and two more")
     func wholeBody() throws {
         let report = try #require(try report())
         let body = try members(report)
@@ -73,7 +73,7 @@ struct PinValidationReportTests {
         #expect(!report.json.contains("\n"), "one line, for a file of them")
     }
 
-    @Test("pins without an end have a null there, and reporting only is told")
+    @Test("pins without an end have null, and report-only mode is shown")
     func variants() throws {
         let report = try #require(
             try report {
@@ -98,7 +98,7 @@ struct PinValidationReportTests {
         #expect(expired.servedChain.count == 3)
     }
 
-    @Test("what passes and what fails before the pins is not reported")
+    @Test("other results than failed pins are not reported")
     func nothingToReport() throws {
         #expect(try report { $0.pins.append(Pin(server.pin)) } == nil)
         let (broken, policy) = try evaluate(chain: [server.certificate])
@@ -106,7 +106,7 @@ struct PinValidationReportTests {
         #expect(PinValidationReport(broken, of: policy, port: 443, at: Self.time) == nil)
     }
 
-    @Test("two reports are the same apart from their time, and differ in whatever else they say")
+    @Test("reports are the same if only their times differ")
     func digests() throws {
         let first = try #require(try report())
         #expect(try report(at: Self.time + 60)?.digest == first.digest)
@@ -137,7 +137,7 @@ struct PinValidationReportTests {
         }
     }
 
-    @Test("path and query go on the wire as they stand, and an empty path is a slash")
+    @Test("path and query stay as written, and an empty path is a slash")
     func targets() throws {
         for (text, target) in [
             ("https://r.example.net", "/"), ("https://r.example.net?a=b", "/?a=b"),

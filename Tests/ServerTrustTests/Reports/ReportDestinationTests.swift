@@ -44,7 +44,7 @@ struct ReportDestinationTests {
         #expect(policy.configuration.includesSubdomains)
     }
 
-    @Test("79 a report about a host never goes to that host, whatever the port, the scheme or the spelling")
+    @Test("79 a report about a host never goes to that host")
     func sameHost() {
         for uri in [
             "https://api.example.com/r", "https://API.example.com.:8443/r", "http://api.example.com/",
@@ -55,7 +55,7 @@ struct ReportDestinationTests {
         #expect(Self.pointers(Domain(name: "api.example.com", reports: ["https://r.example.com/"])) == [])
     }
 
-    @Test("79 nor to a subdomain that the policy covers; to one with a policy of its own, or with none, it may")
+    @Test("79 a report about a domain does not go to its covered subdomains")
     func subdomain() {
         let parent = Domain(name: "example.com", reports: ["https://r.example.com/"], members: Self.subdomains)
         #expect(Self.pointers(parent) == ["/pinnedDomains/example.com/reportUris/0"])
@@ -74,7 +74,7 @@ struct ReportDestinationTests {
         _ = try PinFile.load(text: String(text), file: "p.json", at: 1_800_000_000)
     }
 
-    @Test("79 a way that leads back over other domains' reports is refused at each of its steps")
+    @Test("79 a loop of reports is refused at each step")
     func cycles() {
         let a = Domain(name: "a.example", reports: ["https://b.example/"])
         let b = Domain(name: "b.example", reports: ["https://r.c.example/", "https://free.example/"])
@@ -92,7 +92,7 @@ struct ReportDestinationTests {
         #expect(Self.pointers(outside, a, b, c).count == 3)
     }
 
-    @Test("the cycle is found across files, and told with file, pointer and remedy")
+    @Test("a loop is found across files, with file, pointer and remedy")
     func acrossFiles() throws {
         let folder = try TemporaryFolder()
         try folder.write(Self.file([Domain(name: "a.example", reports: ["https://b.example/"])]), as: "pins/a.json")

@@ -69,7 +69,7 @@ struct FetchedListTests {
 
     // MARK: What is asked for
 
-    @Test("only a server that is refused for nothing else is one whose list is asked for")
+    @Test("only an otherwise accepted server has its list requested")
     func missing() throws {
         let missing = try evaluate()
         #expect(missing.failure == .certificateRevoked && missing.verdict == .fail)
@@ -92,7 +92,7 @@ struct FetchedListTests {
         }
     }
 
-    @Test("where nothing fetches lists, every server is refused, with that reason; without a usable URL, too")
+    @Test("where lists are not fetched, servers are refused with that reason")
     func cannotFetch() throws {
         let without = try evaluate(without: true)
         #expect(without.failure == .certificateRevoked && without.missingLists.isEmpty)
@@ -109,7 +109,7 @@ struct FetchedListTests {
         #expect(other.certificate.revocationListURLs == Array(many.prefix(4)))
     }
 
-    @Test("scope chain asks for the list of each CA below the anchor, and of that for none")
+    @Test("scope chain requests each CA's list, the anchor's excepted")
     func chain() throws {
         let root = pki.root
         var builder = CertificateBuilder.authority("second", validity: TestPKI.validity)
@@ -139,7 +139,7 @@ struct FetchedListTests {
         #expect(passed.verdict == .pass && passed.goodUntil == Self.now + 1000, "\(passed)")
     }
 
-    @Test("a list of a file serves as well as one that is fetched, and the newer of both decides")
+    @Test("a list from a file and a fetched one count by age")
     func beside() throws {
         let file = try RevocationLists(contents: [list()])
         #expect(try evaluate { $0.revocationLists = file }.verdict == .pass)
@@ -151,7 +151,7 @@ struct FetchedListTests {
 
     // MARK: What is accepted
 
-    @Test("a list is accepted that is whole, in force, about the certificate, and signed by its issuer")
+    @Test("a list must be whole, in force, about the certificate, and signed")
     func accepted() throws {
         let need = try need()
         let key = try KeyPair(.p256)
@@ -210,7 +210,7 @@ struct FetchedListTests {
         #expect(throws: CertificateFault.self) { try need.read(list(by: issuer), replacing: nil, at: Self.now) }
     }
 
-    @Test("an older list does not replace a newer one: neither by its date, nor by its number")
+    @Test("an older list does not replace a newer one, by date or number")
     func older() throws {
         let need = try need()
         let held = try need.read(list { $0.number = 5 }, replacing: nil, at: Self.now)
@@ -231,7 +231,7 @@ struct FetchedListTests {
 
     // MARK: What is held
 
-    @Test("a list that is held decides, until its end")
+    @Test("a held list decides until its end")
     func held() throws {
         try hold(list())
         let passed = try evaluate()
@@ -244,7 +244,7 @@ struct FetchedListTests {
         #expect(revoked.reason.contains("revoked"), "\(revoked)")
     }
 
-    @Test("a verdict ends when a list says that its certificate is revoked, and with no other list")
+    @Test("a verdict ends when a list revokes its certificate")
     func laterRevoked() throws {
         let other = try Self.server(pki)
         try hold(list())
@@ -257,7 +257,7 @@ struct FetchedListTests {
         #expect(!verdict.isStillGood(at: Self.now))
     }
 
-    @Test("memory is bounded in lists and bytes: those that were not used for the longest time go")
+    @Test("memory is bounded in lists and bytes: the least recently used go")
     func bounds() throws {
         let needs = try (0..<4).map { try need(Self.server(pki, at: ["http://lists.example/\($0)"])) }
         let lists = try needs.map { try $0.read(list(), replacing: nil, at: Self.now) }
@@ -278,7 +278,7 @@ struct FetchedListTests {
         #expect(small.dropUnused(since: 2) == [needs[1].key] && small.figures(at: Self.now).current == 1)
     }
 
-    @Test("the key tells issuers and URLs apart, and not the certificates of one shard")
+    @Test("the key distinguishes issuers and URLs, not certificates of one shard")
     func keys() throws {
         let one = try need(), other = try need(Self.server(pki))
         #expect(one.key == other.key && one.key.hexadecimal.count == 64)

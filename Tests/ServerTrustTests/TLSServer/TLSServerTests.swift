@@ -66,7 +66,7 @@ struct TLSServerTests {
     }
 
     @Test(
-        "a few messages of TLS itself are taken, and a client that sends them without end is given up",
+        "a few TLS messages are accepted, and an endless client is disconnected",
         arguments: Message.allCases
     )
     func messagesWithoutEnd(message: Message) throws {
@@ -135,7 +135,7 @@ struct TLSServerTests {
 
     // MARK: - The end
 
-    @Test("a client's close_notify is an end, and its absence a cut")
+    @Test("a client's close_notify is an end, its absence a truncation")
     func tellsEndFromCut() throws {
         let client = try MemoryTLSClient(try context())
         client.shakeHands()
@@ -151,7 +151,7 @@ struct TLSServerTests {
         #expect(read(cut.server) == ("half", .truncated))
     }
 
-    @Test("our close_notify tells the client that nothing was cut")
+    @Test("our close_notify tells the client of a clean end")
     func saysTheEnd() throws {
         let client = try MemoryTLSClient(try context())
         client.shakeHands()
@@ -214,7 +214,7 @@ struct TLSServerTests {
     }
 
     @Test(
-        "a client that has groups of a finite field alone is refused, and one that prefers them gets another",
+        "a client with finite-field groups alone is refused",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func restrictsGroups(version: Int32) throws {
@@ -278,7 +278,7 @@ struct TLSServerTests {
         #expect(client.alert().contains("no renegotiation"))
     }
 
-    @Test("of a client's protocols the one that is spoken is chosen")
+    @Test("a supported one of the client's protocols is chosen")
     func choosesProtocol() throws {
         let both = try MemoryTLSClient(try context(), .init(protocols: ["h2", "http/1.1"]))
         both.shakeHands()
@@ -292,7 +292,7 @@ struct TLSServerTests {
         #expect(preferred.server.applicationProtocol == "h2")
     }
 
-    @Test("a client that speaks other protocols alone is told so")
+    @Test("a client with unknown protocols is told so")
     func refusesOtherProtocols() throws {
         let client = try MemoryTLSClient(try context(), .init(protocols: ["h2"]))
         guard case .failed = client.shakeHands() else {
@@ -359,7 +359,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("without client authorities nobody is asked, and nobody is known")
+    @Test("without client authorities no certificate is requested")
     func asksNobody() throws {
         let identity = try client(named: "build agent", usage: "clientAuth", issuer: pki.intermediate)
         let client = try MemoryTLSClient(try context(), .init(identity: identity))

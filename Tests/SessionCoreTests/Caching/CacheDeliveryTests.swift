@@ -68,7 +68,7 @@ struct CacheDeliveryTests {
         }
     }
 
-    @Test("a piece of the origin's body is used by phase, and counts if it is received")
+    @Test("a piece of the origin's body is used by phase, and counts when received")
     func pieces() {
         let uses: [CacheDelivery.PieceUse] = [.refuse, .refuse, .hold, .relay, .drop, .store, .store, .refuse]
         for (phase, use) in zip(Self.phases, uses) {
@@ -176,7 +176,7 @@ struct CacheDeliveryTests {
         }
     }
 
-    @Test("a receiver that reads the rest from the store begins where it is, and stays paused")
+    @Test("a receiver that reads the rest from the store stays paused")
     func rest() {
         var delivery = delivery(.relaying)
         _ = delivery.receive(7)
@@ -212,7 +212,7 @@ struct CacheDeliveryTests {
         #expect(first(5..<5, wanted: .max) == .end)
     }
 
-    @Test("after a megabyte others have their turn; then it goes on to the end")
+    @Test("after a megabyte others have their turn, then the delivery continues")
     func turns() {
         var delivery = delivery(.deciding)
         delivery.serve(10..<10 + Self.turn + 1)
@@ -235,7 +235,7 @@ struct CacheDeliveryTests {
         #expect(whole.next { .max } == .piece(Self.turn - 1..<Self.turn), "a megabyte is one turn")
     }
 
-    @Test("one send is under way at a time, and none behind the end")
+    @Test("one send runs at a time, and none after the end")
     func sending() {
         for phase in Self.phases {
             var delivery = delivery(phase)
@@ -250,7 +250,7 @@ struct CacheDeliveryTests {
         #expect(delivery.next { .max } == .nothing)
     }
 
-    @Test("without room, while it is held, or without a piece nothing goes")
+    @Test("nothing is sent without room, without a piece, or while delivery is held")
     func waits() {
         var delivery = delivery(.serving)
         #expect(delivery.beginSending() && delivery.pause() && delivery.next { .max } == .nothing)

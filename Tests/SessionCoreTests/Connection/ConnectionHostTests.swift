@@ -7,7 +7,7 @@ import Testing
 struct ConnectionHostTests {
     private static let second: UInt64 = 1_000_000_000
 
-    @Test("one GOAWAY bounds the requests of a connection for ten seconds, a second one after as many for five minutes")
+    @Test("a GOAWAY limits a connection's requests for ten seconds, a second for five minutes")
     func requestLimit() {
         let host = ConnectionHost()
         #expect(host.requestLimit(at: 0) == .max)

@@ -27,7 +27,7 @@ struct HandshakeFailureTests {
     }
 
     @Test(
-        "a handshake counts as cut by the words for a reset and an end alone, and never behind a chain",
+        "a handshake is cut only by a reset or an end before a chain",
         arguments: [
             ("Connection reset by peer", true), ("Broken pipe", true), ("unexpected eof while reading", true),
             ("the connection ended without close_notify", true), ("ssl/tls alert handshake failure", false),
@@ -57,7 +57,7 @@ struct HandshakeFailureTests {
     ]
 
     @Test(
-        "a failure with a known cause says it in plain words, with OpenSSL's, and names the remedy",
+        "a failure with a known cause names it in plain words, with the remedy",
         arguments: causes.indices
     )
     func remedies(index: Int) throws {
@@ -67,7 +67,7 @@ struct HandshakeFailureTests {
         #expect(details.contains("(OpenSSL: OPENSSL SAYS). "))
     }
 
-    @Test("an unknown cause has OpenSSL's words alone, and a missing client certificate goes before a known one")
+    @Test("an unknown cause has OpenSSL's words; a missing client certificate comes first")
     func otherCauses() throws {
         #expect(try failure("certificate unknown", alert: 46).details.hasSuffix("failed: certificate unknown."))
         #expect(try failure("no route", reason: 1).details.hasSuffix("failed: no route."))
@@ -81,7 +81,7 @@ struct HandshakeFailureTests {
         #expect(error.code == .tlsHandshakeFailed && error.originFailure == .unreachable)
     }
 
-    @Test("the verdict of the security policy goes before OpenSSL's words")
+    @Test("the security policy's verdict comes before OpenSSL's words")
     func verdict() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let evaluation = try SecurityPolicy.pinning(.unrelated(7)).evaluate(
@@ -95,7 +95,7 @@ struct HandshakeFailureTests {
         #expect(!error.details.contains("certificate verify failed"))
     }
 
-    @Test("every failure of the trust has a code of its own among the session's")
+    @Test("every trust failure has its own code among the session's")
     func codes() {
         for failure in TrustFailure.allCases {
             #expect(SessionError.Code(rawValue: failure.rawValue) != nil, "\(failure)")

@@ -41,7 +41,7 @@ struct HandshakeThreadsTests {
         }
     }
 
-    @Test("timeouts.connect ends the wait although no thread is free, and the request never leaves")
+    @Test("timeouts.connect ends the wait for a thread, and the request never leaves")
     func timeout() throws {
         let held = try HeldThreads()
         let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
@@ -58,7 +58,7 @@ struct HandshakeThreadsTests {
         #expect(try session.get(TestSession.endpoint(port: origin.port)).body == Array("/".utf8))
     }
 
-    @Test("what a server sends before it has received anything is read on a thread, not on the loop")
+    @Test("a server's early bytes are read on a thread, not on the loop")
     func serverSpeaksFirst() throws {
         let held = try HeldThreads()
         var ends: [Int32] = [-1, -1]
@@ -95,7 +95,7 @@ struct HandshakeThreadsTests {
         #expect(fault.alert != nil, "\(fault.words)")
     }
 
-    @Test("a task that is cancelled while a thread has its handshake leaves the socket to the thread, which closes it")
+    @Test("a task cancelled during its handshake leaves the socket to the thread")
     func cancelled() throws {
         let held = try HeldThreads()
         let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
@@ -133,7 +133,7 @@ struct HandshakeThreadsTests {
         #expect(origin.requests.isEmpty)
     }
 
-    @Test("an origin that holds all of its threads leaves another origin's handshake a thread")
+    @Test("an origin that occupies its threads leaves one to another origin's handshake")
     func otherOrigin() throws {
         let threads = FairThreads(name: "fair", count: 2, nice: 0)
         let gate = Gate()

@@ -21,7 +21,7 @@ struct MessageFloodTests {
         }
     }
 
-    @Test("a few are taken in passing, and an origin that goes on is given up", arguments: Message.allCases)
+    @Test("a few messages are accepted; an origin that goes on is disconnected", arguments: Message.allCases)
     func flood(message: Message) throws {
         for (count, isTaken) in [(60, true), (2000, false)] {
             let (isAsked, isWritten) = (Gate(), Gate())

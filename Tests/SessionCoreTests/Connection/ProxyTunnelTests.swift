@@ -154,7 +154,7 @@ struct ProxyTunnelTests {
     }
 
     @Test(
-        "a stream goes through; what a plain server says first is not lost, even in one record with the response",
+        "a stream passes a proxy, and early bytes of a plain server stay",
         arguments: [Endpoint.Scheme.https, .http]
     )
     func stream(scheme: Endpoint.Scheme) throws {
@@ -211,7 +211,7 @@ struct ProxyTunnelTests {
         #expect(proxy.targets.isEmpty && origin.connections.isEmpty)
     }
 
-    @Test("neither a proxy with a certificate for another host nor one of a foreign authority gets a byte")
+    @Test("a proxy of another host's certificate or a foreign authority gets no byte")
     func foreign() throws {
         let origin = try Self.answering()
         for identity in [try TestPKI.shared.server("proxy.example.com"), try TestPKI().server("127.0.0.1")] {
@@ -221,7 +221,7 @@ struct ProxyTunnelTests {
         }
     }
 
-    @Test("a proxy that does not speak TLS, or cuts the handshake, is another error")
+    @Test("a proxy without TLS, or one that cuts the handshake, has its own error")
     func handshake() throws {
         let plain = try ScriptedOrigin(nil) { connection in
             try connection.write("HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -238,7 +238,7 @@ struct ProxyTunnelTests {
         #expect(cut?.code == .proxyHandshakeFailed && cut?.originFailure == .unreachable)
     }
 
-    @Test("the proxy's verdict is looked at for each request: another policy, another generation, a new connection")
+    @Test("the proxy's verdict is checked again for each request")
     func age() throws {
         let origin = try Self.answering()
         let proxy = try HTTPSProxy(Self.identity, to: origin.port)
@@ -266,7 +266,7 @@ struct ProxyTunnelTests {
         #expect(origin.connections.count == 3)
     }
 
-    @Test("behind the last day of the proxy's pin set neither a new connection nor a kept one is used")
+    @Test("after the last day of the proxy's pin set no connection is used")
     func expiry() throws {
         let origin = try Self.answering()
         let proxy = try HTTPSProxy(Self.identity, to: origin.port)
@@ -292,7 +292,7 @@ struct ProxyTunnelTests {
     }
 
     @Test(
-        "no request goes out when the proxy's verdict has lapsed while the tunnel was being made",
+        "a request stays back when the proxy's verdict lapses while its tunnel opens",
         arguments: [Endpoint.Scheme.https, .http]
     )
     func lapse(scheme: Endpoint.Scheme) throws {
@@ -319,7 +319,7 @@ struct ProxyTunnelTests {
         #expect(origin.requests.isEmpty)
     }
 
-    @Test("an HTTP/2 connection takes no request when the proxy's verdict does not hold for it any more")
+    @Test("an HTTP/2 connection takes no request when the proxy's verdict has lapsed")
     func sharedAge() throws {
         let nginx = try NginxOrigin(Self.server, http2: true)
         let proxy = try HTTPSProxy(Self.identity, to: nginx.port)
@@ -337,7 +337,7 @@ struct ProxyTunnelTests {
         #expect(try get(.pinning(.unrelated(7))).error?.code == .proxyUntrusted)
     }
 
-    @Test("what is stored is bound to what the proxy is held to")
+    @Test("stored responses belong to the proxy's policy")
     func digest() throws {
         let anchors = TestPKI.shared.anchors
         func digest(_ scheme: Endpoint.Scheme, _ policy: SecurityPolicy?) throws -> [UInt8]? {
@@ -407,7 +407,7 @@ struct ProxyTunnelTests {
     }
 
     @Test(
-        "a refusal says so",
+        "a refused tunnel has its own error",
         arguments: [
             ("HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 2\r\n\r\nno", "credentials"),
             ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "403"),
@@ -437,7 +437,7 @@ struct ProxyTunnelTests {
     }
 
     @Test(
-        "what a proxy sends behind its response is not taken for the response of an origin without TLS",
+        "bytes behind a proxy's response are not the origin's response",
         arguments: [SessionProxy.Kind.https, .http]
     )
     func poison(kind: SessionProxy.Kind) throws {
@@ -456,7 +456,7 @@ struct ProxyTunnelTests {
     }
 
     @Test(
-        "bytes behind the response, before TLS with the origin, open no tunnel",
+        "bytes behind the response, before TLS with the origin, fail the tunnel",
         arguments: [true, false],
         [SessionProxy.Kind.https, .http]
     )
@@ -487,7 +487,7 @@ struct ProxyTunnelTests {
         #expect(try session.get(try Self.endpoint(proxy: proxy.port)).text == "/ 0")
     }
 
-    @Test("one deadline holds over everything up to the origin's handshake", arguments: 0..<4)
+    @Test("one deadline covers everything up to the origin's handshake", arguments: 0..<4)
     func deadline(stage: Int) throws {
         let gate = Gate()
         defer { gate.open() }
@@ -539,7 +539,7 @@ struct ProxyTunnelTests {
 
     // MARK: The end of connections
 
-    @Test("a kept connection is used again behind records of the proxy's TLS alone, and not behind bytes of the origin")
+    @Test("a kept connection stays usable after TLS records of the proxy alone")
     func idleRecords() throws {
         for kind in ["ticket", "key update", "origin's bytes", "proxy's end"] {
             let first = Gate()
@@ -594,7 +594,7 @@ struct ProxyTunnelTests {
         }
     }
 
-    @Test("a body up to the connection's end is whole with the origin's close_notify, and not with the proxy's alone")
+    @Test("a body up to the connection's end is whole only with the origin's close_notify")
     func ends() throws {
         for isClean in [true, false] {
             let origin = try ScriptedOrigin(Self.server) { connection in
@@ -610,7 +610,7 @@ struct ProxyTunnelTests {
         }
     }
 
-    @Test("a cancelled upload does not look whole to the proxy; a connection that is let go says so on both layers")
+    @Test("a cancelled upload is incomplete for the proxy; a closed connection ends both layers")
     func closing() throws {
         let notified = Monitor<[Bool]>([])
         for scheme in [Endpoint.Scheme.https, .http] {

@@ -68,7 +68,7 @@ struct AddressRaceTests {
 
     // MARK: The order
 
-    @Test("the families take turns, beginning with the first address's, and each address has one turn")
+    @Test("the families take turns, from the first address's; each address has one")
     func turns() {
         let (a, b, c) = (Self.v6(1), Self.v6(2), Self.v6(3))
         let (x, y) = (Self.v4(1), Self.v4(2))
@@ -83,7 +83,7 @@ struct AddressRaceTests {
         }
     }
 
-    @Test("addresses that have failed of late come behind the others, in turns as well, until a minute has passed")
+    @Test("recently failed addresses come last, in turns, for a minute")
     func failedOnesLast() {
         var failed = FailedAddresses()
         let (a, b, x, y) = (Self.v6(1), Self.v6(2), Self.v4(1), Self.v4(2))
@@ -102,7 +102,7 @@ struct AddressRaceTests {
 
     // MARK: When
 
-    @Test("one address is dialled, and nothing is waited for; its failure is not remembered")
+    @Test("a single address is dialled without waiting, and its failure is not remembered")
     func alone() {
         var course = Course([Self.v4(1)])
         #expect(course.dialled == [Self.v4(1)] && course.last == .wait(until: nil))
@@ -116,7 +116,7 @@ struct AddressRaceTests {
         #expect(twice.failed.count == 0)
     }
 
-    @Test("the next address is dialled after 250 ms, of the same family as well, and at once behind a failure")
+    @Test("the next address is dialled after 250 ms, or at once after a failure")
     func delay() {
         var course = Course([1, 2, 3, 4].map { Self.v4($0) })
         #expect(course.dialled == [Self.v4(1)] && course.last == Self.wait(250))
@@ -132,7 +132,7 @@ struct AddressRaceTests {
         #expect(course.last == .end)
     }
 
-    @Test("four are dialled at a time; the first gives its place after two seconds, and comes again at the end")
+    @Test("four are dialled at a time; after two seconds the first gives way")
     func limit() {
         var course = Course((1...6).map { Self.v4($0) })
         for time: UInt64 in [250, 500, 750, 1000, 1999] { course.proceed(at: time) }
@@ -151,7 +151,7 @@ struct AddressRaceTests {
 
     // MARK: The end
 
-    @Test("when an address has connected, the others are given up, and those that had a start come last for a minute")
+    @Test("when an address connects, the others stop, and earlier ones rank last")
     func connected() {
         var course = Course((1...3).map { Self.v4($0) })
         course.proceed(at: 250)
@@ -162,7 +162,7 @@ struct AddressRaceTests {
         #expect(!course.hasFailed(Self.v4(1), at: 60_501))
     }
 
-    @Test("an address that fails behind its connection makes the race go on, with those that were given up as well")
+    @Test("an address that fails after connecting lets the race continue")
     func leftBehind() {
         var course = Course((1...3).map { Self.v4($0) })
         course.proceed(at: 250)
@@ -177,7 +177,7 @@ struct AddressRaceTests {
         #expect(course.last == .end)
     }
 
-    @Test("an address that has to answer is judged after three seconds, as long as there are others")
+    @Test("an address that has to respond has three seconds, if there are others")
     func judged() {
         var course = Course([Self.v4(1), Self.v4(2)])
         course.connect(Self.v4(1), at: 100)
@@ -199,7 +199,7 @@ struct AddressRaceTests {
         #expect(course.hasFailed(Self.v4(1), at: 3200) && !course.hasFailed(Self.v4(2), at: 3200))
     }
 
-    @Test("an address that has answered is remembered as failed no more, and giving up changes nothing about it")
+    @Test("an address that has responded is no longer remembered as failed")
     func answered() {
         var failed = FailedAddresses()
         for number: UInt32 in 1...2 { failed.note(Self.v4(number), at: 0) }
@@ -211,7 +211,7 @@ struct AddressRaceTests {
         #expect(!course.hasFailed(Self.v4(1), at: 10) && course.hasFailed(Self.v4(2), at: 10))
     }
 
-    @Test("a race that is given up remembers what was silent for a second, and no other address")
+    @Test("a cancelled race remembers addresses that were silent for a second")
     func givenUp() {
         var course = Course([Self.v4(1), Self.v4(2), Self.v4(3)])
         course.proceed(at: 250)
@@ -228,7 +228,7 @@ struct AddressRaceTests {
         }
     }
 
-    @Test("what is not the address's own failure is not remembered")
+    @Test("a failure that is not the address's own is not remembered")
     func othersFault() {
         var course = Course([Self.v4(1), Self.v4(2)])
         #expect(course.fail(Self.v4(1), isItsOwn: false, at: 1) == [Self.v4(2)])
@@ -237,7 +237,7 @@ struct AddressRaceTests {
 
     // MARK: The memory
 
-    @Test("the memory is bounded: what has failed first is forgotten first")
+    @Test("the memory is bounded: the oldest failure is forgotten first")
     func bounded() {
         var failed = FailedAddresses()
         for number in 0..<UInt32(FailedAddresses.capacity) { failed.note(Self.v4(number), at: UInt64(number)) }

@@ -48,7 +48,7 @@ struct DialFailureTests {
         #expect(error.details.contains("169.254.169.254") && error.details.contains("metadata"))
     }
 
-    @Test("of several addresses each failure is told, up to four; a refusal by the rules comes before the others")
+    @Test("up to four addresses' failures are reported, refusals by rules first")
     func several() throws {
         func outcome(_ count: Int, changing change: (inout DialFailure) -> Void = { _ in }) throws -> Dial.Outcome {
             let endpoint = try TestSession.endpoint(port: 1)
@@ -79,7 +79,7 @@ struct DialFailureTests {
 
     private struct TestFailure: Error {}
 
-    @Test("what this process lacks, and what its rules refuse, is no failure of the address")
+    @Test("a limit or rule of this process is no failure of the address")
     func itsOwn() throws {
         let endpoint = try TestSession.endpoint(port: 1)
         var failure = DialFailure(result: CURLE_COULDNT_CONNECT, details: "", endpoint: endpoint)

@@ -13,7 +13,7 @@ struct HostsFileTests {
         HostsFile(Array(text.utf8)).addresses(of: name).map(\.description)
     }
 
-    @Test("a name has the addresses of all its lines, in their order, and those of no other name")
+    @Test("a name has the addresses of all its lines, in order")
     func own() {
         // c-ares 1.34 gives all three names all addresses.
         let text = "192.0.2.1 a.test\n192.0.2.2 a.test\n192.0.2.1 b.test\n::1 b.test c.test\n192.0.2.2 a.test\n"
@@ -23,7 +23,7 @@ struct HostsFileTests {
         #expect(addresses(text, "d.test") == [])
     }
 
-    @Test("of a name's lines the first 16 of a family count, however many there are")
+    @Test("the first 16 addresses of a family count")
     func many() {
         // A search for each line among all before it would take minutes.
         let lines = (0..<30_000).map {
@@ -35,7 +35,7 @@ struct HostsFileTests {
         #expect(file.addresses(of: "b.test").map(\.description) == ["192.0.2.1:0"])
     }
 
-    @Test("names have no case; comments, other white space and lines that cannot be read do no harm")
+    @Test("names have no case; comments and unreadable lines do no harm")
     func form() {
         let text =
             "# 192.0.2.9 a.test\n\t192.0.2.1\tA.Test  other.test # b.test\r\n\n   \n192.0.2.2\n127.1 c.test\nfe80::1%lo d.test\n"
@@ -96,7 +96,7 @@ struct HostsFileTests {
         #expect(try look(hosts, on: loop) == ["192.0.2.2:0"])
     }
 
-    @Test("a slow file does not block the loop: names wait for its first contents, later a moment alone")
+    @Test("a slow file does not block the loop: names wait for it")
     func slow() throws {
         let folder = try TemporaryFolder()
         try folder.write("192.0.2.1 a.test", as: "hosts")
@@ -153,7 +153,7 @@ struct HostsFileTests {
     }
 
     @Test(
-        "no name server is asked before the file could be read once: it may have the name",
+        "no name server is asked before the file was read once",
         arguments: [(EMFILE, NameFailure.Reason.withoutDescriptor), (EACCES, .failed)]
     )
     func neverRead(code: Int32, reason: NameFailure.Reason) throws {

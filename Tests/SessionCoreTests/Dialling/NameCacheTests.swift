@@ -15,7 +15,7 @@ struct NameCacheTests {
         return (0...400).first { cache.answer(for: "a", at: 5 + $0 * 1_000_000_000) == nil } ?? .max
     }
 
-    @Test("a result is kept for its time to live, from a second to five minutes, and a failure for a second")
+    @Test("a result lasts its time to live, within bounds; a failure a second")
     func lifetimes() {
         #expect(lifetime(of: Self.found, 0) == 1)
         #expect(lifetime(of: Self.found, 7) == 7)
@@ -24,7 +24,7 @@ struct NameCacheTests {
         #expect(lifetime(of: Self.failure, 100) == 1)
     }
 
-    @Test("a later result takes the place of the earlier one")
+    @Test("a later result replaces an earlier one")
     func replaced() {
         var cache = NameCache()
         cache.keep(Self.failure, for: "a", lifetime: 0, at: 0)
@@ -33,7 +33,7 @@ struct NameCacheTests {
         #expect(cache.answer(for: "b", at: 1) == nil)
     }
 
-    @Test("with 1,024 names the one that ends first is given up, and before it those that have ended")
+    @Test("above 1,024 names, ended results go first, then the one that ends next")
     func full() {
         var cache = NameCache()
         for number in 0..<1024 {
@@ -57,7 +57,7 @@ struct NameQueueTests {
         for number in 0..<64 { #expect(queue.add("silent\(number)", at: now) == [.start("silent\(number)")]) }
     }
 
-    @Test("64 names begin at once; the next one begins when one ends")
+    @Test("at most 64 lookups run at once; the next begins when one ends")
     func limit() {
         var queue = NameQueue()
         full(&queue)
@@ -70,7 +70,7 @@ struct NameQueueTests {
         #expect(queue.remove("silent8", at: 2) == [] && queue.runningCount == 63)
     }
 
-    @Test("a name that is silent for a second gives up its place to one that waits, the oldest first")
+    @Test("a lookup that is silent for a second gives way to a waiting one")
     func eviction() {
         var queue = NameQueue()
         full(&queue)
@@ -82,7 +82,7 @@ struct NameQueueTests {
         #expect(queue.runningCount == 64)
     }
 
-    @Test("silent names begin again in half of the places, and names that have not been asked for come first")
+    @Test("silent names restart in half of the slots, after new names")
     func silentShare() {
         var queue = NameQueue()
         full(&queue)
@@ -97,7 +97,7 @@ struct NameQueueTests {
         #expect(queue.remove("fresh33", at: Self.second) == [.start("silent2")])
     }
 
-    @Test("a name that leaves and comes again has its place at the end, and only once")
+    @Test("a name that leaves and comes again is last, and only once")
     func again() {
         var queue = NameQueue()
         full(&queue)

@@ -58,7 +58,7 @@ struct NameLookupTests {
         }
     }
 
-    @Test("100 requests that wait for a name share one query, and its result is kept")
+    @Test("100 requests for one name share a query, and its result is kept")
     func shared() throws {
         let origin = try origin()
         let server = try NameServer { _, _ in .address(Self.loopback, lifetime: 60) }
@@ -72,7 +72,7 @@ struct NameLookupTests {
         #expect(server.questions == ["many.test"])
     }
 
-    @Test("a result is asked for again when its time to live has passed, and a name that has changed is followed")
+    @Test("a result is requested again after its time to live, and changes count")
     func followed() throws {
         let origin = try origin()
         let server = try NameServer { _, count in
@@ -92,7 +92,7 @@ struct NameLookupTests {
         #expect(server.questions == ["moves.test", "moves.test"])
     }
 
-    @Test("a silent name server: 300 names make no thread and at most 64 descriptors, and dns_timeout is told")
+    @Test("a silent name server holds no threads and 64 descriptors at most")
     func silent() throws {
         let server = try NameServer { name, _ in
             name == "good.test" ? .address(Self.loopback, lifetime: 60) : .silence
@@ -121,7 +121,7 @@ struct NameLookupTests {
         #expect(session.loop.registeredCount <= descriptors + 2)
     }
 
-    @Test("a name whose AAAA query gets no response is dialled by its A addresses, and the other way round")
+    @Test("a name is dialled by one family's addresses when the other is silent")
     func silentFamily() throws {
         let origin = try origin()
         let server = try NameServer { name, _ in
@@ -137,7 +137,7 @@ struct NameLookupTests {
         #expect(new.error?.code == .connectFailed, "\(String(describing: new.error))")
     }
 
-    @Test("a name that does not exist is told at once, although its AAAA query gets no response")
+    @Test("a nonexistent name fails at once, although its AAAA query is silent")
     func absent() throws {
         let server = try NameServer { _, _ in .noSuchNameAndSilence }
         let session = try session(server)
@@ -147,7 +147,7 @@ struct NameLookupTests {
         #expect(server.questions == ["none.test"])
     }
 
-    @Test("a search list is gone through although AAAA queries get no response, or a domain's servers fail")
+    @Test("a search list is tried to its end, although AAAA queries or servers fail")
     func searchList() async {
         // glibc reads the environment, which is the whole process's.
         await #expect(processExitsWith: .success) {
@@ -171,7 +171,7 @@ struct NameLookupTests {
         }
     }
 
-    @Test("a late response for one domain of the search list is none for the next")
+    @Test("a late response for one domain does not count for the next")
     func lateResponse() async {
         await #expect(processExitsWith: .success) {
             setenv("LOCALDOMAIN", "one.test two.test", 1)
@@ -194,7 +194,7 @@ struct NameLookupTests {
         }
     }
 
-    @Test("with a silent first name server 300 new names, 100 at a time, are found by the second one")
+    @Test("with a silent first server, 300 new names are found by the second")
     func silentServer() throws {
         let origin = try origin()
         let silent = try NameServer { _, _ in .silence }
@@ -237,7 +237,7 @@ struct NameLookupTests {
         #expect(silent.allSatisfy { !$0.isComplete })
     }
 
-    @Test("each failure is told with its remedy, and kept for a moment")
+    @Test("each failure has its remedy, and is kept for a moment")
     func failures() throws {
         let server = try NameServer { name, _ in name.hasPrefix("broken") ? .serverFailure : .noSuchName }
         let session = try session(server)
@@ -254,7 +254,7 @@ struct NameLookupTests {
         #expect(broken.error?.details.contains("Check the name servers") == true)
     }
 
-    @Test("the names of a \"resolve\" target and of a proxy are looked up in the same way, and the proxy's alone")
+    @Test("names of a \"resolve\" target and of a proxy are looked up alike")
     func otherNames() throws {
         let origin = try origin()
         let server = try NameServer { name, _ in
@@ -276,7 +276,7 @@ struct NameLookupTests {
         #expect(!server.questions.contains("host.test") && server.questions.contains("proxy.test"))
     }
 
-    @Test("localhost and addresses are asked of no name server")
+    @Test("localhost and addresses reach no name server")
     func localNames() throws {
         let origin = try origin()
         let server = try NameServer { _, _ in .noSuchName }
@@ -287,7 +287,7 @@ struct NameLookupTests {
         #expect(server.questions.isEmpty)
     }
 
-    @Test("a task that is cancelled gives its lookup up")
+    @Test("a cancelled task gives its lookup up")
     func cancelled() throws {
         let server = try NameServer { _, _ in .silence }
         let session = try session(server)
@@ -317,7 +317,7 @@ struct NameLookupTests {
         #expect(session.loop.registeredCount == descriptors)
     }
 
-    @Test("of a name's addresses 16 of a family are kept")
+    @Test("at most 16 addresses of each family are kept")
     func manyAddresses() throws {
         let server = try NameServer { _, _ in .addressOverTCP(Self.loopback, times: 60) }
         var configuration = SessionConfiguration()
@@ -348,7 +348,7 @@ struct NameLookupTests {
         }
     }
 
-    @Test("a lookup that finds no descriptor makes room for one, and its failure is not kept")
+    @Test("a lookup without a descriptor frees one, and its failure is not kept")
     func madeRoom() async {
         await #expect(processExitsWith: .success) {
             let tests = NameLookupTests()

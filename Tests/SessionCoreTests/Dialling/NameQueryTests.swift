@@ -8,7 +8,7 @@ import Testing
 @testable import SessionCore
 
 /// c-ares as `names.c` asks it, without a loop: how much of a response it hands over.
-@Suite("What is read of a name server's response", .serialized)
+@Suite("Which addresses of a name server's response are used", .serialized)
 struct NameQueryTests {
     /// What c-ares has handed over, by family. Belongs to the test's thread.
     private final class Responses {
@@ -57,7 +57,7 @@ struct NameQueryTests {
         }
     }
 
-    @Test("of thousands of addresses the first 80 are looked at, in the order of the response")
+    @Test("of thousands of addresses the first 80 are used, in order")
     func many() throws {
         let server = try NameServer { _, _ in .addressesOverTCP(ipv4: 4050, ipv6: 2300) }
         let responses = try ask("many.test", of: server)
@@ -68,7 +68,7 @@ struct NameQueryTests {
         #expect(responses.lifetimes == [60])
     }
 
-    @Test("a few addresses are all handed over; without any, and below .onion, none are")
+    @Test("a few addresses are all used; without any, and below .onion, there are none")
     func few() throws {
         let server = try NameServer { name, _ in
             name == "few.test" ? .addressesOverTCP(ipv4: 3, ipv6: 0) : .noSuchName

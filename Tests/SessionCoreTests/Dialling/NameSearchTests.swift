@@ -53,9 +53,7 @@ struct NameSearchTests {
         return names
     }
 
-    @Test(
-        "a name with enough dots is tried first as it is, another one with the domains of the search list"
-    )
+    @Test("a name with enough dots comes first, others after the search list")
     func order() {
         #expect(names("a.test", ["x.test", "y.test"]) == ["a.test", "a.test.x.test", "a.test.y.test"])
         #expect(names("a", ["x.test", "y.test"]) == ["a.x.test", "a.y.test", "a"])
@@ -93,9 +91,7 @@ struct NameSearchTests {
         }
     }
 
-    @Test(
-        "IPv4 addresses wait 50 ms for a response for IPv6, IPv6 addresses a second; both then hold ten seconds"
-    )
+    @Test("IPv4 addresses wait 50 ms for IPv6, and IPv6 addresses a second for IPv4")
     func delays() {
         let cases: [(NameSearch.Family, NameSearch.Response, UInt64)] = [
             (.ipv4, found(v4()), 50), (.ipv6, found(v6()), 1000),
@@ -111,7 +107,7 @@ struct NameSearchTests {
         }
     }
 
-    @Test("addresses without a route to them wait for the other family")
+    @Test("addresses without a route wait for the other family")
     func withoutRoute() {
         var search = search { $0.family == .ipv4 ? nil : $0 }
         _ = search.begin()
@@ -120,7 +116,7 @@ struct NameSearchTests {
         #expect(search.note(found(v6()), for: .ipv6, at: 9) == .end(.success([v6(), v4()]), lifetime: 60))
     }
 
-    @Test("one family's failure leaves the other's addresses, for ten seconds if the failure may pass")
+    @Test("one family's failure leaves the other's addresses in use")
     func partial() {
         let cases: [(NameFailure.Reason, UInt64)] = [(.unknown, 60), (.silent, 10), (.failed, 10)]
         for (reason, lifetime) in cases {
@@ -135,7 +131,7 @@ struct NameSearchTests {
         }
     }
 
-    @Test("a name that does not exist does so for the other family as well, unless that one has addresses soon")
+    @Test("a nonexistent name is final for both families, unless addresses come soon")
     func absentName() {
         for (family, other, delay) in [(NameSearch.Family.ipv4, NameSearch.Family.ipv6, 50), (.ipv6, .ipv4, 1000)] {
             let end = UInt64(delay) * Self.millisecond
@@ -158,7 +154,7 @@ struct NameSearchTests {
         }
     }
 
-    @Test("a name that does not exist according to one family's servers: those of the other one may fail")
+    @Test("a nonexistent name decides, although the other family's servers fail")
     func absentBesideFailure() {
         for reason in [NameFailure.Reason.silent, .failed, .withoutDescriptor] {
             for (family, other) in [(NameSearch.Family.ipv4, NameSearch.Family.ipv6), (.ipv6, .ipv4)] {
@@ -170,7 +166,7 @@ struct NameSearchTests {
         }
     }
 
-    @Test("a failure that leaves open whether the name has an address ends the search, and is told")
+    @Test("a failure that leaves the name's existence open ends the search")
     func openFailure() {
         for reason in [NameFailure.Reason.silent, .failed, .withoutDescriptor] {
             for family in NameSearch.Family.allCases {
@@ -183,7 +179,7 @@ struct NameSearchTests {
         }
     }
 
-    @Test("servers of a domain that fail do not end the search; the failure is told when no name has an address")
+    @Test("failing servers of a domain do not end the search")
     func failedDomain() {
         var search = search("a", ["x.test", "y.test"])
         #expect(search.begin() == .ask("a.x.test"))
@@ -212,7 +208,7 @@ struct FamilyOrderTests {
         FamilyOrder.isIPv6First(ipv6, before: v4()) { $0.family == .ipv6 ? source : ipv4Source }
     }
 
-    @Test("IPv6, if there is a route to it and the source has its label (RFC 6724)")
+    @Test("IPv6 is first if it has a route and its label (RFC 6724)")
     func order() {
         #expect(isIPv6First(v6(), from: v6(0x2A01)))
         // No route.

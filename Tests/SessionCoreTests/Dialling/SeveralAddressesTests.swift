@@ -131,9 +131,7 @@ struct SeveralAddressesTests {
 
     // MARK: A dead address
 
-    @Test(
-        "the first address drops SYNs: the second one responds long before timeouts.connect, and comes first from then on"
-    )
+    @Test("an address that drops SYNs is overtaken by the second one")
     func dropsSYNs() throws {
         let place = try Place()
         try place.dropSYNs(at: 1)
@@ -151,7 +149,7 @@ struct SeveralAddressesTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("the same over HTTP/2")
+    @Test("a dead address is overtaken over HTTP/2")
     func http2() throws {
         let place = try Place()
         try place.dropSYNs(at: 1)
@@ -166,7 +164,7 @@ struct SeveralAddressesTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("the same for a stream, as of a tunnel or a WebSocket")
+    @Test("a dead address is overtaken for a stream, as of a tunnel")
     func stream() throws {
         let place = try Place()
         try place.dropSYNs(at: 1)
@@ -179,7 +177,7 @@ struct SeveralAddressesTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("the same for a proxy's name", arguments: [SessionProxy.Kind.http, .socks5])
+    @Test("a dead address of a proxy is overtaken", arguments: [SessionProxy.Kind.http, .socks5])
     func proxy(kind: SessionProxy.Kind) throws {
         let place = try Place()
         try place.dropSYNs(at: 1)
@@ -198,7 +196,7 @@ struct SeveralAddressesTests {
 
     // MARK: Without waiting: the clock of these sessions is moved by hand.
 
-    @Test("behind an address that refuses the next one is dialled at once")
+    @Test("after an address that refuses, the next one is dialled at once")
     func refuses() throws {
         let place = try Place(clock: .byHand)
         place.refuse(at: 1)
@@ -215,7 +213,7 @@ struct SeveralAddressesTests {
         #expect(origin.connections.count == 3)
     }
 
-    @Test("an address that the rules refuse is passed over, and each one is judged by them")
+    @Test("each address is checked by the rules, and a refused one skipped")
     func denied() throws {
         let place = try Place(clock: .byHand)
         let denied = try place.origin(nil, at: 1)
@@ -231,7 +229,7 @@ struct SeveralAddressesTests {
         #expect(place.takeDialled() == [1])
     }
 
-    @Test("when all refuse, each of them is told")
+    @Test("when all refuse, each refusal is reported")
     func allRefuse() throws {
         let place = try Place(3, clock: .byHand)
         for number in 1...3 { place.refuse(at: number) }
@@ -241,7 +239,7 @@ struct SeveralAddressesTests {
         #expect(place.takeDialled() == [1, 2, 3])
     }
 
-    @Test("an address that accepts and resets is passed over, and comes last for a minute")
+    @Test("an address that accepts and resets is skipped, and last for a minute")
     func resets() throws {
         let place = try Place(clock: .byHand)
         place.reset(at: 1)
@@ -271,7 +269,7 @@ struct SeveralAddressesTests {
         #expect(both.takeDialled() == [1, 2])
     }
 
-    @Test("an address that accepts and says nothing is passed over, in time for the next one")
+    @Test("an address that accepts and stays silent is skipped in time")
     func saysNothing() throws {
         let place = try Place(clock: .byHand)
         let silent = place.accept(at: 1, resets: false)
@@ -289,7 +287,7 @@ struct SeveralAddressesTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a server whose certificate is refused is not passed over: no other address is asked, then or later")
+    @Test("after a refused certificate no other address is dialled")
     func refusedCertificate() throws {
         let place = try Place(clock: .byHand)
         let first = try place.origin(Self.server, at: 1)
@@ -304,7 +302,7 @@ struct SeveralAddressesTests {
         #expect(place.takeDialled() == [1])
     }
 
-    @Test("an HTTP proxy that accepts and resets is passed over for its other address, one that refuses is not")
+    @Test("an HTTP proxy that resets is replaced by its other address")
     func proxyResets() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             while let request = try connection.readRequest() { try connection.answer(request.target) }
@@ -332,9 +330,7 @@ struct SeveralAddressesTests {
         #expect(other.takeDialled() == [1] && refusing.asked.with { $0.count } == 1)
     }
 
-    @Test(
-        "without TLS an address that accepts and resets has the request that it got, and the next request goes elsewhere"
-    )
+    @Test("without TLS, an address that resets keeps its request, and the next request moves")
     func plainResets() throws {
         let place = try Place(clock: .byHand)
         place.reset(at: 1)
@@ -356,7 +352,7 @@ struct SeveralAddressesTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("of many dead addresses four are dialled at a time, and each gets its turn")
+    @Test("of many dead addresses four are dialled at a time, in turn")
     func many() throws {
         let place = try Place(7, clock: .byHand)
         for number in 1...6 { try place.dropSYNs(at: number) }

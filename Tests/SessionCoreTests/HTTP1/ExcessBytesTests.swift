@@ -36,7 +36,7 @@ struct ExcessBytesTests {
     }
 
     @Test(
-        "bytes in one piece with a response end its connection",
+        "bytes together with a response end its connection",
         arguments: Response.allCases,
         [Endpoint.Scheme.https, .http]
     )
@@ -57,7 +57,7 @@ struct ExcessBytesTests {
     }
 
     @Test(
-        "bytes that come later end an idle connection, and the next request has a new one",
+        "late bytes end an idle connection, and the next request has a new one",
         arguments: Response.allCases,
         [Endpoint.Scheme.https, .http]
     )
@@ -89,7 +89,7 @@ struct ExcessBytesTests {
         #expect(origin.connections.map(\.requests.count) == [1, 1])
     }
 
-    @Test("bytes that come while another request already waits for the connection are not its response")
+    @Test("early bytes are not the response of a waiting request")
     func whileOneWaits() throws {
         let gate = Gate()
         let origin = try ScriptedOrigin(server(.https)) { connection in

@@ -46,7 +46,7 @@ struct HTTP1RequestWriterTests {
     }
 
     @Test(
-        "a POST, PUT or PATCH without a body has the length 0, other methods have none",
+        "POST, PUT and PATCH without a body have length 0, others no length",
         arguments: [
             (HTTPMethod.post, true), (.put, true), (.patch, true), (.get, false), (.head, false), (.delete, false),
             (.options, false),
@@ -69,7 +69,7 @@ struct HTTP1RequestWriterTests {
         #expect(text(output).contains("\r\nHost: [2001:db8::1]\r\n"))
     }
 
-    @Test("a body of known length goes out as it is, and is complete with its last byte")
+    @Test("a body of known length is complete with its last byte")
     func length() throws {
         var writer = HTTP1RequestWriter()
         var output = ByteBuffer()
@@ -96,7 +96,7 @@ struct HTTP1RequestWriterTests {
         #expect(writer.isComplete)
     }
 
-    @Test("a body that is longer or shorter than its length is an error, and nothing of it beyond is written")
+    @Test("a body of wrong length is an error, and no excess is written")
     func wrongLength() throws {
         var writer = HTTP1RequestWriter()
         var output = ByteBuffer()
@@ -118,7 +118,7 @@ struct HTTP1RequestWriterTests {
         }
     }
 
-    @Test("a body of unknown length goes out in chunks, with its trailers behind the last one")
+    @Test("a body of unknown length goes out in chunks, then its trailers")
     func chunked() throws {
         var writer = HTTP1RequestWriter()
         var output = ByteBuffer()
@@ -153,7 +153,7 @@ struct HTTP1RequestWriterTests {
         #expect(text(output) == "0\r\n\r\n")
     }
 
-    @Test("a writer begins anew behind a request that was broken off")
+    @Test("a writer begins anew after an aborted request")
     func reuse() throws {
         var writer = HTTP1RequestWriter()
         var output = ByteBuffer()

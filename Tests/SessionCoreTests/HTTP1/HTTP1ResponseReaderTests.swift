@@ -114,7 +114,7 @@ struct HTTP1ResponseReaderTests {
     }
 
     @Test(
-        "bytes behind a response are no part of it, wherever they are cut off",
+        "bytes behind a response do not belong to it, however they are cut",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 204 No Content\r\n\r\n",
             "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
@@ -138,7 +138,7 @@ struct HTTP1ResponseReaderTests {
         }
     }
 
-    @Test("a body up to the connection's end is whole only if the end was announced")
+    @Test("a body up to the connection's end needs an announced end")
     func untilClose() {
         var reader = makeReader()
         let outcome = read("HTTP/1.1 200 OK\r\n\r\nall of it", cuts: [22], with: &reader)
@@ -149,7 +149,7 @@ struct HTTP1ResponseReaderTests {
         check(!reader.keepsConnection)
     }
 
-    @Test("trailers of a chunked body are kept, those of framing and routing left out, and the next response has none")
+    @Test("chunked trailers are kept without those of framing and routing")
     func trailers() {
         var reader = makeReader()
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
@@ -160,7 +160,7 @@ struct HTTP1ResponseReaderTests {
     }
 
     @Test(
-        "malformed chunks fail the response, with the rule and the place of the byte that is wrong",
+        "malformed chunks fail the response, with rule and place",
         arguments: [
             ("5\nhello", "chunk-line-end, byte 1 "), ("x\r\n", "chunk-size-invalid, byte 0 "),
             ("5\r\nhelloo\r\n", "chunk-data-end, byte 8 "), ("5 5\r\n", "chunk-extension-invalid, byte 2 "),
@@ -176,7 +176,7 @@ struct HTTP1ResponseReaderTests {
     }
 
     @Test(
-        "heads that are contradictory or malformed fail with the rule that they break, cut or not",
+        "contradictory or malformed heads fail with the rule that they break",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -217,14 +217,14 @@ struct HTTP1ResponseReaderTests {
         for secret in ["s3cr", "t7", "77", "secret"] { #expect(failure?.contains(secret) == false) }
     }
 
-    @Test("what cannot become a status line fails at its first byte")
+    @Test("text that cannot become a status line fails at its first byte")
     func noStatusLine() {
         #expect(read("<").failure?.contains("response-status-line") == true)
         #expect(read("HTTX").failure?.contains("response-status-line") == true)
         #expect(read("HTTP").failure == nil)
     }
 
-    @Test("101 was not asked for, and fails")
+    @Test("an unrequested 101 fails")
     func switching() {
         var reader = makeReader()
         let outcome = read("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", with: &reader)
@@ -273,7 +273,7 @@ struct HTTP1ResponseReaderTests {
         check(reader.keepsConnection == isKept)
     }
 
-    @Test("a reader is used again as if it were new, also after a failure and within a line")
+    @Test("a reader works as new after any response or failure")
     func reuse() {
         var reader = makeReader()
         for text in ["nonsense", "HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbro"] {

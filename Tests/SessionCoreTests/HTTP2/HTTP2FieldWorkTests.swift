@@ -33,7 +33,7 @@ struct HTTP2FieldWorkTests {
         } while !rest.isEmpty
     }
 
-    @Test("a head of references to a large field is refused as soon as it is too large, and the connection goes on")
+    @Test("a head of references to a large field is refused in time")
     func references() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -55,7 +55,7 @@ struct HTTP2FieldWorkTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("heads without end for a request that is over end the connection")
+    @Test("endless heads for a finished request end the connection")
     func lateHeads() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -73,7 +73,7 @@ struct HTTP2FieldWorkTests {
         }
     }
 
-    @Test("frames without end that bring no response forward end the connection")
+    @Test("endless frames that advance no response end the connection")
     func frames() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Origins of HTTP/2 that say goodbye, answer early, or allow few streams")
+@Suite("Origins of HTTP/2 that say goodbye, respond early, or allow few streams")
 struct HTTP2OriginBehaviourTests {
     private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
         try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"], script: script)
@@ -34,7 +34,7 @@ struct HTTP2OriginBehaviourTests {
         return (request.stream, body)
     }
 
-    @Test("a POST of 10 KB that a graceful GOAWAY leaves out goes out once more, whole", arguments: [true, false])
+    @Test("a POST of 10 KB that GOAWAY leaves out is repeated whole", arguments: [true, false])
     func leftOut(isBodyRead: Bool) throws {
         let bodies = Monitor<[[UInt8]]>([])
         let origin = try origin { connection in
@@ -84,7 +84,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("the first GET of a connection is repeated when GOAWAY says that nothing was processed")
+    @Test("an unprocessed first GET is repeated after GOAWAY")
     func firstRequest() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -103,7 +103,7 @@ struct HTTP2OriginBehaviourTests {
     }
 
     @Test(
-        "a response before the body is read is whole, though RST_STREAM(NO_ERROR) follows it",
+        "a response before the body is read is whole, despite RST_STREAM(NO_ERROR)",
         arguments: [true, false]
     )
     func earlyResponse(isOnePiece: Bool) throws {
@@ -131,7 +131,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("responses that came before the server reset the connection are whole, though reading had paused for others")
+    @Test("responses received before a reset are whole, though reading had paused")
     func resetWhilePaused() throws {
         let gate = Gate()
         let origin = try origin { connection in
@@ -170,7 +170,7 @@ struct HTTP2OriginBehaviourTests {
     enum Goodbye: CaseIterable { case resetWithoutError, resetWithError, goAwayAndEnd }
 
     @Test(
-        "a response whose length has come in full is whole without the end of its stream, unless that tells an error",
+        "a response of full length is whole without its stream's end",
         arguments: Goodbye.allCases,
         [0, 1, 131_071, 131_072, 131_073]
     )
@@ -204,9 +204,7 @@ struct HTTP2OriginBehaviourTests {
         }
     }
 
-    @Test(
-        "a head that allows no body is a whole response, also when a reset without an error takes the place of its end"
-    )
+    @Test("a head without a body is a whole response, despite a harmless reset")
     func wholeHead() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -219,7 +217,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(delegate.error == nil && delegate.head?.status == 204)
     }
 
-    @Test("a task that has paused gets the rest of a response whose stream was reset behind its length")
+    @Test("a paused task gets the rest of a complete response after a reset")
     func wholeLengthWhilePaused() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -243,7 +241,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(delegate.error == nil && delegate.text == "0123456789")
     }
 
-    @Test("500 requests at once on a server with 100 streams take at most 5 connections")
+    @Test("500 requests at once with 100 streams use at most 5 connections")
     func manyRequests() throws {
         let accepted = Monitor(0)
         let origin = try origin { connection in
@@ -267,7 +265,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count <= 5)
     }
 
-    @Test("requests above the streams of the one connection that there may be wait for a stream")
+    @Test("requests above the streams of the only connection wait for a stream")
     func fewStreams() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection, streamLimit: 10)
@@ -289,7 +287,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("after how many requests a server ends a connection is learned: later connections get no more")
+    @Test("a server's limit of requests for each connection is learned")
     func requestsOfConnection() throws {
         let limit = 20
         let counts = Monitor<[Int: Int]>([:])
@@ -318,7 +316,7 @@ struct HTTP2OriginBehaviourTests {
     }
 
     @Test(
-        "a body of 64 KB is kept for a request that was left out, a longer one is not",
+        "a body of 64 KB is kept for repetition, a longer one is not",
         arguments: [(64 << 10, true), ((64 << 10) + 1, false)]
     )
     func keptBody(size: Int, isRepeated: Bool) throws {
@@ -398,9 +396,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test(
-        "requests that wait for a dial may leave it; it fails by its own limit, and is given up with the last of them"
-    )
+    @Test("requests may leave a shared dial, which ends with the last of them")
     func sharedDial() throws {
         let (listener, port) = try TestSocket.listen()
         defer { close(listener) }
@@ -429,7 +425,7 @@ struct HTTP2OriginBehaviourTests {
         #expect(pool().isEmpty)
     }
 
-    @Test("an idle connection is closed when a descriptor is needed, and one that carries something is not")
+    @Test("an idle connection closes when a descriptor is needed, a busy one does not")
     func missingDescriptor() throws {
         let gate = Gate()
         let origin = try origin { connection in

@@ -8,7 +8,7 @@ import Testing
 @testable import SessionCore
 
 /// Places in the pool, and requests that nghttp2 holds back.
-@Suite("Connections of HTTP/2 give their places back")
+@Suite("Connections of HTTP/2 give their slots back")
 struct HTTP2PlacesTests {
     private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
         try ScriptedOrigin(
@@ -27,7 +27,7 @@ struct HTTP2PlacesTests {
         while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
     }
 
-    @Test("an idle connection whose place is taken gives it up once, however often this happens")
+    @Test("an idle connection whose slot is taken returns it once")
     func replaced() throws {
         let origin = try origin { connection in
             // On a connection of a stream no byte comes.
@@ -82,7 +82,7 @@ struct HTTP2PlacesTests {
         }
     }
 
-    @Test("a request whose head has not gone out does not go out after its session was retired")
+    @Test("an unsent request does not leave after its session was retired")
     func retired() throws {
         let gate = Gate()
         defer { gate.open() }
@@ -102,7 +102,7 @@ struct HTTP2PlacesTests {
         #expect(counted.with { $0 } == 100 - unsent)
     }
 
-    @Test("requests whose heads have not gone out go to another connection when the server allows no stream any more")
+    @Test("unsent requests move to another connection when no streams are allowed")
     func lowered() throws {
         let gate = Gate()
         defer { gate.open() }
@@ -124,7 +124,7 @@ struct HTTP2PlacesTests {
         #expect(tasks.allSatisfy { !$0.0.wasRepeated })
     }
 
-    @Test("requests that are given up before their heads have gone out hold no place")
+    @Test("requests cancelled before their heads hold no slot")
     func givenUp() throws {
         let gate = Gate()
         defer { gate.open() }
@@ -144,7 +144,7 @@ struct HTTP2PlacesTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a request that gets no response does not take the connection from others on which bytes move")
+    @Test("a silent request leaves the connection to others with moving bytes")
     func oneSilent() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -181,9 +181,7 @@ struct HTTP2PlacesTests {
         first.cancel()
     }
 
-    @Test(
-        "a server that breaks the rules of HTTP/2 has sent an invalid response, and an idempotent request is not repeated"
-    )
+    @Test("a breach of HTTP/2 is an invalid response, and causes no repetition")
     func violation() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -204,7 +202,7 @@ struct HTTP2PlacesTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("a connection whose server has sent no settings is too old for a request like any other")
+    @Test("a connection without the server's settings is old like any other")
     func noSettings() throws {
         let origin = try origin { connection in
             _ = try HTTP2Script(connection, sendsSettings: false)
@@ -231,7 +229,7 @@ struct HTTP2PlacesTests {
         #expect(!first.isComplete && !second.isComplete)
     }
 
-    @Test("a delegate that hears of a failed dial may end another request of it, and start one elsewhere")
+    @Test("a delegate may cancel and start requests while a dial fails")
     func failedDial() throws {
         let (listener, port) = try TestSocket.listen()
         close(listener)
@@ -255,7 +253,7 @@ struct HTTP2PlacesTests {
         #expect(session.manager.connections.entry(for: good).pool.activeCount == 1)
     }
 
-    @Test("requests that have waited for a dial go out in their order when the server speaks HTTP/1.1")
+    @Test("requests that waited for a dial leave in order over HTTP/1.1")
     func orderAfterFallback() throws {
         let targets = Monitor<[String]>([])
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["http/1.1"]) {
@@ -275,7 +273,7 @@ struct HTTP2PlacesTests {
         #expect(targets.with { $0 } == (0..<150).map { "/\($0)" })
     }
 
-    @Test("a request that enters the pool again finds the host's pool, though it was forgotten meanwhile")
+    @Test("a request that returns to the pool finds the same host")
     func forgottenPool() throws {
         let origin = try origin { connection in
             let script = try HTTP2Script(connection)
@@ -325,7 +323,7 @@ struct HTTP2PlacesTests {
         #expect(notified.with { $0 } == true && frames.with { $0.last } == .goAway)
     }
 
-    @Test("idle connections count as such, and the oldest is closed above the number that is kept")
+    @Test("idle connections count as such, and the oldest excess one closes")
     func idle() throws {
         let ended = Monitor<[Int]>([])
         let origins = try (0..<4).map { number in

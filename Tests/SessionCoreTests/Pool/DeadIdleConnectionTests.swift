@@ -12,7 +12,7 @@ struct DeadIdleConnectionTests {
     }
 
     @Test(
-        "of three idle connections of which the two that were used last have ended, the third is used",
+        "of three idle connections the live one is used",
         arguments: End.allCases,
         [true, false]
     )

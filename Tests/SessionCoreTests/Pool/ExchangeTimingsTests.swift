@@ -38,7 +38,7 @@ struct ExchangeTimingsTests {
         return timings
     }
 
-    @Test("times of the connection begin with the attempt, and what did not happen is absent")
+    @Test("connection times begin with the attempt, and absent phases stay absent")
     func connection() {
         let metrics = transaction(connected)
         #expect(metrics.fetchStart == 5)
@@ -74,7 +74,7 @@ struct ExchangeTimingsTests {
         #expect(metrics.connectStart == Self.absent && metrics.domainLookupStart == Self.absent)
     }
 
-    @Test("of the request that counts which has left, and a request without an end ends at its begin")
+    @Test("the request that left last counts; one without an end ends at once")
     func request() {
         var timings = ExchangeTimings()
         timings.requestStart = 100
@@ -90,7 +90,7 @@ struct ExchangeTimingsTests {
         #expect(transaction(timings).requestEnd == 120)
     }
 
-    @Test("a response that is cut off ends now, and one without a head has no times")
+    @Test("a response that is cut off ends now; a missing head has no times")
     func response() {
         var timings = ExchangeTimings()
         timings.responseStart = 200
@@ -108,7 +108,7 @@ struct ExchangeTimingsTests {
         #expect(metrics.responseEnd == 300)
     }
 
-    @Test("the second exchange of a request begins without the first one's times, but for the wait before it")
+    @Test("a second exchange starts without the first one's times, except waiting")
     func secondExchange() {
         var timings = connected
         timings.requestStart = 100

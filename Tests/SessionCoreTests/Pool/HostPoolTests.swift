@@ -70,7 +70,7 @@ struct HostPoolTests {
 
     // MARK: One exchange at a time
 
-    @Test("as many connections are made as the limit allows; further requests wait in their order")
+    @Test("connections are made up to the limit; further requests wait in order")
     func order() {
         var pool = Pool(limit: 2)
         let all = (0..<6).map { Request($0) }
@@ -81,7 +81,7 @@ struct HostPoolTests {
         #expect(pool.isEmpty)
     }
 
-    @Test("a connection that has become free goes to the request that has waited longest, otherwise it is idle")
+    @Test("a free connection goes to the longest waiting request")
     func handOver() {
         var pool = Pool(limit: 1)
         let connection = Connection()
@@ -94,7 +94,7 @@ struct HostPoolTests {
         #expect(pool.idleCount == 0 && pool.activeCount == 1)
     }
 
-    @Test("the connection that was used last is used first, also in the place of one that has ended")
+    @Test("the connection used last is used first")
     func newestFirst() {
         var pool = Pool(limit: 3)
         let connections = (0..<3).map { _ in Connection() }
@@ -110,7 +110,7 @@ struct HostPoolTests {
         #expect(pool.reuse(request) == nil && pool.activeCount == 1 && pool.idleCount == 0)
     }
 
-    @Test("idle connections count: one that a request cannot use is closed for one that it can")
+    @Test("an unsuitable idle connection is closed for a suitable one")
     func replacement() {
         var pool = Pool(limit: 2)
         let connections = [Connection(), Connection()]
@@ -127,7 +127,7 @@ struct HostPoolTests {
         #expect(leave(&pool, keeping: Connection()) == ["replace 4"])
     }
 
-    @Test("no request overtakes those that wait: what a raised limit allows goes to them first")
+    @Test("no request overtakes waiting ones, after a raised limit either")
     func noOvertaking() {
         var pool = Pool(limit: 1)
         let all = (0..<3).map { Request($0) }
@@ -137,7 +137,7 @@ struct HostPoolTests {
         #expect(served(&pool) == ["make 1", "make 2"])
     }
 
-    @Test("a request that gives up is passed over, wherever it stands")
+    @Test("a cancelled request is skipped, wherever it stands")
     func withdrawal() {
         var pool = Pool(limit: 1)
         let all = (0..<6).map { Request($0) }
@@ -172,7 +172,7 @@ struct HostPoolTests {
         #expect(enter(&pool, Request(1)) == "make")
     }
 
-    @Test("a thousand requests that come, wait, give up and go get a connection once each, in order")
+    @Test("a thousand requests get a connection once each, in order")
     func many() {
         var pool = Pool(limit: 3)
         let all = (0..<1000).map { Request($0) }
@@ -195,7 +195,7 @@ struct HostPoolTests {
         Request(number, isShareable: true, destination: destination)
     }
 
-    @Test("requests wait for one dial together, and share its connection as far as it has room")
+    @Test("requests share one dial, and its connection as far as it has room")
     func sharing() {
         var pool = Pool(limit: 3)
         #expect(enter(&pool, sharer(0)) == "make")
@@ -212,7 +212,7 @@ struct HostPoolTests {
         #expect(enter(&pool, sharer(5)) == "share")
     }
 
-    @Test("above the streams of all connections that the limit allows, requests wait for a stream, in their order")
+    @Test("without a free stream or connection, requests wait in order")
     func streams() {
         var pool = Pool(limit: 1)
         let dial = Shared(room: 1)
@@ -228,7 +228,7 @@ struct HostPoolTests {
         #expect(served(&pool) == ["share 2", "share 3"] && pool.activeCount == 1)
     }
 
-    @Test("a dial that fails gives its place to the request that has waited longest, of whichever kind it is")
+    @Test("a failed dial gives its slot to the longest waiting request")
     func failedDial() {
         var pool = Pool(limit: 1)
         let dial = Shared(room: 0)
@@ -246,7 +246,7 @@ struct HostPoolTests {
         #expect(leave(&pool) == ["make 3"])
     }
 
-    @Test("a server that speaks HTTP/1.1: its connection serves the requests that have waited for a stream")
+    @Test("a connection of HTTP/1.1 serves requests that waited for a stream")
     func fallBack() {
         var pool = Pool(limit: 1)
         let dial = Shared(room: 0)
@@ -265,7 +265,7 @@ struct HostPoolTests {
         #expect(enter(&pool, waiting[0]) == "use" && enter(&pool, waiting[1]) == "wait")
     }
 
-    @Test("a request that was refused waits for the end of the dial that others join")
+    @Test("a refused request waits for the end of a shared dial")
     func refused() {
         var pool = Pool(limit: 2)
         let dial = Shared(room: 5)
@@ -279,7 +279,7 @@ struct HostPoolTests {
         #expect(served(&pool) == ["share 1"] && pool.activeCount == 1)
     }
 
-    @Test("a request that needs a place does not wait behind those that need a stream")
+    @Test("requests for a connection do not wait behind those for a stream")
     func places() {
         var pool = Pool(limit: 2)
         _ = enter(&pool, sharer(0))
@@ -288,7 +288,7 @@ struct HostPoolTests {
         #expect(enter(&pool, Request(2)) == "wait" && served(&pool) == ["make 2"])
     }
 
-    @Test("a shared connection that carries nothing gives its place to a request that cannot use it")
+    @Test("an idle shared connection makes room for a request that cannot use it")
     func idleShared() {
         var pool = Pool(limit: 1)
         let dial = Shared(room: 1)
@@ -303,9 +303,7 @@ struct HostPoolTests {
         #expect(enter(&pool, sharer(2)) == "wait", "it is gone")
     }
 
-    @Test(
-        "a connection to another destination behind the same host is not shared, and makes no request wait that has room"
-    )
+    @Test("a connection to another destination is not shared, and blocks no request")
     func destinations() {
         var pool = Pool(limit: 2)
         for destination in 0..<2 {
@@ -323,7 +321,7 @@ struct HostPoolTests {
         }
     }
 
-    @Test("a retired connection takes no request, and keeps its place until it is closed")
+    @Test("a retired connection takes no request, and counts until it closes")
     func retired() {
         var pool = Pool(limit: 1)
         let dial = Shared(room: 1)
@@ -337,7 +335,7 @@ struct HostPoolTests {
         #expect(leave(&pool) == ["make 1"])
     }
 
-    @Test("a connection that a request claims is no other's, whoever waits; one that is gone cannot be claimed")
+    @Test("a claimed connection is no other request's, and a gone one cannot be claimed")
     func claimed() {
         var pool = Pool(limit: 1)
         let connection = Connection()

@@ -61,7 +61,7 @@ struct SilentConnectionTests {
     }
 
     @Test(
-        "of five kept connections behind a router that has forgotten them, one costs a GET five seconds, and the others nothing",
+        "of five silent connections one costs a GET five seconds, the others nothing",
         arguments: [Endpoint.Scheme.https, .http]
     )
     func forgotten(scheme: Endpoint.Scheme) throws {
@@ -88,7 +88,7 @@ struct SilentConnectionTests {
         #expect(origin.connections.count == 10)
     }
 
-    @Test("a POST is not sent again because nothing is acknowledged: it fails at its limit")
+    @Test("a POST is not repeated for a missing acknowledgement: it times out")
     func post() throws {
         let silent = Monitor(0)
         let origin = try Self.origin(kept: 1, scheme: .http) { connection in
@@ -109,7 +109,7 @@ struct SilentConnectionTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("a PUT whose body has not begun is sent again, and one whose body has is not", arguments: [false, true])
+    @Test("a PUT is repeated if its body has not begun", arguments: [false, true])
     func put(hasBegun: Bool) throws {
         let silent = Monitor(0)
         let origin = try Self.origin(kept: 1, scheme: .http) { connection in
@@ -135,7 +135,7 @@ struct SilentConnectionTests {
 
     /// The origin's system acknowledges, and nothing else comes.
     @Test(
-        "after one timeout on a kept connection its idle siblings are let go; a GET is repeated if the connection had rested",
+        "after one timeout idle siblings close, and a rested GET is repeated",
         arguments: [true, false]
     )
     func unanswered(hasRested: Bool) throws {
@@ -161,7 +161,7 @@ struct SilentConnectionTests {
         #expect(try session.get(endpoint, target: "/next").text == "/next")
     }
 
-    @Test("a slow server that acknowledges gets no request twice, however long the connection was quiet")
+    @Test("a slow server that acknowledges gets no request twice")
     func slow() throws {
         let asked = Monitor(0)
         let answers = Gate()
@@ -209,7 +209,7 @@ struct SilentConnectionTests {
         }
     }
 
-    @Test("eight requests at once over HTTP/2, and nothing is acknowledged: they go out on another connection")
+    @Test("without acknowledgements eight HTTP/2 requests move to another connection")
     func eightForgotten() throws {
         let silent = Gate()
         let origin = try Self.sharedOrigin { connection, _ in
@@ -225,7 +225,7 @@ struct SilentConnectionTests {
         }
     }
 
-    @Test("eight requests at once over HTTP/2, and PING is not answered: they go out on another connection")
+    @Test("without a reply to PING eight HTTP/2 requests move to another connection")
     func eightUnanswered() throws {
         let silent = Gate()
         let pings = Monitor(0)
@@ -275,7 +275,7 @@ struct SilentConnectionTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a slow server that answers PING keeps its requests over HTTP/2, and is not asked again (gRPC's object)")
+    @Test("a slow server that replies to PING keeps its HTTP/2 requests")
     func slowWithPing() throws {
         let pings = Monitor(0)
         let origin = try Self.sharedOrigin { _, script in

@@ -46,7 +46,7 @@ struct GuardedFieldsTests {
         }
     }
 
-    @Test("of all verdicts only a matched pin is enough, and no pin where that is allowed")
+    @Test("only a matched pin is enough, and no pin where that is allowed")
     func everyVerdict() throws {
         var configuration = SecurityPolicy.Configuration()
         configuration.validatesDomainName = false
@@ -75,7 +75,7 @@ struct GuardedFieldsTests {
         #expect(seen == Set(TrustEvaluation.Verdict.allCases))
     }
 
-    @Test("a value in a head is masked, and a head without it is not copied")
+    @Test("a value in a head is masked; other heads are not copied")
     func masks() {
         var head = ResponseHead()
         head.changeFields { $0.append(name: Array("X-Echo".utf8).span, value: Array("a secret-0001 b".utf8).span) }

@@ -35,7 +35,7 @@ struct RequestRepetitionTests {
 
     private static let most = [UInt8](repeating: 7, count: RequestRepetition.bodyLimit)
 
-    @Test("a request that was not processed is sent again, also with a body that was kept whole")
+    @Test("an unprocessed request is repeated, also with a body kept whole")
     func notProcessed() {
         for isIdempotent in [true, false] {
             for reused in [true, false] {
@@ -50,13 +50,13 @@ struct RequestRepetitionTests {
         }
     }
 
-    @Test("a request that the origin wants over HTTP/1.1 is sent again unless its body has begun to go")
+    @Test("a request that needs HTTP/1.1 is repeated unless its body has begun")
     func http11Required() {
         check(repetition().allows(ending(.http11Required), isIdempotent: false), true)
         check(repetition(body: [[1]]).allows(ending(.http11Required), isIdempotent: true), false)
     }
 
-    @Test("after a lost connection only an idempotent request without a body is, and only from a kept connection")
+    @Test("after a lost kept connection only an idempotent request without body is repeated")
     func connectionLost() {
         for reused in [true, false] {
             for isIdempotent in [true, false] {
@@ -69,11 +69,11 @@ struct RequestRepetitionTests {
         }
     }
 
-    @Test("a request whose exchange the origin has reset is not")
+    @Test("a request whose exchange the origin has reset is not repeated")
     func reset() { check(repetition(reused: true).allows(ending(.reset), isIdempotent: true), false) }
 
     @Test(
-        "no request is sent again once bytes of the response have come",
+        "no request is repeated after bytes of its response",
         arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost, .reset]
     )
     func begunResponse(cause: ExchangeEnding.Cause) {
@@ -81,7 +81,7 @@ struct RequestRepetitionTests {
     }
 
     @Test(
-        "no request is sent a third time, on whichever level it was repeated",
+        "no request is sent a third time, by any level",
         arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
     )
     func once(cause: ExchangeEnding.Cause) {
@@ -100,7 +100,7 @@ struct RequestRepetitionTests {
         check(first.allows(ending(cause), isIdempotent: true), true)
     }
 
-    @Test("the body comes back in order, in front of what was not taken")
+    @Test("the body comes back in order, before the bytes that were not taken")
     func body() {
         var repetition = self.repetition(body: [[1, 2], [3]])
         var body = ByteBuffer()
@@ -113,7 +113,7 @@ struct RequestRepetitionTests {
         #expect(Array(copying: body.bytes) == [1, 2, 3, 4, 5])
     }
 
-    @Test("an exchange begins anew: its body has not been taken, and its connection is not a kept one")
+    @Test("a new exchange begins without a taken body or a kept connection")
     func newExchange() {
         var repetition = self.repetition(reused: true, body: [Self.most, [1]])
         repetition.beginExchange()

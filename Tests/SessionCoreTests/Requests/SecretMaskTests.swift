@@ -134,7 +134,7 @@ struct SecretMaskTests {
         #expect(holds(text, mask) && !holds(text[..<700], mask))
     }
 
-    @Test("nothing is masked without secrets")
+    @Test("without secrets nothing is masked")
     func none() {
         #expect(!holds("anything%20".utf8, SecretMask([])) && masked("anything%20", SecretMask([])) == "anything%20")
     }

@@ -37,7 +37,7 @@ struct StreamBytesTests {
     }
 
     @Test(
-        "eight megabytes come whole to one who reads slowly, and none is taken while he does not",
+        "eight megabytes reach a slow reader whole, and none are taken meanwhile",
         arguments: Wire.allCases
     )
     func slowReader(wire: Wire) throws {
@@ -67,7 +67,7 @@ struct StreamBytesTests {
     }
 
     @Test(
-        "eight megabytes go out to one who reads late, and the sender is told when there is room",
+        "eight megabytes reach a late reader, and the sender learns of room",
         arguments: Wire.allCases
     )
     func slowPeer(wire: Wire) throws {
@@ -112,7 +112,7 @@ struct StreamBytesTests {
         #expect(stream.bytesSent == 8 << 20)
     }
 
-    @Test("both ways at once, as much as goes", arguments: Wire.allCases)
+    @Test("both directions run at once at full speed", arguments: Wire.allCases)
     func bothWays(wire: Wire) throws {
         let origin = try origin(wire) { connection in
             while case let bytes = connection.read(), !bytes.isEmpty { try connection.write(bytes) }
@@ -140,7 +140,7 @@ struct StreamBytesTests {
         #expect(firstDifference(delegate.body, data) == nil)
     }
 
-    @Test("what an origin says first of all is delivered", arguments: Wire.allCases)
+    @Test("an origin's early bytes are delivered", arguments: Wire.allCases)
     func earlyBytes(wire: Wire) throws {
         let origin = try origin(wire) { connection in
             try connection.write("220 ready\r\n")
@@ -158,7 +158,7 @@ struct StreamBytesTests {
         #expect(delegate.error == nil)
     }
 
-    @Test("who says that he sends no more still gets the answer", arguments: [Wire.plain, .tls13])
+    @Test("a client that half-closes still gets the response", arguments: [Wire.plain, .tls13])
     func halfClose(wire: Wire) throws {
         let origin = try origin(wire) { connection in
             var count = 0
@@ -179,7 +179,7 @@ struct StreamBytesTests {
         #expect(delegate.error == nil && delegate.isReadClosed)
     }
 
-    @Test("an origin that says no more still listens", arguments: [Wire.plain, .tls13])
+    @Test("an origin that half-closes still listens", arguments: [Wire.plain, .tls13])
     func halfCloseOfThePeer(wire: Wire) throws {
         let origin = try origin(wire) { connection in
             try connection.write("that is all")
@@ -200,7 +200,7 @@ struct StreamBytesTests {
     }
 
     @Test(
-        "an end without close_notify is told apart from a clean one, behind the bytes",
+        "an end without close_notify differs from a clean one",
         arguments: [Wire.tls12, .tls13]
     )
     func cut(wire: Wire) throws {
@@ -218,7 +218,7 @@ struct StreamBytesTests {
         #expect(delegate.error?.details.contains("unexpected eof") == true, "\(delegate.error?.details ?? "none")")
     }
 
-    @Test("a reset is told apart from an end", arguments: Wire.allCases)
+    @Test("a reset differs from an end", arguments: Wire.allCases)
     func reset(wire: Wire) throws {
         let origin = try origin(wire) { connection in
             _ = connection.read()
@@ -234,7 +234,7 @@ struct StreamBytesTests {
         #expect(delegate.error?.details.contains("reset") == true, "\(delegate.error?.details ?? "none")")
     }
 
-    @Test("a reset while nothing is read costs no time, and is told when reading goes on", arguments: Wire.allCases)
+    @Test("a reset during a pause is reported when reading continues", arguments: Wire.allCases)
     func resetWhilePaused(wire: Wire) throws {
         let gate = Gate()
         let origin = try origin(wire) { connection in
@@ -279,7 +279,7 @@ struct StreamBytesTests {
         #expect(delegate.error?.code == .stalled)
     }
 
-    @Test("a cancelled stream is a reset to the other end, never a clean one")
+    @Test("a cancelled stream is a reset for the other end")
     func cancelled() throws {
         let (listener, port) = try TestSocket.listen()
         defer { close(listener) }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("A stream's connection is dialled and judged like a request's")
+@Suite("A stream's connection is dialled and evaluated like a request's")
 struct StreamConnectionTests {
     private static let server = try! TestPKI.shared.server(TestSession.host)
 
@@ -18,7 +18,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test("with the right pin bytes go both ways, and the connection's account is that of a request")
+    @Test("with the right pin bytes go both ways, and the metrics are complete")
     func rightPin() throws {
         let origin = try Self.echo()
         let session = try TestSession()
@@ -50,7 +50,7 @@ struct StreamConnectionTests {
         #expect(session.manager.taskCount == 0)
     }
 
-    @Test("with a wrong pin not a byte reaches the origin, and nobody is told of a connection")
+    @Test("with a wrong pin no byte reaches the origin")
     func wrongPin() throws {
         let origin = try Self.echo()
         let session = try TestSession()
@@ -68,7 +68,7 @@ struct StreamConnectionTests {
         #expect(try origin.waitForClosed().map(\.applicationBytes) == [0])
     }
 
-    @Test("a delegate can refuse a server that the policy accepts, before a byte has gone")
+    @Test("a delegate can refuse an accepted server before any byte leaves")
     func delegateRefuses() throws {
         let origin = try Self.echo()
         let session = try TestSession()
@@ -95,7 +95,7 @@ struct StreamConnectionTests {
         #expect(origin.connections.isEmpty)
     }
 
-    @Test("a server that never answers the hello is given up after timeouts.connect")
+    @Test("a server that never responds to the hello is given up after timeouts.connect")
     func connectTimeout() throws {
         let (listener, port) = try TestSocket.listen()
         defer { close(listener) }
@@ -119,7 +119,7 @@ struct StreamConnectionTests {
         #expect(delegate.error?.code == .connectFailed)
     }
 
-    @Test("what the server chooses of the protocols offered is told; nothing offered, nothing chosen")
+    @Test("the server's choice of protocol is reported; without offers there is none")
     func applicationProtocols() throws {
         let origin = try Self.echo(["h2", "http/1.1"])
         let choices: [([ApplicationProtocol], ApplicationProtocol?)] = [
@@ -140,7 +140,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test("a server without the protocol chooses none, and the stream stands all the same")
+    @Test("a server without the protocol chooses none, and the stream opens")
     func noCommonProtocol() throws {
         let origin = try Self.echo()
         let session = try TestSession()
@@ -183,7 +183,7 @@ struct StreamConnectionTests {
     }
 
     @Test(
-        "a stream goes through the endpoint's proxy, with the pins of the server behind it",
+        "a stream goes through the endpoint's proxy, under the server's pins",
         arguments: [true, false]
     )
     func throughProxy(isRight: Bool) throws {
@@ -213,7 +213,7 @@ struct StreamConnectionTests {
         #expect(try origin.waitForClosed().map(\.applicationBytes) == [isRight ? 1 : 0])
     }
 
-    @Test("a stream that has to wait for its turn sends nothing of HTTP when it comes")
+    @Test("a waiting stream sends nothing of HTTP at its turn")
     func queued() throws {
         let origin = try Self.echo()
         var configuration = SessionConfiguration()
@@ -236,7 +236,7 @@ struct StreamConnectionTests {
         #expect(second.text == "second" && second.error == nil)
     }
 
-    @Test("OpenSSL's own server gets and gives lines")
+    @Test("OpenSSL's own server exchanges lines")
     func opensslServer() throws {
         let server = try OpenSSLServer(Self.server, mode: .printing, arguments: ["-rev"])
         let session = try TestSession()
@@ -252,7 +252,7 @@ struct StreamConnectionTests {
         #expect(delegate.error == nil)
     }
 
-    @Test("an ended session ends its streams, if so asked; otherwise it waits for them")
+    @Test("an ended session ends its streams on request, otherwise it waits")
     func invalidation() throws {
         let origin = try Self.echo()
         let session = try TestSession()

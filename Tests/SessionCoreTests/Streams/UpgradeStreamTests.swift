@@ -89,7 +89,7 @@ struct UpgradeStreamTests {
         #expect(session.manager.taskCount == 0)
     }
 
-    @Test("a kept connection whose server another policy would refuse carries no tunnel of that policy")
+    @Test("a kept connection of another policy carries no tunnel")
     func otherPolicy() throws {
         let origin = try Self.origin(Self.echo)
         let (session, _) = try kept(origin)
@@ -109,7 +109,7 @@ struct UpgradeStreamTests {
         #expect(records.first?.requestFrames == 1 && records.dropFirst().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("on a silently dead connection it waits five seconds, and goes over HTTP/1.1") func deadConnection() throws {
+    @Test("on a silently dead connection a tunnel moves to HTTP/1.1 after five seconds") func deadConnection() throws {
         let silent = Monitor(false)
         let origin = try Self.origin { connection, _ in
             connection.goDeaf()
@@ -129,7 +129,7 @@ struct UpgradeStreamTests {
         #expect(origin.connections.count == 2)
     }
 
-    @Test("a session that is replaced in the same turn sends nothing of it") func replaced() throws {
+    @Test("a session that is replaced in the same turn sends nothing of the tunnel") func replaced() throws {
         let origin = try Self.origin(Self.echo)
         let (session, endpoint) = try kept(origin)
         let delegate = RecordingDelegate()
@@ -142,7 +142,7 @@ struct UpgradeStreamTests {
         #expect(records.map(\.requestFrames) == [1])
     }
 
-    @Test("a tunnel outlives a session that takes no new tasks, and ends with one that is cancelled") func sessionEnds()
+    @Test("a tunnel outlives an invalidated session, and ends with a cancelled one") func sessionEnds()
         throws
     {
         let origin = try Self.origin(Self.echo)

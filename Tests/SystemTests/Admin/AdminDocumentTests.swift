@@ -48,7 +48,7 @@ struct AdminDocumentTests {
         }
     }
 
-    @Test("the policy is as its schema says, with domains of every kind and with handshakes of each verdict")
+    @Test("/policy follows its schema, with domains and verdicts of every kind")
     func policy() throws {
         let stage = try stage { settings in
             // All of them reach the origin of the test, whose certificate fits none of their names.
@@ -77,7 +77,7 @@ struct AdminDocumentTests {
         }
     }
 
-    @Test("with since, the policy has the domains with a handshake from then on, and the rest as it is")
+    @Test("with since, /policy has the domains with a later handshake")
     func changes() throws {
         let stage = try stage()
         #expect(try stage.get().status == 200)
@@ -104,7 +104,7 @@ struct AdminDocumentTests {
         #expect(names(try policy("?since=\(second + 1)")) == [])
     }
 
-    @Test("a domain says when a request got no connection last, and since takes it in")
+    @Test("a domain has the time of its last failed connection, and since includes it")
     func connectFailure() throws {
         let stage = try Stage { settings in
             settings.members["admin"] = ["address": "127.0.0.1:0"]
@@ -150,7 +150,7 @@ struct AdminDocumentTests {
         #expect(times[0] <= times[1] && times[1].timeIntervalSince(times[0]) < 600)
     }
 
-    @Test("a schema refuses what it does not know")
+    @Test("a schema refuses unknown members")
     func schema() throws {
         let schema = try SchemaCheck("policy.schema.json")
         let good = #""generation":1,"loaded":"2026-11-23T20:00:00Z","unpinnedHosts":"deny""#
@@ -168,7 +168,7 @@ struct AdminDocumentTests {
         }
     }
 
-    @Test("the settings are as their schema says, whole, and as pinproxy check prints them")
+    @Test("/settings follows its schema, and agrees with pinproxy check")
     func settings() throws {
         let stage = try stage { settings in
             settings.members["log"] = ["tasks": "off", "level": "warning", "redact": ["session"]]
@@ -195,7 +195,7 @@ struct AdminDocumentTests {
         #expect(try sections(check.output, "policy") == sections(document.text, "sections"))
     }
 
-    @Test("secrets of the configuration and of clients are in no document, nor are those of a load that has failed")
+    @Test("no document has secrets of the configuration, of clients or of failed loads")
     func secrets() throws {
         let secrets = ["swordfish", "open-sesame", "c3dvcmRmaXNo", "PRIVATE KEY", String(repeating: "t", count: 40)]
         let stage = try stage { settings in

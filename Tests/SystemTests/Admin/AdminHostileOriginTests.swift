@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// An origin that sends what it likes: whatever it says is text in each document, and no more.
-@Suite("The admin listener: what hostile origins and clients say")
+@Suite("The admin listener: hostile origins and clients")
 struct AdminHostileOriginTests {
     private static let evilHost = "evil.example.com"
     private static let wrongHost = "wrong.example.com"
@@ -111,7 +111,7 @@ struct AdminHostileOriginTests {
         }
     }
 
-    @Test("each document is JSON in UTF-8 whatever they say, without characters that a terminal obeys")
+    @Test("each document is JSON in UTF-8, without characters that steer a terminal")
     func documents() throws {
         let proxy = try ProxyUnderTest(settings)
         let count = try attack { try proxy.connect() }
@@ -153,7 +153,7 @@ struct AdminHostileOriginTests {
         }
     }
 
-    @Test("a line of the text log has no character that a terminal obeys, and each task has one line")
+    @Test("a task is one line of the text log, without characters that steer terminals")
     func text() throws {
         var settings = settings
         settings.members["admin"] = nil

@@ -20,7 +20,7 @@ struct AdminStrainTests {
         (["\(line) HTTP/1.1", "Host: localhost"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
     }
 
-    @Test("requests in one piece are answered one after the other, up to the one that ends the connection")
+    @Test("requests in one piece get responses in order, up to a closing one")
     func pipelining() throws {
         let proxy = try stage().proxy
         let client = try proxy.connect(to: 1)
@@ -72,7 +72,7 @@ struct AdminStrainTests {
         #expect(try proxy.exchange(Self.request("GET /ready"), on: 1).text == "ready\n")
     }
 
-    @Test("a thousand connections that say nothing keep neither probes nor the proxy's clients out")
+    @Test("a thousand silent connections keep out neither probes nor clients")
     func connections() throws {
         let stage = try stage()
         let proxy = stage.proxy
@@ -90,7 +90,7 @@ struct AdminStrainTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    @Test("clients that ask for megabytes and read nothing are refused at some time; probes, tasks and the end go on")
+    @Test("clients that ask for megabytes and read nothing are refused at last")
     func unread() throws {
         let folder = try TemporaryFolder()
         let stage = try stage { settings in
@@ -148,7 +148,7 @@ struct AdminStrainTests {
         }
     }
 
-    @Test("a stream goes on over a reload, also one that moves the admin listener, which waits for a restart")
+    @Test("a stream continues over a reload, also of the admin listener")
     func reload() throws {
         let stage = try stage()
         let reader = try stage.proxy.connect(to: 1)
@@ -165,7 +165,7 @@ struct AdminStrainTests {
         #expect(foreign.status == 421, "names of the new settings wait, too")
     }
 
-    @Test("a token that is taken back ends the streams that it has opened to other machines")
+    @Test("a token that is withdrawn ends the streams that it has opened")
     func token() throws {
         let tokens = ["a", "b"].map { String(repeating: $0, count: 40) }
         let stage = try stage { settings in

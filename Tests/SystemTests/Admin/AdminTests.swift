@@ -46,7 +46,7 @@ struct AdminTests {
 
     private static func adminPort(_ proxy: ProxyUnderTest) -> UInt16 { proxy.port(of: proxy.listening.count - 1) }
 
-    @Test("its line comes last; it is alive and ready, and curl can read its metrics")
+    @Test("the listening line comes last, and curl can read the metrics")
     func curl() throws {
         let proxy = try stage().proxy
         #expect(proxy.listening.map(\.mode) == ["forward", "admin"])
@@ -183,7 +183,7 @@ struct AdminTests {
         #expect(!samples.keys.contains { $0.contains("unpinned.example") || $0.contains("nowhere") })
     }
 
-    @Test("a reload that succeeds, one that fails, pins that went and a key that needs a restart are told")
+    @Test("a reload's success, failure, lost pins and pending keys are reported")
     func reloads() throws {
         let stage = try stage()
         try stage.reload { $0.pin("more.example.com", to: .unrelated(3), with: ["expiration": "2101-01-31"]) }
@@ -210,7 +210,7 @@ struct AdminTests {
         #expect(metrics[end] == nil)
     }
 
-    @Test("it answers to its own names only, and to GET and HEAD only")
+    @Test("the listener responds to its own names, and to GET and HEAD")
     func refusals() throws {
         let proxy = try stage { $0.members["admin"] = ["address": "127.0.0.1:0", "allowedHosts": ["ops.example.com"]] }
             .proxy
@@ -248,7 +248,7 @@ struct AdminTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("many connections that say nothing keep nobody out")
+    @Test("many silent connections keep nobody out")
     func idleConnections() throws {
         let proxy = try stage().proxy
         let idle = try (0..<100).map { _ in try proxy.connect(to: 1) }
@@ -256,7 +256,7 @@ struct AdminTests {
         #expect(try idle[0].isAtEnd())
     }
 
-    @Test("a Unix socket serves it too, and health asks there")
+    @Test("a Unix socket serves it too, and health uses that")
     func unixSocket() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/admin.sock"
@@ -303,7 +303,7 @@ struct AdminTests {
         #expect(try Self.metrics(of: proxy)["pinproxy_task_errors_total{error=\"address_denied\"}"] == 3)
     }
 
-    @Test("PURGE is refused to clients, and goes to no origin")
+    @Test("PURGE is refused to clients, and reaches no origin")
     func purge() throws {
         let stage = try stage { $0.addGateway(to: Stage.host) }
         let forward = try stage.proxy.exchange(ProxyUnderTest.request("PURGE", stage.url("/a")), method: "PURGE")
@@ -320,7 +320,7 @@ struct AdminTests {
 
     // MARK: The end
 
-    @Test("while requests finish it is unready and alive; then it is gone")
+    @Test("while requests finish it is unready and alive, then gone")
     func draining() throws {
         let gate = Gate()
         let stage = try Stage {
@@ -354,7 +354,7 @@ struct AdminTests {
         #expect(try pinproxy("health", "--admin", address).exitCode == 69)
     }
 
-    @Test("an address that is taken is told with exit code 69")
+    @Test("an address in use ends with exit code 69")
     func taken() throws {
         let held = try TestSocket.listen()
         defer { close(held.descriptor) }
@@ -366,7 +366,7 @@ struct AdminTests {
         #expect(finished.errors.contains("127.0.0.1:\(held.port)"))
     }
 
-    @Test("exec starts none: the operators' proxy may be there already")
+    @Test("exec starts no admin listener")
     func exec() throws {
         let held = try TestSocket.listen()
         defer { close(held.descriptor) }

@@ -5,7 +5,7 @@ import Testing
 @Suite("Command line: health")
 struct HealthCommandTests {
     @Test(
-        "what cannot be asked for is wrong usage",
+        "a listener that cannot be asked is wrong usage",
         arguments: [
             (["--admin", "localhost:8081"], "takes an address"), (["--admin", "127.0.0.1"], "takes an address"),
             (["--admin", "127.0.0.1:0"], "takes an address"),
@@ -20,7 +20,7 @@ struct HealthCommandTests {
     }
 
     @Test(
-        "a configuration that does not tell where to ask is a wrong one",
+        "a configuration without an admin listener is wrong",
         arguments: [
             (#"{ "version": 1 }"#, "has no admin listener"),
             (#"{ "version": 1, "admin": { "address": "127.0.0.1:0" } }"#, "chosen at the start"),
@@ -35,7 +35,7 @@ struct HealthCommandTests {
         #expect(finished.errors.contains(message), "\(finished.errors)")
     }
 
-    @Test("a configuration that is not there ends with 66")
+    @Test("a missing configuration ends with 66")
     func missing() throws {
         #expect(try pinproxy("health", "--config", "/nonexistent/config.json").exitCode == 66)
     }
@@ -51,7 +51,7 @@ struct HealthCommandTests {
 
     private static let end = "Content-Length: 6\r\nConnection: close\r\n\r\nready\n"
 
-    @Test("another server than pinproxy is not taken for a healthy one, whatever it answers")
+    @Test("another server is never taken for a healthy pinproxy")
     func otherServer() throws {
         for answer in [
             "HTTP/1.1 200 OK\r\n\(Self.end)", "HTTP/1.1 404 Not Found\r\n\(Self.end)",
@@ -68,7 +68,7 @@ struct HealthCommandTests {
         #expect(finished.exitCode == 0 && finished.output == "ready\n", "\(finished.errors)")
     }
 
-    @Test("a port that speaks TLS, one that hangs up and one that says nothing are told apart")
+    @Test("ports that speak TLS, hang up or stay silent have different messages")
     func noAnswer() throws {
         let own = try Stage.pki.server("localhost")
         let stage = try Stage({ settings in
@@ -88,9 +88,7 @@ struct HealthCommandTests {
         #expect(mute.errors.contains("no response") && mute.errors.contains("200ms"), "\(mute.errors)")
     }
 
-    @Test(
-        "a listener for clients is told from the admin listener, and a refusal of the latter is told in its own words"
-    )
+    @Test("a client listener is recognised, and a refusal has its own words")
     func otherListener() throws {
         let stage = try Stage({ $0.members["admin"] = ["address": "127.0.0.1:0"] }) { OriginAnswer.text($0.target) }
         let clients = try pinproxy("health", "--admin", "127.0.0.1:\(stage.proxy.port)")

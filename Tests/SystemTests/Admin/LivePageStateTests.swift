@@ -65,7 +65,7 @@ struct LivePageStateTests {
     }
 
     @Test(
-        "a host out of reach and a refused one are red with their reasons, in row and first line",
+        "unreachable and refused hosts are red, with their reasons",
         .enabled(if: isThere)
     )
     func failures() throws {
@@ -112,7 +112,7 @@ struct LivePageStateTests {
         #expect(said[10] == "[]")
     }
 
-    @Test("a host that was out of reach is so no longer when a request has reached it", .enabled(if: isThere))
+    @Test("a host is no longer unreachable after a successful request", .enabled(if: isThere))
     func reachedAgain() throws {
         let stage = try stage()
         #expect(try stage.proxy.get("http://\(Self.deadHost)/").status == 502)
@@ -129,7 +129,7 @@ struct LivePageStateTests {
         #expect(said.first == "1" && said.last == "[]", "\(said)")
     }
 
-    @Test("what was lost, and a host out of reach, is told without the tasks of that time", .enabled(if: isThere))
+    @Test("losses and unreachable hosts are shown without the tasks of that time", .enabled(if: isThere))
     func earlier() throws {
         let stage = try stage { $0.members["limits"] = ["connections": 1] }
         // It is the only client from its response on.
@@ -175,7 +175,7 @@ struct LivePageStateTests {
     }
 
     @Test(
-        "filters find the words that are shown, in address and field, and say when nothing is found",
+        "filters find the words that are shown, and say when none match",
         .enabled(if: isThere)
     )
     func filters() throws {
@@ -207,7 +207,7 @@ struct LivePageStateTests {
         #expect(said[7] == "[]")
     }
 
-    @Test("rows open and close by keyboard alone, and keep the focus when their figures change", .enabled(if: isThere))
+    @Test("rows open and close by keyboard, and keep the focus", .enabled(if: isThere))
     func keyboard() throws {
         let stage = try stage()
         #expect(try stage.get().status == 200)
@@ -237,7 +237,7 @@ struct LivePageStateTests {
         #expect(said.last == "[]")
     }
 
-    @Test("each table is saved as CSV and JSON; a spreadsheet computes nothing of a peer's text", .enabled(if: isThere))
+    @Test("each table is saved as CSV and JSON, without formulas of peers", .enabled(if: isThere))
     func files() throws {
         let stage = try stage()
         #expect(try stage.get("/one,two").status == 200)

@@ -42,7 +42,7 @@ struct LivePageTests {
 
     static let rows = ##"document.querySelectorAll("#task-table tbody tr").length"##
 
-    @Test("it shows hosts, tasks as they end, cache and loads, and complains of nothing", .enabled(if: isThere))
+    @Test("the page shows hosts, tasks, cache and loads, without errors", .enabled(if: isThere))
     func shown() throws {
         let stage = try stage()
         #expect(try stage.get("/one?token=secret").status == 200)
@@ -84,7 +84,7 @@ struct LivePageTests {
     }
 
     @Test(
-        "markup of the network is text in it: nothing of it is run, and its own policy forbids it",
+        "markup from the network stays text, and the page's policy forbids scripts",
         .enabled(if: isThere)
     )
     func markup() throws {
@@ -151,7 +151,7 @@ struct LivePageTests {
         return (domain, task, load)
     }
 
-    @Test("no text of a peer is run, stops the page, hides a row or breaks its layout", .enabled(if: isThere))
+    @Test("no text of a peer runs, stops the page or breaks its layout", .enabled(if: isThere))
     func hostileTexts() throws {
         let numbers: [Any] = [-1, 9_223_372_036_854_775_807, 1e300, -1e300, 0, 1.5, NSNull(), "7", "NaN", true]
         let all = Self.evilTexts.enumerated().map { Self.documents($1, numbers[$0 % numbers.count]) }
@@ -232,7 +232,7 @@ struct LivePageTests {
         #expect(said[11].contains("SyntaxError") && !said[11].contains("TypeError"), "\(said[11].prefix(2000))")
     }
 
-    @Test("a page of another site reads and changes nothing, however it tries", .enabled(if: isThere))
+    @Test("a page of another site reads and changes nothing", .enabled(if: isThere))
     func otherSite() throws {
         let stage = try Stage { settings in
             settings.members["admin"] = ["address": "127.0.0.1:0", "allowedHosts": ["allowed.test"]]
@@ -277,7 +277,7 @@ struct LivePageTests {
     }
 
     @Test(
-        "it shows the rules, what was and would be denied and why, with a command that says so, too",
+        "the page shows the rules, what they would deny and why",
         .enabled(if: isThere)
     )
     func rules() throws {
@@ -360,7 +360,7 @@ struct LivePageTests {
         #expect(said == ["301", "true", "1", "0", "[]"], "\(said)")
     }
 
-    @Test("a reload is refused without a token, and the page says what to do", .enabled(if: isThere))
+    @Test("a reload without a token is refused, with the remedy", .enabled(if: isThere))
     func reload() throws {
         let stage = try stage()
         let state = #"document.getElementById("reload-state").textContent"#
@@ -376,7 +376,7 @@ struct LivePageTests {
         #expect(stage.proxy.events("reloaded").isEmpty)
     }
 
-    @Test("tasks that end while it is open arrive, latest first, and wait while it is paused", .enabled(if: isThere))
+    @Test("tasks that end while the page is open arrive, unless it is paused", .enabled(if: isThere))
     func live() throws {
         let stage = try stage()
         let folder = try TemporaryFolder()

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("What comes in pieces goes on in pieces")
+@Suite("Streaming in pieces")
 struct LiveStreamTests {
     /// How the origin sends events: nothing of that may make the client wait.
     enum Framing: String, CaseIterable {
@@ -53,7 +53,7 @@ struct LiveStreamTests {
         }
     }
 
-    @Test("each piece of an upload is at the origin before the next is sent", arguments: [true, false])
+    @Test("each piece of an upload reaches the origin before the next", arguments: [true, false])
     func upload(hasLength: Bool) throws {
         let stage = try Stage { connection in
             guard let head = try connection.readRequestHead() else { return }
@@ -76,7 +76,7 @@ struct LiveStreamTests {
         #expect(try client.readResponse(to: "PUT").text == "<0><1><2><3><4>")
     }
 
-    @Test("a client and an origin that speak at the same time are heard at the same time")
+    @Test("a client and an origin that speak at once hear each other")
     func bothWays() throws {
         let stage = try Stage { connection in
             guard try connection.readRequestHead() != nil else { return }

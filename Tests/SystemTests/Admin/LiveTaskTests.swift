@@ -39,7 +39,7 @@ struct LiveTaskTests {
         }
     }
 
-    @Test("tasks that have ended are listed, the latest first, as the log has them and masked as there")
+    @Test("ended tasks are listed, the latest first, masked as in the log")
     func list() throws {
         let stage = try stage()
         let proxy = stage.proxy
@@ -121,7 +121,7 @@ struct LiveTaskTests {
         return object
     }
 
-    @Test("the archive has what HAR 1.2 demands, for tasks of every outcome, and the phases add up to the time")
+    @Test("the archive is HAR 1.2, for tasks of every outcome")
     func archive() throws {
         let stage = try stage { settings in
             settings.members["cache"] = [String: Any]()
@@ -170,7 +170,7 @@ struct LiveTaskTests {
         #expect((entries[2] as? Object)?["_error"] as? String == "certificate_host_mismatch")
     }
 
-    @Test("where no task log is written, tasks are kept from the first request for them on, also after a reload")
+    @Test("without a task log, tasks are kept from the first request for them")
     func withoutLog() throws {
         let stage = try stage { $0.members["log"] = ["tasks": "off"] }
         #expect(try stage.get("/before").status == 200)
@@ -227,7 +227,7 @@ struct LiveTaskTests {
         }
     }
 
-    @Test("readers get each task as an event, live, from a number on, or behind the last event that they have")
+    @Test("readers get each task as an event, live or from a number")
     func stream() throws {
         let stage = try stage()
         #expect(try stage.get("/0").status == 200)
@@ -252,7 +252,7 @@ struct LiveTaskTests {
         #expect(head.status == 200 && head["Content-Type"] == "text/event-stream")
     }
 
-    @Test("readers leave room for probes: one too many is refused, and there is room again when one has gone")
+    @Test("readers leave room for probes: an excess one is refused")
     func manyReaders() throws {
         let proxy = try stage().proxy
         var readers: [Reader] = []
@@ -274,7 +274,7 @@ struct LiveTaskTests {
         }
     }
 
-    @Test("a reader that reads nothing is told what it has missed, costs no memory, and delays no other")
+    @Test("a reader that reads nothing costs no memory, and learns its losses")
     func slowReader() throws {
         let stage = try stage { $0.members["log"] = ["tasks": "off"] }
         let proxy = stage.proxy

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The dates of a certificate are what the server writes: nothing that shows them may end for what they are.
-@Suite("Certificates with dates that are none")
+@Suite("Certificates with invalid dates")
 struct OddDateTests {
     private static let pinned = "pinned.example.com"
     private static let shown = "shown.example.com"
@@ -19,7 +19,7 @@ struct OddDateTests {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any], "\(text)")
     }
 
-    @Test("the proxy refuses them and lives, and each of its documents can still be read", arguments: OddDates.allCases)
+    @Test("the proxy refuses such servers, and its documents stay readable", arguments: OddDates.allCases)
     func documents(_ dates: OddDates) throws {
         let server = try dates.server(Self.pinned, Self.shown)
         let origin = try ScriptedOrigin(server) { connection in
@@ -109,7 +109,7 @@ struct OddDateTests {
         }
     }
 
-    @Test("a listener's own certificate with such a date, and a local CA's, is a load error", arguments: [false, true])
+    @Test("a listener's certificate or local CA with such a date is an error", arguments: [false, true])
     func ownCertificates(_ isAuthority: Bool) throws {
         for (dates, isGood) in [(nil, true), (OddDates.noEnd, false), (.noBegin, false)] {
             let folder = try TemporaryFolder()

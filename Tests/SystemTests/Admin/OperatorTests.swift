@@ -37,7 +37,7 @@ struct OperatorTests {
         return try #require(try JSONSerialization.jsonObject(with: Data(response.body)) as? [String: Any])
     }
 
-    @Test("the policy has each domain with its file, pins, expiry, and what its last handshake has shown")
+    @Test("the policy has each domain's file, pins, expiry and last handshake")
     func policy() throws {
         let stage = try stage { $0.pin("other.example.com", to: .unrelated(3), with: ["expiration": "2101-01-31"]) }
         #expect(try stage.get().status == 200)
@@ -75,7 +75,7 @@ struct OperatorTests {
         #expect(!text.contains(Self.token))
     }
 
-    @Test("a reload answers with what is in force, or with every error, and both are kept")
+    @Test("a reload responds with the policy in force or every error")
     func reload() throws {
         let stage = try stage()
         var settings = stage.settings
@@ -100,7 +100,7 @@ struct OperatorTests {
         )
     }
 
-    @Test("a reload gives pins up only when it says so")
+    @Test("a reload drops pins only on request")
     func droppedPins() throws {
         let stage = try stage()
         var settings = stage.settings
@@ -119,7 +119,7 @@ struct OperatorTests {
         return (domains ?? []).compactMap { $0["domain"] as? String }
     }
 
-    @Test("drain stops it as SIGTERM does: requests under way finish, and the process ends with 0")
+    @Test("drain works like SIGTERM: requests finish, the exit code is 0")
     func drain() throws {
         let gate = Gate()
         let stage = try Stage {
@@ -148,7 +148,7 @@ struct OperatorTests {
 
     // MARK: Tokens
 
-    @Test("changes need the token where there is one, and over TCP in any case; a refusal says what to do")
+    @Test("changes need the token, and over TCP in any case")
     func tokens() throws {
         let proxy = try stage { $0.members["cache"] = [String: Any]() }.proxy
         for line in ["POST /reload", "POST /drain", "DELETE /cache?all"] {
@@ -184,7 +184,7 @@ struct OperatorTests {
         #expect(try Self.request("POST /reload", stage.proxy, fields: []).status == 200)
     }
 
-    @Test("commands send the token of the configuration, or of --token-file, and say when it is missing")
+    @Test("commands send the configured token, or that of --token-file")
     func commands() throws {
         let folder = try TemporaryFolder()
         let file = try folder.write(Self.token, as: "token")
@@ -214,7 +214,7 @@ struct OperatorTests {
         #expect(try Self.request("GET /live", proxy).text == "live\n")
     }
 
-    @Test("each response keeps other sites away, and only the page may run a script")
+    @Test("each response keeps other sites away; only the page may run scripts")
     func fields() throws {
         let proxy = try stage().proxy
         for line in ["GET /", "GET /live", "GET /tasks", "GET /nothing", "POST /live"] {

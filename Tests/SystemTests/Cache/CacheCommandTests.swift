@@ -41,7 +41,7 @@ struct CacheCommandTests {
         }
     }
 
-    @Test("what the cache did and holds is told, to people and programs, and in the metrics")
+    @Test("the cache's work and contents are reported in all forms")
     func stats() throws {
         let folder = try TemporaryFolder()
         let stage = try stage(["disk": ["path": "\(folder.path)/cache", "size": "20MB"]])
@@ -69,7 +69,7 @@ struct CacheCommandTests {
         #expect(page.contains("\npinproxy_cache_entries{store=\"disk\"} 2\n"))
     }
 
-    @Test("its counts are told by host and rule")
+    @Test("counts are reported by host and rule")
     func hostsAndRules() throws {
         let stage = try stage([:]) {
             $0.hosts[Stage.host]?["cache"] = [
@@ -92,7 +92,7 @@ struct CacheCommandTests {
         #expect(tables[7...] == [[]])
     }
 
-    @Test("what is stored is listed, the values of masked parameters left out")
+    @Test("stored responses are listed without the values of masked parameters")
     func list() throws {
         let stage = try stage()
         #expect(try Self.run(["list"], stage.proxy).errors == "nothing is stored\n")
@@ -119,7 +119,7 @@ struct CacheCommandTests {
         #expect(wrong.exitCode == 64 && wrong.errors.contains("limit is a number from 1 to 10000"))
     }
 
-    @Test("a URL, a host, a tag or everything is purged, and the next request goes to the origin")
+    @Test("a URL, host, tag or everything is purged; the next request is forwarded")
     func purge() throws {
         let stage = try stage()
         func asked() -> Int { stage.origin.requests.count }
@@ -159,7 +159,7 @@ struct CacheCommandTests {
         #expect(wrong.exitCode == 64 && wrong.errors.contains("no http or https URL"))
     }
 
-    @Test("a browser's request purges nothing, and one that is to be refused waits for nobody")
+    @Test("a browser's request purges nothing")
     func browser() throws {
         let stage = try stage()
         try Self.store(["/a"], stage)
@@ -191,7 +191,7 @@ struct CacheCommandTests {
         #expect(try Self.run(["stats"], stage.proxy).exitCode == 0)
     }
 
-    @Test("where nothing listens, or something else, is told")
+    @Test("an absent or foreign listener is reported as such")
     func unavailable() throws {
         #expect(try pinproxy("cache", "stats", "--admin", "unix:/nonexistent/admin.sock").exitCode == 69)
         let other = try ScriptedOrigin(nil) { connection in
@@ -203,7 +203,7 @@ struct CacheCommandTests {
     }
 
     @Test(
-        "sizes are told in the largest unit of which there is one",
+        "sizes have the largest fitting unit",
         arguments: [
             (0, "0B"), (1023, "1023B"), (1024, "1KB"), (1536, "1.5KB"), (1 << 20, "1MB"), ((1 << 30) * 5 / 2, "2.5GB"),
             (1 << 30 - 1, "1023.9MB"),

@@ -7,7 +7,7 @@ import Testing
 /// Folders that others prepared, and what others find in ours.
 @Suite("Attacks on the cache: its folder")
 struct CacheFolderTests {
-    @Test("a folder that others may write to, or that is another's, is not used: its answers could be anybody's")
+    @Test("a folder that others may write, or own, is not used")
     func foreignFolder() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/cache"
@@ -35,7 +35,7 @@ struct CacheFolderTests {
         #expect(try String(contentsOfFile: "\(folder.path)/victim", encoding: .utf8) == "precious")
     }
 
-    @Test("what is on the disk is for the proxy's user alone, and has no credentials of clients in it")
+    @Test("the disk's contents are private, without credentials of clients")
     func secrets() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/cache"
@@ -71,7 +71,7 @@ struct CacheFolderTests {
         #expect(count >= 2)
     }
 
-    @Test("two proxies with one folder: the second has memory alone, says so, and is not hindered")
+    @Test("of two proxies with one folder the second uses memory alone")
     func twoProxies() throws {
         let folder = try TemporaryFolder()
         let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in

@@ -30,7 +30,7 @@ struct CacheKeyRuleTests {
         }
     }
 
-    @Test("ignored parameters and their order make no difference, added fields do, and the origin gets the whole URL")
+    @Test("ignored parameters and their order do not matter, added fields do")
     func keys() throws {
         let cache = try stage()
         let first = "1 /x?b=1&utm_a=2&a=3 -"
@@ -57,7 +57,7 @@ struct CacheKeyRuleTests {
         #expect(cache.requests.count == 10)
     }
 
-    @Test("an unsafe method and a purge find all responses of a URL, whatever they say of ignored parameters")
+    @Test("an unsafe method and a purge remove all responses of a URL")
     func removal() throws {
         let folder = try TemporaryFolder()
         let cache = try stage(["disk": ["path": "\(folder.path)/cache", "size": "20MB"]])
@@ -81,7 +81,7 @@ struct CacheKeyRuleTests {
         #expect(try !isStored("a") && !isStored("b"))
     }
 
-    @Test("what the cache did is counted by host and rule")
+    @Test("the cache's results are counted by host and rule")
     func counts() throws {
         let cache = try stage()
         for path in ["/x?a", "/x?a&utm_b", "/plain/x", "/plain/x"] { _ = try cache.get(path) }
@@ -98,7 +98,7 @@ struct CacheKeyRuleTests {
         #expect(figures.contains("\"text\":\"key without parameter utm_* with sorted parameters with x-tenant\""))
     }
 
-    @Test("what was stored under other rules for keys is not used after a reload")
+    @Test("responses stored under other key rules are not used after a reload")
     func reload() throws {
         let cache = try stage()
         for _ in 0..<2 { #expect(try cache.get("/x?utm_a=1").text == "1 /x?utm_a=1 -") }

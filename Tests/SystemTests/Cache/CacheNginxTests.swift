@@ -27,7 +27,7 @@ struct CacheNginxTests {
 
     private func url(_ path: String) -> String { "http://\(Stage.host)\(path)" }
 
-    @Test("files with a lifetime are asked for once; ranges and conditions are answered out of the cache")
+    @Test("files with a lifetime are requested once; ranges come from the cache")
     func fresh() throws {
         let body = patternBytes(200_000)
         let (origin, proxy) = try stage("1h", ["blob": body])
@@ -44,7 +44,7 @@ struct CacheNginxTests {
         #expect(try proxy.waitForTaskLines(4).map { $0.string("cache") } == ["miss", "hit", "hit", "hit"])
     }
 
-    @Test("files without one are validated, and a changed file is fetched anew")
+    @Test("files without a lifetime are validated, and changed ones fetched anew")
     func stale() throws {
         let (origin, proxy) = try stage("-1", ["text": Array("one".utf8)])
         for _ in 0..<2 { #expect(try proxy.get(url("/files/text")).text == "one") }
@@ -56,7 +56,7 @@ struct CacheNginxTests {
         )
     }
 
-    @Test("gzip and plain variants are kept apart, each for the clients that take it")
+    @Test("gzip and plain variants are separate")
     func variants() throws {
         let text = String(repeating: "compressible ", count: 1000)
         let (origin, proxy) = try stage("1h", ["page.txt": Array(text.utf8)])
@@ -70,7 +70,7 @@ struct CacheNginxTests {
         withExtendedLifetime(origin) {}
     }
 
-    @Test("curl and Python are answered out of the cache alike")
+    @Test("the cache serves curl and Python alike")
     func clients() throws {
         let (origin, proxy) = try stage("1h")
         let first = try Programs.run("curl", ["-sS", "-x", "http://127.0.0.1:\(proxy.port)", url("/session")]).output

@@ -46,7 +46,7 @@ struct CachePartsTests {
 
     private func ranges(_ cache: CacheFixture) -> [String] { cache.requests.map { $0["Range"] ?? "-" } }
 
-    @Test("ranges are served from parts, and the whole asks the origin for what is missing", arguments: [true, false])
+    @Test("ranges come from parts, and the whole requests the missing part", arguments: [true, false])
     func parts(isInMemory: Bool) throws {
         let folder = try TemporaryFolder()
         let disk: [String: Any] = ["path": "\(folder.path)/cache", "size": "200MB"]
@@ -70,7 +70,7 @@ struct CachePartsTests {
         #expect(cache.requests[1]["If-Range"] == "\"a\"")
     }
 
-    @Test("an object that changes between its parts is never mixed")
+    @Test("parts of a changed object are never mixed")
     func changed() throws {
         let object = Object("\"a\"", Self.body)
         let other = Array(Self.body.reversed())
@@ -84,7 +84,7 @@ struct CachePartsTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("a rest that breaks off never looks whole, and the next request gets all")
+    @Test("a rest that breaks off is incomplete, and the next request gets all")
     func broken() throws {
         let object = Object("\"a\"", Self.body)
         let cache = try stage(object)
@@ -101,7 +101,7 @@ struct CachePartsTests {
         #expect(firstDifference(try cache.get("/o").body, Self.body) == nil)
     }
 
-    @Test("a client that goes away while its response is completed leaves it to those that read it")
+    @Test("a client that leaves during a completion leaves it to other readers")
     func clientGone() throws {
         let cache = try stage(Object("\"a\"", Self.body))
         _ = try cache.get("/o", fields: ["Range: bytes=2000000-"])
@@ -119,7 +119,7 @@ struct CachePartsTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("before nginx and with curl")
+    @Test("parts work before nginx and with curl")
     func nginx() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, directives: ["expires 1h"], files: ["blob": Self.body])

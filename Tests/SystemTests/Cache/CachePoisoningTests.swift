@@ -7,7 +7,7 @@ import Testing
 @Suite("Attacks on the cache: what others get")
 struct CachePoisoningTests {
     @Test(
-        "an answer about one request (its range, conditions, credentials, size, pace) is not kept, whatever it says",
+        "a response about one request is not kept, whatever it says",
         arguments: [401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511]
     )
     func aboutOneRequest(status: Int) throws {
@@ -24,7 +24,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("a Host that the request line overrides, and other odd heads, neither reach the origin nor the key")
+    @Test("an overridden Host and odd heads reach neither origin nor key")
     func unkeyedHost() throws {
         let cache = try CacheFixture { CacheFixture.fresh("\($0["Host"] ?? "") \($0.target)") }
         let good = "\(Stage.host) /p"
@@ -46,7 +46,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.allSatisfy { $0["Host"] == Stage.host && $0.target == "/p" })
     }
 
-    @Test("a Connection field takes nothing from under the cache, in memory or on the disk")
+    @Test("a Connection field removes nothing from the cache")
     func connectionNamesTerms() throws {
         let folder = try TemporaryFolder()
         let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
@@ -65,7 +65,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("a Vary of thousands of names costs little and is stored by nobody")
+    @Test("a Vary of thousands of names costs little and is not stored")
     func varyOfThousands() throws {
         let names = (0..<10_000).map { String($0, radix: 36) }.joined(separator: ",")
         let cache = try CacheFixture { _ in CacheFixture.fresh("x", ["Vary: \(names)"]) }
@@ -77,7 +77,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 3)
     }
 
-    @Test("thousands of variants of one URL leave a few, in memory and on the disk, and lookups fast")
+    @Test("thousands of variants of one URL leave a few, and fast lookups")
     func variants() throws {
         let folder = try TemporaryFolder()
         let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { request in
@@ -99,7 +99,7 @@ struct CachePoisoningTests {
         #expect((cache.requests.last?["If-None-Match"] ?? "").split(separator: ",").count <= 32)
     }
 
-    @Test("credentials that a redirect rule gives a request keep its answer from those who ask without")
+    @Test("a redirect rule's credentials keep its response from other clients")
     func credentialsOfRedirectRules() throws {
         let second = "second.example.com"
         let server = try Stage.pki.server(second)
@@ -123,7 +123,7 @@ struct CachePoisoningTests {
         #expect(try cache.proxy.get("https://\(second)/").text == "for everybody")
     }
 
-    @Test("users of a cache that is not shared have one each")
+    @Test("users of a private cache have one each")
     func partitions() throws {
         let cache = try CacheFixture(
             ["shared": false],
@@ -145,7 +145,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("where nobody proves who it is, a cache that is not shared keeps the holders of credentials apart")
+    @Test("a private cache keeps credentials apart without authentication")
     func credentialPartitions() throws {
         let cache = try CacheFixture(["shared": false]) { request in
             OriginAnswer.text(
@@ -169,7 +169,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == clients.count * 2 + 1)
     }
 
-    @Test("a redirect out of the cache is judged by the rules that hold now: leaving pins and leaving TLS are refused")
+    @Test("a stored redirect is subject to the rules of now")
     func cachedRedirects() throws {
         let second = "second.example.com"
         let server = try Stage.pki.server(second)
@@ -197,7 +197,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 1 && other.requests.count == 1)
     }
 
-    @Test("when a background request meets another server, nothing stale is served on")
+    @Test("after a background request meets another server, nothing stale is used")
     func refusedInBackground() throws {
         let server = try Stage.pki.server(Stage.host)
         let other = try Stage.pki.server(Stage.host)
@@ -221,7 +221,7 @@ struct CachePoisoningTests {
         #expect(origin.connections.dropFirst().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("users of a cache that is not shared have one each behind an intercepted CONNECT, too")
+    @Test("users of a private cache stay apart behind an intercepted CONNECT")
     func partitionsBehindConnect() throws {
         let folder = try TemporaryFolder()
         let made = try Programs.run(
@@ -255,7 +255,7 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("an answer that began under one policy and ended under another is the first one's alone")
+    @Test("a response that spans two policies belongs to the first alone")
     func reloadedMeanwhile() throws {
         let gate = Gate()
         let cache = try CacheFixture { connection in

@@ -26,7 +26,7 @@ struct CacheRemovalTests {
 
     private static func version(_ answer: HTTPMessage) -> String { String(answer.text.prefix { $0 != " " }) }
 
-    @Test("kill -9 as soon as a POST is answered: after a restart what it made worthless is gone, the rest not")
+    @Test("after a POST and kill -9, invalidated responses do not return")
     func killed() throws {
         let folder = try TemporaryFolder()
         let disk: [String: Any] = ["path": "\(folder.path)/cache", "size": "2GB"]
@@ -53,7 +53,7 @@ struct CacheRemovalTests {
     }
 
     @Test(
-        "what is purged, or made worthless by a POST, as soon as its last byte has come is not found afterwards",
+        "purged or invalidated responses are gone, also those just received",
         arguments: [true, false]
     )
     func removedAtOnce(isPurge: Bool) throws {

@@ -3,9 +3,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("What rules have the cache do")
+@Suite("Cache rules")
 struct CacheRuleTests {
-    @Test("a rule gives a lifetime, drops fields before storing, or keeps answers out; the first that fits decides")
+    @Test("a rule gives a lifetime, drops fields or forbids storing; the first counts")
     func rules() throws {
         let rules: [[String: Any]] = [
             ["path": "/v1/secret/*", "then": "skip"],
@@ -36,7 +36,7 @@ struct CacheRuleTests {
         #expect(cache.requests.count == 7)
     }
 
-    @Test("larger bodies than a rule allows are not stored, whether their length is said or not")
+    @Test("bodies above a rule's limit are not stored")
     func sizes() throws {
         let cache = try CacheFixture([:], host: ["rules": [["then": "store", "maxBytes": "1KB"]]]) { connection in
             while let request = try connection.readRequest() {

@@ -7,7 +7,7 @@ import Testing
 @Suite("Attacks on the cache: what it holds on to")
 struct CacheStrainTests {
     @Test(
-        "nobody waits for the end of an answer that would not be for them: an endless stream, one without a lifetime",
+        "clients do not wait for a response that is not for them",
         arguments: ["", "Cache-Control: no-cache\r\nETag: \"v\"\r\n", "Age: 99999999999999999999\r\n"]
     )
     func endlessStream(fields: String) throws {
@@ -27,7 +27,7 @@ struct CacheStrainTests {
         gate.open()
     }
 
-    @Test("nobody waits for a body that has grown too large to be stored")
+    @Test("clients do not wait for a body that is too large to be stored")
     func grownTooLarge() throws {
         let gate = Gate()
         let number = Monitor(0)
@@ -56,7 +56,7 @@ struct CacheStrainTests {
         gate.open()
     }
 
-    @Test("an answer over plain HTTP whose end is not sure is not said to be stored, and is waited for by nobody")
+    @Test("a plain response without a sure end is neither stored nor awaited")
     func endIsNotSure() throws {
         let gate = Gate()
         let plain = try ScriptedOrigin(nil) { connection in
@@ -76,7 +76,7 @@ struct CacheStrainTests {
         gate.open()
     }
 
-    @Test("a background request is given up when its answer is not to be stored, or has no end")
+    @Test("a background request is cancelled if its response is unusable or endless")
     func endlessRefresh() throws {
         let number = Monitor(0)
         let cache = try CacheFixture(["memory": "1MB"]) { connection in
@@ -110,7 +110,7 @@ struct CacheStrainTests {
         }
     }
 
-    @Test("timeouts.stall ends a client that does not read a stored answer", arguments: [true, false])
+    @Test("timeouts.stall ends a client that does not read a stored response", arguments: [true, false])
     func readerWithoutHaste(onDisk: Bool) throws {
         let folder = try TemporaryFolder()
         let body = patternBytes(8 << 20)
@@ -138,7 +138,7 @@ struct CacheStrainTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("the same for a stream of HTTP/2 whose window stays shut; the connection goes on")
+    @Test("timeouts.stall ends a stalled stream of HTTP/2, not its connection")
     func streamWithoutHaste() throws {
         let body = String(repeating: "x", count: 4 << 20)
         let cache = try CacheFixture(
@@ -160,7 +160,7 @@ struct CacheStrainTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("bodies that are on their way take up no more memory than the cache may have")
+    @Test("bodies on their way use at most the cache's memory")
     func manyTransfers() throws {
         let gate = Gate()
         let size = 100_000
@@ -202,7 +202,7 @@ struct CacheStrainTests {
         return count
     }
 
-    @Test("a reload that changes the cache lets what is being read out of the old one go on to its end")
+    @Test("a reload that replaces the cache lets current readers finish")
     func reloadUnderReader() throws {
         let folder = try TemporaryFolder()
         let body = patternBytes(8 << 20)
@@ -235,7 +235,7 @@ struct CacheStrainTests {
         #expect(try cache.proxy.terminate().exitCode == 0)
     }
 
-    @Test("a failing origin's body that never ends does not hold up the stale answer in its place")
+    @Test("an endless error body does not delay the stale response")
     func endlessFailure() throws {
         let gate = Gate()
         let cache = try CacheFixture { connection in
@@ -255,7 +255,7 @@ struct CacheStrainTests {
         gate.open()
     }
 
-    @Test("pipelined requests are answered in their order, behind a hit and behind one that waits for another's answer")
+    @Test("pipelined requests get responses in order, behind hits and waits")
     func pipelined() throws {
         let gate = Gate()
         let cache = try CacheFixture { connection in
@@ -292,7 +292,7 @@ struct CacheStrainTests {
         #expect(cache.requests.count == 3)
     }
 
-    @Test("the end of the program comes in each phase: asked, waiting, in the background, and read slowly")
+    @Test("the program ends in each phase of the cache")
     func shutdown() throws {
         let folder = try TemporaryFolder()
         let body = patternBytes(8 << 20)

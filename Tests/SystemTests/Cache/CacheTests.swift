@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The cache, through the proxy")
 struct CacheTests {
-    @Test("a fresh answer is stored, and answers without the origin")
+    @Test("a fresh response is stored, and used without the origin")
     func hit() throws {
         let cache = try CacheFixture { CacheFixture.fresh("body of \($0.target)", ["ETag: \"1\""]) }
         let first = try cache.get("/a?b=c")
@@ -26,7 +26,7 @@ struct CacheTests {
         #expect(lines[1].transactions.isEmpty && lines[1].object("pinning") == nil)
     }
 
-    @Test("without the key nothing is cached, and no answer speaks of a cache")
+    @Test("without the key nothing is cached, and no response mentions a cache")
     func off() throws {
         let stage = try Stage(answering: { _ in CacheFixture.fresh("x") })
         for _ in 0..<2 { #expect(try stage.get()["Cache-Status"] == nil) }
@@ -34,7 +34,7 @@ struct CacheTests {
         #expect(try stage.proxy.waitForTaskLines(2).allSatisfy { $0["cache"] == nil })
     }
 
-    @Test("every way into the proxy is answered from one cache", arguments: WayIn.allCases)
+    @Test("every way into the proxy uses one cache", arguments: WayIn.allCases)
     func waysIn(way: WayIn) throws {
         let folder = try TemporaryFolder()
         let cache = try CacheFixture(
@@ -51,7 +51,7 @@ struct CacheTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("a client of HTTP/2 is answered, small and large")
+    @Test("a client of HTTP/2 gets small and large stored responses")
     func http2() throws {
         let body = String(decoding: patternBytes(600_000).map { $0 & 63 | 64 }, as: UTF8.self)
         let cache = try CacheFixture([:], { $0.listeners[0]["http2"] = true }) { request in
@@ -71,7 +71,7 @@ struct CacheTests {
         #expect(try cache.outcomes(4) == ["miss", "hit", "miss", "hit"])
     }
 
-    @Test("a stale answer is validated: 304 makes it fresh, a new one takes its place")
+    @Test("a stale response is validated: 304 refreshes it, a new one replaces it")
     func validated() throws {
         let cache = try CacheFixture { request in
             if request.target == "/same", request["If-None-Match"] == "\"v1\"" {
@@ -99,7 +99,7 @@ struct CacheTests {
         #expect(cache.origin.connections.count <= 2)
     }
 
-    @Test("answers are kept apart by what Vary names")
+    @Test("responses are kept apart by what Vary names")
     func vary() throws {
         let cache = try CacheFixture { request in
             CacheFixture.fresh("for \(request["Accept-Language"] ?? "nobody")", ["Vary: Accept-Language"])
@@ -110,7 +110,7 @@ struct CacheTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("what is private or not to be stored is not, unless the cache is one program's")
+    @Test("private and no-store responses are not stored in a shared cache")
     func kinds() throws {
         let control = ["/private": "private, max-age=60", "/none": "no-store", "/all": "public, max-age=60"]
         for isShared in [true, false] {
@@ -126,7 +126,7 @@ struct CacheTests {
         }
     }
 
-    @Test("an answer to credentials is not for others: the client's, and those that the proxy puts in")
+    @Test("a response to credentials is not shared, also to the proxy's own")
     func credentials() throws {
         let cache = try CacheFixture(
             [:],
@@ -157,7 +157,7 @@ struct CacheTests {
         #expect(!cache.proxy.output.contains("abc"))
     }
 
-    @Test("an unsafe request goes through and has what is stored go")
+    @Test("an unsafe request is forwarded and invalidates stored responses")
     func invalidation() throws {
         let cache = try CacheFixture { request in
             request.method == "GET" ? CacheFixture.fresh("x") : OriginAnswer.text("done")
@@ -170,7 +170,7 @@ struct CacheTests {
         #expect(try cache.outcomes(3) == ["miss", "bypass", "miss"])
     }
 
-    @Test("only-if-cached is answered with 504 where nothing is stored, and the origin is not asked")
+    @Test("only-if-cached gets 504 where nothing is stored")
     func onlyIfCached() throws {
         let cache = try CacheFixture { _ in CacheFixture.fresh("x") }
         let refusal = try cache.get("/", fields: ["Cache-Control: only-if-cached"])
@@ -182,7 +182,7 @@ struct CacheTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("HEAD and ranges are answered out of what a GET has stored")
+    @Test("HEAD and ranges are served from what a GET has stored")
     func parts() throws {
         let cache = try CacheFixture { _ in CacheFixture.fresh("0123456789", ["ETag: \"v\""]) }
         #expect(try cache.get().text == "0123456789")
@@ -213,7 +213,7 @@ struct CacheTests {
         #expect(outcomes.filter { $0 == "miss" }.count == 1 && outcomes.filter { $0 == "hit" }.count == 499)
     }
 
-    @Test("when the client that others wait for goes away, one of them asks in its place")
+    @Test("when the client of a shared request leaves, another one asks")
     func leaderGone() throws {
         let isAsked = Monitor(0)
         let cache = try CacheFixture([:], { _ in }) { connection in
@@ -259,7 +259,7 @@ struct CacheTests {
         #expect(line.transactions.map { $0["cache"] as? String } == ["hit", "hit"])
     }
 
-    @Test("stored answers are rewritten for an upgraded client like those that just came")
+    @Test("stored responses are rewritten for upgraded clients like new ones")
     func rewritten() throws {
         let cache = try CacheFixture { _ in
             OriginAnswer.text(
@@ -281,7 +281,7 @@ struct CacheTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("rules for answers hold for stored ones too")
+    @Test("rules for responses apply to stored ones")
     func responseRules() throws {
         let cache = try CacheFixture { _ in CacheFixture.fresh("text") }
         #expect(try cache.get().status == 200)

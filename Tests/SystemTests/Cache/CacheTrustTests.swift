@@ -9,7 +9,7 @@ import Testing
 struct CacheTrustTests {
     private static let stale = ["Cache-Control: max-age=0, stale-if-error=600", "ETag: \"v\""]
 
-    @Test("stale-if-error answers for an origin that cannot be reached or fails")
+    @Test("stale-if-error replaces an unreachable or failing origin")
     func staleIfError() throws {
         let answers = Monitor(0)
         let cache = try CacheFixture { connection in
@@ -35,7 +35,7 @@ struct CacheTrustTests {
         #expect(try cache.outcomes(3) == ["miss", "stale", "stale"])
     }
 
-    @Test("a server that is refused never has a stale answer stand in for it")
+    @Test("no stale response replaces that of a refused server")
     func refusedServer() throws {
         let server = try Stage.pki.server(Stage.host)
         let other = try Stage.pki.server(Stage.host)
@@ -55,7 +55,7 @@ struct CacheTrustTests {
         #expect(origin.connections[1].applicationBytes == 0)
     }
 
-    @Test("a server that is refused for an offer to upgrade puts the origin in doubt, too")
+    @Test("a server refused at an Upgrade also puts its origin in doubt")
     func refusedUpgrade() throws {
         let server = try Stage.pki.server(Stage.host)
         let other = try Stage.pki.server(Stage.host)
@@ -78,7 +78,7 @@ struct CacheTrustTests {
         #expect(unreachable.status == 502 && unreachable.problemCode == "connect_failed")
     }
 
-    @Test("what came under another policy is not used: other pins, a pin set that has expired")
+    @Test("a response from another policy, as before an expired pin set, is not used")
     func policyChanged() throws {
         let cache = try CacheFixture { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().status == 200)
@@ -95,7 +95,7 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("what came from another place is not used: after a reload with another address the origin there is asked")
+    @Test("a response from another address is not used after a reload")
     func otherPlace() throws {
         let cache = try CacheFixture { _ in CacheFixture.fresh("here") }
         let there = try ScriptedOrigin(cache.stage.server) { _ in CacheFixture.fresh("there") }
@@ -108,7 +108,7 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 2 && there.requests.count == 1)
     }
 
-    @Test("what was answered to other fields of the configuration's own is not used: another key, another tenant")
+    @Test("a response to other configured fields is not used")
     func otherFields() throws {
         for (isShared, name) in [(false, "Authorization"), (true, "X-Tenant")] {
             func given(_ value: String) -> (inout ProxySettings) -> Void {
@@ -130,7 +130,7 @@ struct CacheTrustTests {
         }
     }
 
-    @Test("a revocation list that was issued anew has the origin asked again, though it ends on the same day")
+    @Test("a new revocation list makes the cache ask the origin again")
     func newRevocationList() throws {
         func listing(_ revoked: [Certificate]) throws -> (inout ProxySettings) -> Void {
             let list = try RevocationListBuilder(validity: TestPKI.validity, revoked: revoked)
@@ -148,7 +148,7 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("what a server has sent that was only let by is not stored", arguments: [true, false])
+    @Test("a server that was only let by has nothing stored", arguments: [true, false])
     func onlyLetBy(isReported: Bool) throws {
         let cache = try CacheFixture(
             [:],
@@ -165,7 +165,7 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("a stored answer leaves the policy's other rules as they are: a denied host stays denied")
+    @Test("a stored response leaves other rules in force: a denied host stays denied")
     func denied() throws {
         let cache = try CacheFixture { _ in CacheFixture.fresh("x") }
         #expect(try cache.get().status == 200)
@@ -173,7 +173,7 @@ struct CacheTrustTests {
         #expect(try cache.get().problemCode == "host_denied")
     }
 
-    @Test("stale-while-revalidate answers at once and asks in the background, with a line of its own")
+    @Test("stale-while-revalidate responds at once, with a line for the refresh")
     func background() throws {
         let cache = try CacheFixture { request in
             if request["If-None-Match"] != nil {
@@ -198,7 +198,7 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 2)
     }
 
-    @Test("a body that ends with its connection is stored over TLS, where that is an end, and not over plain HTTP")
+    @Test("a body that ends with its connection is stored over TLS alone")
     func untilClose() throws {
         let script: ScriptedOrigin.Script = { connection in
             _ = try connection.readRequest()
@@ -233,7 +233,7 @@ struct CacheTrustTests {
 
     // MARK: The disk
 
-    @Test("what is on the disk survives a restart")
+    @Test("stored responses on disk survive a restart")
     func restart() throws {
         let folder = try TemporaryFolder()
         let large = String(repeating: "large ", count: 100_000)
@@ -254,7 +254,7 @@ struct CacheTrustTests {
         #expect(try other.get(cache.stage.url("/small")).problemCode == "pin_mismatch")
     }
 
-    @Test("a folder that cannot be used leaves the cache to memory, and is told of once")
+    @Test("an unusable folder leaves memory alone, and is reported once")
     func unusable() throws {
         let cache = try CacheFixture(["disk": ["path": "/proc/pinproxy-cache", "size": "100MB"]]) { _ in
             CacheFixture.fresh("x")
@@ -266,7 +266,7 @@ struct CacheTrustTests {
         #expect(cache.proxy.events("warning").filter { $0.string("code") == "cache_disk" }.count == 1)
     }
 
-    @Test("a disk that takes nothing more leaves requests to memory and origin, and is told of once")
+    @Test("a full disk leaves memory and origin, and is reported once")
     func full() throws {
         let folder = try TemporaryFolder()
         let body = String(repeating: "0123456789", count: 100_000)
@@ -285,7 +285,7 @@ struct CacheTrustTests {
         #expect(cache.proxy.events("warning").filter { $0.string("code") == "cache_disk" }.count == 1)
     }
 
-    @Test("files that are damaged or gone under a running proxy are a miss, never a wrong byte")
+    @Test("damaged or missing files are misses, never wrong bytes")
     func damaged() throws {
         let folder = try TemporaryFolder()
         let body = String(repeating: "0123456789", count: 100_000)
@@ -311,7 +311,7 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 6)
     }
 
-    @Test("a reload can change the cache, and take it away")
+    @Test("a reload can change or remove the cache")
     func reloaded() throws {
         let folder = try TemporaryFolder()
         let disk: [String: Any] = ["path": "\(folder.path)/cache", "size": "100MB"]

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Many clients that read one response while it is being received.
-@Suite("Reading along: one request to the origin, a body for each client at its own pace")
+@Suite("Reading along: one request, a body for each client")
 struct ReadingAlongTests {
     private static let body = patternBytes(8 << 20)
 
@@ -68,7 +68,7 @@ struct ReadingAlongTests {
         try client.readBody(of: head).body
     }
 
-    @Test("six clients are done when the origin has sent all, whoever reads slowly", arguments: [true, false])
+    @Test("six clients finish with the origin, despite slow readers", arguments: [true, false])
     func slowReader(isLeader: Bool) throws {
         let transfer = Transfer()
         let cache = try Self.stage(["memory": "128MB"], transfer)
@@ -94,7 +94,7 @@ struct ReadingAlongTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("without room in memory the file is read along")
+    @Test("without room in memory the body is read from its file")
     func fromDisk() throws {
         let folder = try TemporaryFolder()
         let transfer = Transfer()
@@ -109,7 +109,7 @@ struct ReadingAlongTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("after a reload that changes the cache readers still get all", arguments: [true, false])
+    @Test("after a reload that changes the cache, readers still get all", arguments: [true, false])
     func reload(hasDisk: Bool) throws {
         let folder = try TemporaryFolder()
         let transfer = Transfer()
@@ -126,7 +126,7 @@ struct ReadingAlongTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("a steady but slow client costs the others nothing, whatever timeouts.stall", arguments: [true, false])
+    @Test("a steady slow client costs the others nothing", arguments: [true, false])
     func steady(isLeader: Bool) throws {
         let transfer = Transfer()
         let cache = try Self.stage(["memory": "128MB"], transfer) { $0.setTimeouts(["stall": "3s"]) }
@@ -160,7 +160,7 @@ struct ReadingAlongTests {
         func wait() throws -> [UInt8] { try result.wait(for: "a body") { $0 }.get() }
     }
 
-    @Test("when the client that came first goes away, the others get all, and the response is stored")
+    @Test("when the first client leaves, the others get all")
     func leaderGone() throws {
         let transfer = Transfer()
         let cache = try Self.stage(["memory": "128MB"], transfer)
@@ -181,7 +181,7 @@ struct ReadingAlongTests {
         #expect(lines.dropFirst().allSatisfy { $0.string("cache") == "hit" && $0.string("error") == nil })
     }
 
-    @Test("a response of which little is missing is received to its end when its client has gone, another is not")
+    @Test("an almost complete response is received after its client leaves")
     func littleMissing() throws {
         for isLittle in [true, false] {
             let transfer = Transfer()
@@ -211,7 +211,7 @@ struct ReadingAlongTests {
         }
     }
 
-    @Test("a response that breaks off never looks whole to those that read along")
+    @Test("a response that breaks off is incomplete for all readers")
     func broken() throws {
         let isChunked = false
         let gate = Gate()
@@ -234,7 +234,7 @@ struct ReadingAlongTests {
         #expect(lines.allSatisfy { $0.string("error") == "response_truncated" })
     }
 
-    @Test("a range is read out of what is being received, and a client's own validator is answered at once")
+    @Test("a range is read from a response that is still arriving")
     func range() throws {
         let transfer = Transfer()
         let cache = try Self.stage(["memory": "128MB"], transfer)
@@ -266,7 +266,7 @@ struct ReadingAlongTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("a thousand clients that read at any pace and go at any time: every byte is right")
+    @Test("a thousand clients at any pace get right bytes")
     func thousand() throws {
         let body = Array(Self.body.prefix(300_000))
         let transfer = Transfer()

@@ -6,7 +6,7 @@ import Testing
 
 /// An IPv4-mapped IPv6 literal is the IPv4 address that it maps (RFC 4291, section 2.5.5.2): every rule for one spelling
 /// of an address holds for all of them.
-@Suite("One address, however it is written")
+@Suite("One address in every spelling")
 struct AddressFormTests {
     private static let address = "127.0.0.1"
 
@@ -48,7 +48,7 @@ struct AddressFormTests {
         }
     }
 
-    @Test("a pinned address is reached over TLS and held to its pins", arguments: names)
+    @Test("a pinned address is reached over TLS under its pins", arguments: names)
     func pins(name: String) throws {
         let right = try Place { settings, server, _ in settings.pin(name, to: server.pin) }
         let wrong = try Place { settings, _, _ in settings.pin(name, to: .unrelated(2)) }
@@ -68,7 +68,7 @@ struct AddressFormTests {
         #expect(isTLS)
     }
 
-    @Test("a pinned address is not tunnelled blind", arguments: names)
+    @Test("a pinned address gets no blind tunnel", arguments: names)
     func tunnels(name: String) throws {
         let pinned = try Place { settings, server, _ in
             settings.pin(name, to: server.pin)
@@ -83,7 +83,7 @@ struct AddressFormTests {
         #expect(pinned.origin.connections.isEmpty)
     }
 
-    @Test("access rules and the entries of hosts hold for it", arguments: names)
+    @Test("access rules and host entries apply to it", arguments: names)
     func rules(name: String) throws {
         let denied = try Place { settings, _, port in
             settings.members["access"] = ["denyAddresses": [String](), "denyHosts": [name]]
@@ -107,7 +107,7 @@ struct AddressFormTests {
         #expect(denied.origin.connections.isEmpty)
     }
 
-    @Test("a gateway's upstream is held to the pins of its address", arguments: spellings)
+    @Test("a gateway's upstream is subject to the pins of its address", arguments: spellings)
     func gateway(spelling: String) throws {
         for (pin, status) in [(nil, 200), (PublicKeyPin.unrelated(2), 502)] as [(PublicKeyPin?, Int)] {
             let place = try Place { settings, server, port in
@@ -125,7 +125,7 @@ struct AddressFormTests {
         }
     }
 
-    @Test("the exception of a gateway's literal upstream is for that address in every spelling", arguments: spellings)
+    @Test("a gateway's literal upstream excepts that address in every spelling", arguments: spellings)
     func gatewayException(spelling: String) throws {
         let place = try Place { settings, server, port in
             settings.members["access"] = nil
@@ -141,7 +141,7 @@ struct AddressFormTests {
         #expect(try place.get(spelling, scheme: "https").problemCode == "address_denied")
     }
 
-    @Test("a redirect that is followed is held to the pins of its address", arguments: spellings)
+    @Test("a followed redirect is subject to the pins of its address", arguments: spellings)
     func redirects(spelling: String) throws {
         for (pin, code) in [(nil, nil), (PublicKeyPin.unrelated(2), "pin_mismatch")] as [(PublicKeyPin?, String?)] {
             let server = try Stage.pki.server(Self.address)
@@ -159,7 +159,7 @@ struct AddressFormTests {
         }
     }
 
-    @Test("fetch and pins verify hold it to its pins", arguments: spellings)
+    @Test("fetch and pins verify apply its pins", arguments: spellings)
     func tools(spelling: String) throws {
         let server = try Stage.pki.server(Self.address)
         let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }

@@ -75,7 +75,7 @@ struct AuthenticatedConnectionTests {
     }
 
     @Test(
-        "the connection is its client's alone, in both directions, across listeners, and ends with the client",
+        "an authenticated connection is one client's, and ends with it",
         arguments: Way.allCases,
         Way.allCases
     )
@@ -101,7 +101,7 @@ struct AuthenticatedConnectionTests {
         #expect(try client(stage).get().status == 401)
     }
 
-    @Test("a client that begins with its first message gets a connection of its own", arguments: ["NTLM", "nEgOtIaTe"])
+    @Test("a client that authenticates at first gets its own connection", arguments: ["NTLM", "nEgOtIaTe"])
     func preemptive(scheme: String) throws {
         let stage = try stage()
         // A kept connection, which the handshake leaves to others.
@@ -113,7 +113,7 @@ struct AuthenticatedConnectionTests {
         #expect(try ann.get().text == answer.text)
     }
 
-    @Test("the streams of an HTTP/2 connection are one client, one after another; another connection is another")
+    @Test("the streams of one HTTP/2 connection are one client")
     func http2() throws {
         let stage = try stage {
             $0.listeners[0]["http2"] = true
@@ -135,7 +135,7 @@ struct AuthenticatedConnectionTests {
         #expect(try stage.get().status == 401)
     }
 
-    @Test("a request on such a connection is not sent again on another one, and what follows is nobody's")
+    @Test("a request on such a connection is not repeated elsewhere")
     func noRepetition() throws {
         let stage = try stage()
         let ann = try client(stage)
@@ -146,7 +146,7 @@ struct AuthenticatedConnectionTests {
         #expect(try client(stage).get().status == 401)
     }
 
-    @Test("nothing that came over it is stored or given to another, and nothing stored is given for it")
+    @Test("a response on it is not stored, and stored ones are not used")
     func cache() throws {
         let stage = try stage { $0.members["cache"] = [String: Any]() }
         let (ann, bob) = (try client(stage), try client(stage))
@@ -162,7 +162,7 @@ struct AuthenticatedConnectionTests {
         #expect(!outcomes.contains("hit"), "\(outcomes)")
     }
 
-    @Test("to a server with HTTP/2 such a request goes over HTTP/1.1, on a connection of its own")
+    @Test("a request that authenticates uses HTTP/1.1 towards a server of HTTP/2")
     func http2Origin() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2", "http/1.1"], script: authenticating)

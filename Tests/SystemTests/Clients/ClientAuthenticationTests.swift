@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Clients that have to say who they are")
+@Suite("Authentication of clients")
 struct ClientAuthenticationTests {
     private let users: String
     private let folder: TemporaryFolder
@@ -39,7 +39,7 @@ struct ClientAuthenticationTests {
         "Proxy-Authorization: Basic " + Data("\(user):\(password)".utf8).base64EncodedString()
     }
 
-    @Test("without a word of who it is, a client is asked, and the connection stays")
+    @Test("an unknown client is asked to authenticate, and its connection stays")
     func asks() throws {
         let stage = try stage(["basic": ["file": "users.htpasswd"], "bearer": ["file": "tokens.txt"]])
         let client = try stage.proxy.connect()
@@ -62,7 +62,7 @@ struct ClientAuthenticationTests {
         #expect(!stage.proxy.output.contains("Basic"))
     }
 
-    @Test("a body that comes over HTTP/2 while the password is verified arrives whole", arguments: [1, 60_000])
+    @Test("a body over HTTP/2 during the password's verification arrives whole", arguments: [1, 60_000])
     func bodyOverHTTP2(_ count: Int) throws {
         let stage = try Stage(
             { settings in
@@ -87,7 +87,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("a wrong password, an unknown user and broken credentials are refused alike, and nothing is dialled")
+    @Test("wrong passwords, unknown users and broken credentials are refused alike")
     func refuses() throws {
         let stage = try stage()
         let attempts = [
@@ -103,7 +103,7 @@ struct ClientAuthenticationTests {
         #expect(stage.origin.connections.isEmpty)
     }
 
-    @Test("a request with a body is refused whole, and one whose body still comes closes the connection")
+    @Test("a request with a body is refused, and an unfinished one closes the connection")
     func refusedBodies() throws {
         let stage = try stage()
         let whole = try stage.proxy.connect()
@@ -114,7 +114,7 @@ struct ClientAuthenticationTests {
         #expect(try whole.isAtEnd())
     }
 
-    @Test("a body that came with the password is sent on when it was right")
+    @Test("a body that came with a right password is forwarded")
     func bodyWaits() throws {
         let stage = try Stage(
             { settings in
@@ -141,7 +141,7 @@ struct ClientAuthenticationTests {
         #expect(Set(try stage.proxy.waitForTaskLines(2).map { $0.string("user") }) == ["ci", nil])
     }
 
-    @Test("at a Unix socket the process is known by its user")
+    @Test("at a Unix socket the process has its user")
     func unixPeers() throws {
         let path = "\(folder.path)/s"
         for (user, status) in [(Int(getuid()), 200), (Int(getuid()) + 1, 403)] {
@@ -159,7 +159,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "over loopback the process is known by its user, without a word of its own",
+        "over loopback the process has its user without credentials",
         arguments: ["127.0.0.1", "[::1]"]
     )
     func localUsers(address: String) throws {
@@ -178,7 +178,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "a user of this machine is served where a listener names it, and another one may use a password there",
+        "a listed user of this machine is served, others may use a password",
         .enabled(if: getuid() == 0, "another user's process needs root")
     )
     func otherLocalUsers() throws {
@@ -206,7 +206,7 @@ struct ClientAuthenticationTests {
         #expect(try other.readResponse().status == 403)
     }
 
-    @Test("a listener may be left open, or have users of its own")
+    @Test("a listener may be open, or have its own users")
     func perListener() throws {
         let stage = try stage { settings in
             settings.listeners.append(["address": "127.0.0.1:0", "authentication": false])
@@ -226,7 +226,7 @@ struct ClientAuthenticationTests {
         #expect(proven.text == "Basic eDp5")
     }
 
-    @Test("a reload takes users in and out")
+    @Test("a reload adds and removes users")
     func reload() throws {
         let stage = try stage()
         let fields = [basic("alice", "correct horse")]
@@ -236,7 +236,7 @@ struct ClientAuthenticationTests {
         #expect(try stage.get(fields: [basic("bob", "correct horse")]).status == 200)
     }
 
-    @Test("many clients with the same password are served, and it is hashed few times")
+    @Test("many clients with one password are served with few hashes")
     func together() throws {
         let stage = try stage()
         let request = ProxyUnderTest.request("GET", stage.url(), fields: [basic("alice", "correct horse")])
@@ -245,7 +245,7 @@ struct ClientAuthenticationTests {
         for client in clients { #expect(try client.readResponse().status == 200) }
     }
 
-    @Test("who guesses fills the queue and no more: others are told to come again")
+    @Test("guessers fill the queue alone, and are told to retry")
     func guessing() throws {
         let slow = try Programs.passwordHash("x", rounds: 100_000)
         let stage = try stage { $0.files["users.htpasswd"] = "slow:" + slow }

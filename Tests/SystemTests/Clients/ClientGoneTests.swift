@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Clients that go away")
 struct ClientGoneTests {
-    @Test("a client that resets while it waits cancels its transfer at the origin")
+    @Test("a client that resets while it waits cancels its transfer")
     func resetWhileWaiting() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
@@ -21,7 +21,7 @@ struct ClientGoneTests {
         #expect(line["status"] == nil)
     }
 
-    @Test("a client that resets in the middle of an answer cancels its transfer at the origin")
+    @Test("a client that resets within a response cancels its transfer")
     func resetWhileReceiving() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
@@ -38,7 +38,7 @@ struct ClientGoneTests {
         #expect(line.integer("status") == 200)
     }
 
-    @Test("a client that resets in the middle of its upload leaves the origin with a broken request")
+    @Test("a client that resets within its upload leaves a broken request")
     func resetWhileSending() throws {
         let stage = try Stage { connection in
             guard let head = try connection.readRequestHead() else { return }
@@ -52,7 +52,7 @@ struct ClientGoneTests {
         #expect(records[0].requests.allSatisfy { $0.isTruncated })
     }
 
-    @Test("a client that half-closes after its request gets its answer")
+    @Test("a client that half-closes after its request gets its response")
     func halfClose() throws {
         let gate = Gate()
         let stage = try Stage { connection in
@@ -69,7 +69,7 @@ struct ClientGoneTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("a client that half-closes after a whole upload gets its answer")
+    @Test("a client that half-closes after a whole upload gets its response")
     func halfCloseAfterUpload() throws {
         let stage = try Stage { OriginAnswer.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
@@ -80,7 +80,7 @@ struct ClientGoneTests {
     }
 
     @Test(
-        "rule 36: a body that ends before its end is never whole to the origin, and the client is told",
+        "rule 36: a truncated body is never whole to the origin",
         arguments: ["Content-Length: 10", "Transfer-Encoding: chunked"]
     )
     func truncatedUpload(framing: String) throws {

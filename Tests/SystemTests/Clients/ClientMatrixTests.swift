@@ -17,7 +17,7 @@ struct ClientMatrixTests {
         for (client, why) in Self.absent where client.isInstallable { Issue.record("\(client.name): \(why)") }
     }
 
-    @Test("docs/clients.md has the table of the clients as they are tried")
+    @Test("docs/clients.md has the table of the clients")
     func table() throws {
         let rows = MatrixClient.all.filter(\.isInstallable).map { client in
             [client.name] + MatrixClient.Action.allCases.map(client.cell)
@@ -27,7 +27,7 @@ struct ClientMatrixTests {
         #expect(found == expected)
     }
 
-    @Test("a real client does what it can by every way in, and is told of a wrong pin", arguments: present)
+    @Test("a real client works by every way in, and sees a wrong pin", arguments: present)
     func client(client: MatrixClient) throws {
         let work = try TemporaryFolder()
         let pinproxy = try Programs.built("pinproxy")

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Real clients under pinproxy exec, without any setting of their own")
+@Suite("Real clients under pinproxy exec, without settings of their own")
 struct ClientProgramTests {
     private let folder: TemporaryFolder
     private let origin: NginxOrigin
@@ -32,7 +32,7 @@ struct ClientProgramTests {
         )
     }
 
-    @Test("curl reaches a pinned origin, a redirect to the origin's own https included")
+    @Test("curl reaches a pinned origin, also by a redirect to https")
     func curl() throws {
         let finished = try exec(
             "curl",
@@ -46,7 +46,7 @@ struct ClientProgramTests {
         #expect(finished.output == "plain text from the origin\n200 1 http://\(host)/plain", "\(finished.output)")
     }
 
-    @Test("Python's urllib reaches a pinned origin, a redirect to the origin's own https included")
+    @Test("Python's urllib reaches a pinned origin, also by a redirect to https")
     func python() throws {
         let script = """
             import urllib.request
@@ -84,7 +84,7 @@ struct ClientProgramTests {
         #expect(text == "what git brings\n")
     }
 
-    @Test("the exit code of the command is the exit code of exec, also when the pin fails")
+    @Test("exec has its command's exit code, also when the pin fails")
     func exitCode() throws {
         #expect(try exec("sh", "-c", "exit 7").exitCode == 7)
         // curl's 22: the server answered with an error.

@@ -83,7 +83,7 @@ struct DualStackTests {
         wait
         """
 
-    @Test("an address that refuses or swallows is passed over for another one, of the other family or the same")
+    @Test("an address that refuses or drops is replaced by another one")
     func fallback() throws {
         let folder = try TemporaryFolder()
         try folder.write(Self.hosts, as: "hosts")

@@ -2,12 +2,12 @@
 import TestSupport
 import Testing
 
-@Suite("Clients that ask before they send their bodies")
+@Suite("Clients that expect 100 (Continue)")
 struct ExpectContinueTests {
     private static let head =
         "POST http://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 
-    @Test("rule 48: the origin's 100 (Continue) has the body sent, and not before")
+    @Test("rule 48: the body is sent after the origin's 100 (Continue), not before")
     func originContinues() throws {
         let gate = Gate()
         let stage = try Stage { connection in
@@ -34,7 +34,7 @@ struct ExpectContinueTests {
         #expect(try client.readResponse(to: "POST").text == "none next")
     }
 
-    @Test("rule 48: the origin's final answer is the client's, and no body is sent", arguments: [417, 401, 200])
+    @Test("rule 48: the origin's final response is relayed, and no body is sent", arguments: [417, 401, 200])
     func originDeclines(status: Int) throws {
         let stage = try Stage { connection in
             guard let head = try connection.readRequestHead(), head["Expect"] != nil else { return }
@@ -55,7 +55,7 @@ struct ExpectContinueTests {
         #expect(stage.origin.requests.allSatisfy { $0.body.isEmpty })
     }
 
-    @Test("a client that does not wait for the word is served")
+    @Test("a client that does not wait is served")
     func impatient() throws {
         let stage = try Stage { OriginAnswer.text("got \($0.text)") }
         let answer = try stage.proxy.exchange(Self.head + "body", method: "POST")
@@ -63,14 +63,14 @@ struct ExpectContinueTests {
         #expect(answer.text == "got body")
     }
 
-    @Test("an expectation of HTTP/1.0 means nothing and goes no further")
+    @Test("an expectation of HTTP/1.0 is ignored and not forwarded")
     func version10() throws {
         let stage = try Stage { OriginAnswer.text("\($0["Expect"] ?? "none") \($0.text)") }
         let head = Self.head.replacing("HTTP/1.1", with: "HTTP/1.0")
         #expect(try stage.proxy.exchange(head + "body", method: "POST").text == "none body")
     }
 
-    @Test("rule 48: with HTTP/2 to the origin the word is given when the server has been judged")
+    @Test("rule 48: with HTTP/2 the 100 follows the server's evaluation")
     func http2() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true)
@@ -86,7 +86,7 @@ struct ExpectContinueTests {
         #expect(try origin.file("put") == Array("body".utf8))
     }
 
-    @Test("curl's own Expect has a large body sent, through nginx's 100 (Continue)")
+    @Test("curl's own Expect sends a large body after nginx's 100 (Continue)")
     func curl() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server)
@@ -107,7 +107,7 @@ struct ExpectContinueTests {
         #expect(isIntact)
     }
 
-    @Test("a client that expects 100 (Continue) of a refused host sends no body")
+    @Test("a client that expects 100 of a refused host sends no body")
     func refusedHost() throws {
         let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text("got \($0.text)") }
         let answer = try stage.proxy.exchange(Self.head, method: "POST")

@@ -4,7 +4,7 @@ import HTTP2Core
 import TestSupport
 import Testing
 
-@Suite("What clients of HTTP/2 make the process hold")
+@Suite("Memory that clients of HTTP/2 hold")
 struct HeldBytesTests {
     private static func held(_ proxy: ProxyUnderTest) throws -> Int {
         let page = try proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: proxy.listening.count - 1)
@@ -23,7 +23,7 @@ struct HeldBytesTests {
     /// A head of 58 KB, which is a few hundred bytes on the wire: a value is sent once, and referred to afterwards.
     private static let largeHead = Array(repeating: ("x-k", String(repeating: "v", count: 2900)), count: 20)
 
-    @Test("heads by references: above the limit they are refused, small requests are served, idle ones make room")
+    @Test("heads above the limit are refused, and small requests served")
     func heads() throws {
         let stage = try Stage(Self.limit) { connection in
             while let request = try connection.readRequest() {
@@ -72,7 +72,7 @@ struct HeldBytesTests {
         _ = streams
     }
 
-    @Test("Bodies that wait for a connection to the origin are given up above the limit")
+    @Test("bodies that wait for an origin are dropped above the limit")
     func bodies() throws {
         let stage = try Stage({ settings in
             Self.limit(&settings)
@@ -103,7 +103,7 @@ struct HeldBytesTests {
         #expect(first.goAways.isEmpty)
     }
 
-    @Test("of stored bodies for clients with a window of 0 wait 16 KB each")
+    @Test("stored bodies for shut windows hold 16 KB each")
     func windows() throws {
         let body = String(repeating: "stored ", count: 100_000)
         let stage = try Stage({ settings in

@@ -55,7 +55,7 @@ struct ListenerTLSTests {
         )
     }
 
-    @Test("curl asks an HTTPS proxy, and the origin answers through its pins", arguments: keys)
+    @Test("curl uses an HTTPS proxy, and the origin's pins hold", arguments: keys)
     func curlUsesIt(key: KeyPair.Kind) throws {
         let stage = try stage(key: key, script: Self.answering)
         let finished = try curl(stage)
@@ -120,7 +120,7 @@ struct ListenerTLSTests {
         #expect(finished.output == "hello", "\(finished.errors)")
     }
 
-    @Test("a client without TLS gets nothing from it", arguments: keys)
+    @Test("a client without TLS gets nothing", arguments: keys)
     func plaintextClient(key: KeyPair.Kind) throws {
         let stage = try stage(key: key, script: Self.answering)
         let client = try stage.proxy.connect()
@@ -130,7 +130,7 @@ struct ListenerTLSTests {
         #expect(stage.origin.connections.isEmpty)
     }
 
-    @Test("a handshake that does not come is not waited for longer than for a head", arguments: keys)
+    @Test("a missing handshake times out like a head", arguments: keys)
     func slowHandshake(key: KeyPair.Kind) throws {
         let stage = try stage(key: key, { $0.setTimeouts(["head": "200ms"]) }, script: Self.answering)
         let client = try stage.proxy.connect()
@@ -138,7 +138,7 @@ struct ListenerTLSTests {
         #expect(try client.readToEnd().isEmpty)
     }
 
-    @Test("who shows no certificate of the client CA is not served; who does is known by it", arguments: keys)
+    @Test("a client without the CA's certificate is refused, one with it known", arguments: keys)
     func clientCertificates(key: KeyPair.Kind) throws {
         let stage = try stage(key: key, clientCA: true, script: Self.answering)
         #expect(try curl(stage).exitCode != 0)
@@ -163,9 +163,7 @@ struct ListenerTLSTests {
         #expect(last.string("user") == "spiffe://example.org/build/7")
     }
 
-    @Test(
-        "a client whose certificate is on a list is refused, and so is one that no current list covers; a reload takes a new list in"
-    )
+    @Test("a client whose certificate is revoked, or not covered, is refused")
     func revokedClients() throws {
         let agents = try ["lost", "kept"].map { name in
             var builder = CertificateBuilder.server(hosts: [name], validity: TestPKI.validity)
@@ -216,7 +214,7 @@ struct ListenerTLSTests {
         #expect(stage.origin.requests.count == 2)
     }
 
-    @Test("a reload takes a new certificate in")
+    @Test("a reload replaces the certificate")
     func renewal() throws {
         let stage = try stage(script: Self.answering)
         #expect(try curl(stage).output == "hello")
@@ -231,7 +229,7 @@ struct ListenerTLSTests {
         #expect(try curl(stage).output == "hello")
     }
 
-    @Test("an upload that is cut short without a word of TLS does not look whole to the origin", arguments: keys)
+    @Test("an upload cut without close_notify is incomplete for the origin", arguments: keys)
     func cutUpload(key: KeyPair.Kind) throws {
         let stage = try stage(key: key) { connection in
             // Chunked, and the last chunk never comes.
@@ -253,7 +251,7 @@ struct ListenerTLSTests {
     }
 
     @Test(
-        "versions and kinds of keys shake hands as they should",
+        "versions and kinds of keys complete handshakes as expected",
         arguments: [KeyPair.Kind.rsa(bits: 2048), .rsa(bits: 4096), .rsaPSS(bits: 2048), .p384],
         ["1_2", "1_3"]
     )
@@ -275,7 +273,7 @@ struct ListenerTLSTests {
         #expect(finished.output == "TLSv\(version.replacing("_", with: ".")) hello", "\(finished.errors)")
     }
 
-    @Test("clients that leave in the middle of a slow signature leave nothing behind, and others are served meanwhile")
+    @Test("clients that leave during a slow signature leave nothing behind")
     func leaving() throws {
         let stage = try stage(key: .rsa(bits: 4096), script: Self.answering)
         let script = """
@@ -306,7 +304,7 @@ struct ListenerTLSTests {
         #expect(stage.origin.connections.count == 1)
     }
 
-    @Test("a client that ends with its hello gets no signature, and no other bytes")
+    @Test("a client that ends with its hello gets no signature")
     func endedHello() throws {
         let stage = try stage(key: .rsa(bits: 4096), script: Self.answering)
         let script = """
@@ -368,7 +366,7 @@ struct ListenerTLSTests {
         return finished.output
     }
 
-    @Test("a client that has agreed on HTTP/2 and speaks HTTP/1.1 gets no response, and the other way round")
+    @Test("a client that speaks another protocol than agreed gets no response")
     func agreedProtocol() throws {
         let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.answering)
         let old = "GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: close\r\n\r\n"

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Many client connections", .serialized)
 struct ManyConnectionsTests {
-    @Test("2,000 connections at once each get their answer, and none is lost")
+    @Test("each of 2,000 simultaneous connections gets its response")
     func twoThousand() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server)
@@ -37,7 +37,7 @@ struct ManyConnectionsTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    @Test("a connection beyond limits.connections is told so with 503, and there is room again when one goes")
+    @Test("a connection beyond limits.connections gets 503 until another closes")
     func limit() throws {
         let stage = try Stage(
             { $0.members["limits"] = ["connections": 2] },

@@ -84,7 +84,7 @@ struct OwnAddressTests {
         routed 198.51.100.7:3128 403 listener
         """
 
-    @Test("they are denied by default, and its listeners on all addresses always, from the moment an address is there")
+    @Test("own addresses are denied by default, as soon as they exist")
     func followed() throws {
         let folder = try TemporaryFolder()
         try folder.write("six", as: "files/name")

@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("What a refused server receives: no byte of a request")
+@Suite("A refused server receives no byte of a request")
 struct RefusalCostTests {
     /// The protocol of the origin.
     enum Version: CaseIterable {
@@ -64,7 +64,7 @@ struct RefusalCostTests {
             : origin.connections.reduce(0) { $0 + $1.requestFrames }
     }
 
-    @Test("on a new connection, over all ways in", arguments: Version.allCases)
+    @Test("no byte leaves on a new connection, over all ways in", arguments: Version.allCases)
     func newConnection(version: Version) throws {
         let origin = try origin(try Stage.pki.server(host), version)
         let settings = settings(port: origin.port, version, pin: .unrelated(2))
@@ -84,7 +84,7 @@ struct RefusalCostTests {
         #expect(records.allSatisfy { !$0.isEstablished && $0.applicationBytes == 0 })
     }
 
-    @Test("on a connection whose verdict has aged, over all ways in", arguments: Version.allCases)
+    @Test("no byte leaves on a connection with an aged verdict", arguments: Version.allCases)
     func agedConnection(version: Version) throws {
         // A busy machine may need longer for the first round than the certificate is good for: then once more.
         for seconds: Int64 in [4, 20] where try agedConnection(version, validFor: seconds) { return }

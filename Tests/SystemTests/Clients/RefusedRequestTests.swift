@@ -11,7 +11,7 @@ struct RefusedRequestTests {
         #expect(try stage.get(fields: ["X: \(String(repeating: "x", count: 5000))"]).status == 431)
     }
 
-    @Test("72 CONNECT to a pinned host is denied with the alternatives, and the connection lives on")
+    @Test("72 CONNECT to a pinned host is denied, and the connection stays")
     func connect() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -83,7 +83,7 @@ struct RefusedRequestTests {
         #expect(stage.origin.requests.isEmpty)
     }
 
-    @Test("a gateway answers to its own names only: 421 for any other Host")
+    @Test("a gateway responds to its own names: others get 421")
     func gatewayHost() throws {
         let stage = try Stage({
             $0.listeners.append([
@@ -112,7 +112,7 @@ struct RefusedRequestTests {
         #expect(answer.text.contains("mode forward") && !answer.text.contains("allowedHosts"))
     }
 
-    @Test("a page of another site has a browser send nothing to a gateway, unless the host serves browsers")
+    @Test("a page of another site sends nothing to a gateway by default")
     func gatewayForeignPage() throws {
         let secret: (inout ProxySettings) -> Void = {
             $0.addGateway(to: Stage.host)
@@ -174,9 +174,7 @@ struct RefusedRequestTests {
         for (field, _) in foreign { #expect(try ask(requests[1], field, open).text == "secret", "\(field)") }
     }
 
-    @Test(
-        "a gateway takes a request of HTTP/1.0 without Host, which no web page can make, and points back to itself by paths"
-    )
+    @Test("a gateway accepts HTTP/1.0 without Host, and links by paths")
     func gatewayWithoutHost() throws {
         let stage = try Stage({ $0.addGateway(to: Stage.host) }) { request in
             guard request.target == "/moved" else {

@@ -14,7 +14,7 @@ struct ServerMatrixTests {
         for (server, why) in Self.absent { Issue.record("\(server.name): \(why)") }
     }
 
-    @Test("docs/clients.md has the table of the servers as they are tried")
+    @Test("docs/clients.md has the table of the servers")
     func table() throws {
         let rows = MatrixServer.all.map { server in [server.name] + MatrixServer.Action.allCases.map(server.cell) }
         let columns = ["server"] + MatrixServer.Action.allCases.map(\.rawValue)
@@ -22,7 +22,7 @@ struct ServerMatrixTests {
         #expect(found == expected)
     }
 
-    @Test("a real server is understood, whatever it answers", arguments: present)
+    @Test("a real server's responses are understood", arguments: present)
     func server(one: MatrixServer) throws {
         let folder = try TemporaryFolder()
         for (name, bytes) in MatrixServer.files { try folder.write(bytes: bytes, as: "files/\(name)") }

@@ -11,7 +11,7 @@ struct ServerOptionsTests {
         )
     }
 
-    @Test("a gateway hands it on to its origin as it is, and the log names the origin")
+    @Test("a gateway forwards OPTIONS * unchanged, and logs the origin")
     func gateway() throws {
         let stage = try stage()
         let answer = try stage.proxy.exchange(
@@ -32,7 +32,7 @@ struct ServerOptionsTests {
         #expect(stage.origin.requests.count == 1)
     }
 
-    @Test("a gateway hands it on over HTTP/2 as well")
+    @Test("a gateway forwards OPTIONS * over HTTP/2")
     func gatewayHTTP2() throws {
         let stage = try stage(HTTP2ClientTests.takeHTTP2)
         let peer = try HTTP2Peer(stage.proxy.connect(to: 1))
@@ -40,7 +40,7 @@ struct ServerOptionsTests {
         #expect(answer.status == 200 && answer.text == "OPTIONS * \(Stage.host)")
     }
 
-    @Test("a forward listener, which it asks about itself, answers; with the URL of a server that one is asked")
+    @Test("a forward listener responds to OPTIONS * itself, or asks a named server")
     func forward() throws {
         let stage = try stage()
         let client = try stage.proxy.connect()
@@ -56,7 +56,7 @@ struct ServerOptionsTests {
         #expect(lines.map { $0.integer("status") } == [200, 200])
     }
 
-    @Test("who may not use a forward listener gets no answer to it either")
+    @Test("a client without access to a forward listener gets no OPTIONS response")
     func forwardAuthentication() throws {
         let stage = try stage { settings in
             settings.files["tokens"] = "ci:\(String(repeating: "ab", count: 32))\n"
@@ -66,7 +66,7 @@ struct ServerOptionsTests {
         #expect(try stage.proxy.exchange(request, method: "OPTIONS").status == 407)
     }
 
-    @Test("an empty port is the scheme's own", arguments: ["", ":"])
+    @Test("an empty port is the scheme's default", arguments: ["", ":"])
     func emptyPort(port: String) throws {
         let stage = try stage()
         for authority in ["\(Stage.host)\(port)", "\(Stage.host):80"] {

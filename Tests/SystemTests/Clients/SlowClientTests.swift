@@ -6,7 +6,7 @@ import Testing
 /// Clients that hold connections by saying little: each kind is shed in time, and others are served meanwhile.
 @Suite("Slow clients")
 struct SlowClientTests {
-    @Test("rule 37: a body that comes too slowly gives 408, although it never stops", arguments: [true, false])
+    @Test("rule 37: a body that comes too slowly gives 408", arguments: [true, false])
     func slowBody(hasLength: Bool) throws {
         let stage = try Stage({ $0.setTimeouts(["body": "400ms"]) }) { OriginAnswer.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
@@ -22,7 +22,7 @@ struct SlowClientTests {
         #expect(stage.origin.requests.allSatisfy { $0.isTruncated })
     }
 
-    @Test("a body that is slow but steady takes its time")
+    @Test("a slow but steady body is received")
     func steadyBody() throws {
         let stage = try Stage({ $0.setTimeouts(["body": "300ms"]) }) { OriginAnswer.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
@@ -37,7 +37,7 @@ struct SlowClientTests {
         #expect(try client.readResponse(to: "PUT").text == "\(8 * size)")
     }
 
-    @Test("a body that the origin does not take is not held against the client")
+    @Test("a body that the origin does not take is not the client's fault")
     func slowOrigin() throws {
         let gate = Gate()
         let stage = try Stage({ $0.setTimeouts(["body": "200ms"]) }) { connection in
@@ -58,7 +58,7 @@ struct SlowClientTests {
         #expect(try client.readResponse(to: "PUT").text == "\(size)")
     }
 
-    @Test("timeouts.total ends an exchange that never stands still")
+    @Test("timeouts.total ends an exchange that always moves")
     func total() throws {
         let stage = try Stage({ $0.setTimeouts(["total": "500ms"]) }) { OriginAnswer.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
@@ -71,7 +71,7 @@ struct SlowClientTests {
         #expect(answer.problemCode == "response_timeout")
     }
 
-    @Test("a head that comes byte by byte is given up, and others are served while a hundred such are there")
+    @Test("a dripping head times out, and a hundred of them delay nobody")
     func slowHeads() throws {
         let stage = try Stage({ $0.setTimeouts(["head": "1s", "idle": "1s"]) }) { OriginAnswer.text($0.target) }
         let clients = try (0..<100).map { _ in try stage.proxy.connect() }

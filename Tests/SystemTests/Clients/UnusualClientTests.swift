@@ -111,7 +111,7 @@ struct UnusualClientTests {
         }
         """
 
-    @Test("the request arrives, with the target's Host and nothing that two readers could divide", arguments: present)
+    @Test("the request arrives regular, with the target's Host", arguments: present)
     func program(one: Case) throws {
         let stage = try Stage {
             OriginAnswer.text("\($0.target) \($0["Host"] ?? "-") \($0["Authorization"] ?? "-")")

@@ -18,7 +18,7 @@ struct CommandLineAuthorityTests {
         try FileManager.default.attributesOfItem(atPath: "\(folder.path)/\(name)")[.posixPermissions] as? Int
     }
 
-    @Test("init makes a key that nobody else can read, and a certificate that openssl takes for its hosts alone")
+    @Test("init makes a private key and a certificate for its hosts alone")
     func makes() throws {
         let made = try pinproxy("ca", "init", "--dir", folder.path, "API.example.com", "example.org.")
         #expect(made.exitCode == 0, "\(made.errors)")
@@ -35,7 +35,7 @@ struct CommandLineAuthorityTests {
         #expect(text.contains("pathlen:0"))
     }
 
-    @Test("init overwrites nothing, and leaves no half of a pair behind")
+    @Test("init overwrites nothing, and leaves no incomplete pair")
     func keeps() throws {
         #expect(try pinproxy("ca", "init", "--dir", folder.path, "example.com").exitCode == 0)
         let before = try String(contentsOfFile: "\(folder.path)/pinproxy-ca.key", encoding: .utf8)
@@ -63,7 +63,7 @@ struct CommandLineAuthorityTests {
         #expect(checked.exitCode == 0, "\(checked.errors)")
     }
 
-    @Test("show prints the fingerprint and how programs come to trust it")
+    @Test("show prints the fingerprint and how to trust it")
     func shows() throws {
         #expect(try pinproxy("ca", "init", "--dir", folder.path, "example.com").exitCode == 0)
         let shown = try pinproxy("ca", "show", "--dir", folder.path)
@@ -80,7 +80,7 @@ struct CommandLineAuthorityTests {
         }
     }
 
-    @Test("a configuration whose local CA is not there says how it is made")
+    @Test("a configuration without its local CA says how to make it")
     func missing() throws {
         let path = try folder.write(
             #"{ "version": 1, "interception": { "certificate": "ca.pem", "key": "ca.key" } }"#,
@@ -94,7 +94,7 @@ struct CommandLineAuthorityTests {
         #expect(checked.errors.contains("make the local CA, certificate and key: pinproxy ca init --config FILE"))
     }
 
-    @Test("show says which variables replace the authorities that a program trusts")
+    @Test("show says which variables replace a program's authorities")
     func replacements() throws {
         #expect(try pinproxy("ca", "init", "--dir", folder.path, "example.com").exitCode == 0)
         let parts = try pinproxy("ca", "show", "--dir", folder.path).output.split(separator: "These REPLACE")
@@ -107,7 +107,7 @@ struct CommandLineAuthorityTests {
         }
     }
 
-    @Test("mistakes are told with what to do")
+    @Test("mistakes have their remedy")
     func mistakes() throws {
         #expect(try pinproxy("ca", "init", "--dir", folder.path).exitCode == 64)
         #expect(try pinproxy("ca", "init", "--dir", folder.path, "not a host").exitCode == 64)

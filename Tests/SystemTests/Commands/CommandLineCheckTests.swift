@@ -21,7 +21,7 @@ struct CommandLineCheckTests {
         #expect(finished.output.contains("\nplain.test\n  upgrade            yes\n"))
     }
 
-    @Test("of the addresses of reports, scheme, host and port are told, and not the token in them")
+    @Test("addresses of reports are shown without their secrets")
     func reports() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -33,7 +33,7 @@ struct CommandLineCheckTests {
         #expect(!finished.output.contains("s3cr3t") && !finished.errors.contains("s3cr3t"))
     }
 
-    @Test("of 100,000 unknown keys the first hundred are printed, and the number of the others")
+    @Test("the first hundred of 100,000 unknown keys are printed")
     func manyErrors() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -50,7 +50,7 @@ struct CommandLineCheckTests {
         )
     }
 
-    @Test("what is asked about revocation is told, and lists that are not in force are warned of")
+    @Test("revocation settings are shown, and lists not in force are warnings")
     func revocation() throws {
         let folder = try TemporaryFolder()
         let pki = try TestPKI()
@@ -78,7 +78,7 @@ struct CommandLineCheckTests {
     }
 
     @Test(
-        "the configurations of the repository are good as they are",
+        "the configurations of the repository are valid",
         arguments: ["config.example.json", "Examples/gateway.json", "Examples/only-pinned.json"]
     )
     func examples(name: String) throws {
@@ -151,7 +151,7 @@ struct CommandLineCheckTests {
 
     // MARK: How strict it is
 
-    @Test("--strict ends with 78 for a warning, with the policy all the same; so does --json --strict")
+    @Test("--strict ends with 78 for a warning, also with --json")
     func strict() throws {
         let folder = try TemporaryFolder()
         let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
@@ -168,9 +168,7 @@ struct CommandLineCheckTests {
         #expect(try pinproxy("check", "--strict", "--load", path).exitCode == 64)
     }
 
-    @Test(
-        "an expired pin set that denies is an error of check and none of a start; one that ends unpinned is a warning"
-    )
+    @Test("an expired pin set that denies is an error of check alone")
     func expiredSets() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -192,7 +190,7 @@ struct CommandLineCheckTests {
         #expect(try pinproxy("exec", "--config", path, "--", "true").exitCode == 0)
     }
 
-    @Test("more expired pin sets than warnings are shown are errors, each one")
+    @Test("expired pin sets beyond the shown warnings are errors")
     func manyExpiredSets() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -207,7 +205,7 @@ struct CommandLineCheckTests {
         )
     }
 
-    @Test("a placeholder that no request head can hold is warned of")
+    @Test("a placeholder that no request head can hold is a warning")
     func longPlaceholder() throws {
         let folder = try TemporaryFolder()
         try folder.write("a-secret-value", as: "token")
@@ -247,7 +245,7 @@ struct CommandLineCheckTests {
         #expect(try child.waitForExit().exitCode == 0)
     }
 
-    @Test("without one the installed service's is read, where it exists")
+    @Test("without a configuration the installed service's is read")
     func installed() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -274,7 +272,7 @@ struct CommandLineCheckTests {
         #expect(finished.output.contains("--config FILE is missing (without it /etc/pinproxy/config.json"))
     }
 
-    @Test("every error of all files is reported at once, one a line, with file, pointer and remedy, and 78")
+    @Test("every error of all files is reported in one run, with its place")
     func everyError() throws {
         let folder = try TemporaryFolder()
         let path = try writeBadFiles(folder)
@@ -303,7 +301,7 @@ struct CommandLineCheckTests {
         #expect(refused.errors == checked.errors)
     }
 
-    @Test("a configuration that is not there ends with 66", arguments: ["check", "run", "exec"])
+    @Test("a missing configuration ends with 66", arguments: ["check", "run", "exec"])
     func missingConfiguration(command: String) throws {
         let folder = try TemporaryFolder()
         let tail = command == "exec" ? ["--", "true"] : []

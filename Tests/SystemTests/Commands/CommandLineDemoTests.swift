@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Command line: demo")
 struct CommandLineDemoTests {
-    @Test("demo shows one pin that holds and one that does not, in 80 columns without colours, and ends with 0")
+    @Test("demo shows a pin that holds and one that fails, in 80 columns")
     func demo() throws {
         let finished = try pinproxy("demo")
         #expect(finished.exitCode == 0, "\(finished.output)")

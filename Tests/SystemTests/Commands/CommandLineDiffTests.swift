@@ -28,7 +28,7 @@ struct CommandLineDiffTests {
         try pinproxy("pins", "diff", write(old, as: "old.json"), write(new, as: "new.json"))
     }
 
-    @Test("the same policies are no difference, whatever the files, the order and the comments")
+    @Test("equal policies have no difference, whatever their files and order")
     func same() throws {
         let one = Self.domain(["ports": [443, 8443], "comment": "one"])
         let two = Self.domain([
@@ -43,7 +43,7 @@ struct CommandLineDiffTests {
         #expect(finished.output == "no difference\n")
     }
 
-    @Test("domains and pins that were added, removed and changed are told, with comments and dates")
+    @Test("changed domains and pins are shown, with comments and dates")
     func changes() throws {
         let (first, second) = (PublicKeyPin.unrelated(1), PublicKeyPin.unrelated(2))
         func pins(_ key: PublicKeyPin, _ comment: String) -> [Any] {
@@ -92,7 +92,7 @@ struct CommandLineDiffTests {
     }
 
     @Test(
-        "a change that weakens is marked, and the way back is not",
+        "a change that weakens is marked, its reversal is not",
         arguments: [
             Weakening(
                 before: "",
@@ -162,7 +162,7 @@ struct CommandLineDiffTests {
         #expect(!back.output.contains("WEAK"), "\(back.output)")
     }
 
-    @Test("mode none, an exclusion, a wider scope and a forbidden pin that is gone weaken")
+    @Test("mode none, an exclusion, a wider scope or a lost forbidden pin weakens")
     func weakerPins() throws {
         let (first, bad) = (PublicKeyPin.unrelated(1), PublicKeyPin.unrelated(7))
         let pinned = ["api.test": Self.domain()]
@@ -183,7 +183,7 @@ struct CommandLineDiffTests {
         #expect(forbidden.output.contains("    WEAKER: - forbidden pin \(bad)\n"), "\(forbidden.errors)")
     }
 
-    @Test("a domain below one with subdomains is compared with that one's policy")
+    @Test("a subdomain is compared with its parent domain's policy")
     func parent() throws {
         let parent = ["test.example": Self.domain(["includeSubdomains": true])]
         let child = parent.merging(["api.test.example": Self.domain(["enforcePinning": false])]) { $1 }
@@ -199,7 +199,7 @@ struct CommandLineDiffTests {
         #expect(!removed.output.contains("WEAK"))
     }
 
-    @Test("trust anchors are compared by their certificates, not by the names of their files")
+    @Test("trust anchors are compared by certificate, not by file name")
     func anchors() throws {
         let (one, other) = (try TestPKI("one"), try TestPKI("other"))
         try folder.write(one.root.certificate.pem, as: "one.pem")
@@ -217,7 +217,7 @@ struct CommandLineDiffTests {
         #expect(dropped.output.contains("    WEAKER: trustAnchors: its own → the configuration's\n"))
     }
 
-    @Test("revocation lists are compared by their contents, and to drop them weakens")
+    @Test("revocation lists are compared by contents, and dropping one weakens")
     func revocationLists() throws {
         let pki = try TestPKI()
         let revoked = try pki.server("api.test").certificate
@@ -239,7 +239,7 @@ struct CommandLineDiffTests {
         #expect(dropped.output.contains("    WEAKER: revocation lists: removed\n"))
     }
 
-    @Test("a client certificate that is added, replaced or gone is told, and weakens nothing")
+    @Test("a changed client certificate is shown, and weakens nothing")
     func clientCertificate() throws {
         let pki = try TestPKI()
         for name in ["one", "two"] {
@@ -265,7 +265,7 @@ struct CommandLineDiffTests {
         for finished in [replaced, added, gone] { #expect(!finished.output.contains("WEAK")) }
     }
 
-    @Test("a domain that is new or gone has its required staple and its list's scope in the account")
+    @Test("a new or lost domain is shown with staple and list scope")
     func revocationOfDomains() throws {
         let strict = [
             "api.test": Self.domain(["revocation": ["requireStaple": true, "crlScope": "chain"] as [String: Any]])
@@ -278,7 +278,7 @@ struct CommandLineDiffTests {
         #expect(gone.output.contains("    WEAKER: requireStaple: true → false\n"), "\(gone.output)")
     }
 
-    @Test("a missing file ends with 66, a bad one with 78 and all its errors")
+    @Test("a missing file ends with 66, a bad one with 78")
     func badFiles() throws {
         let good = try write(["api.test": Self.domain()], as: "good.json")
         let bad = try write(["api.test": ["pinningMode": "publicKey", "wrong": 1]], as: "bad.json")

@@ -21,14 +21,14 @@ struct CommandLineExecTests {
         )
     }
 
-    @Test("it ends with the exit code of the program, 128 and the number for a signal", arguments: [0, 1, 7, 255, 137])
+    @Test("exec ends with its program's exit code, or 128 plus the signal", arguments: [0, 1, 7, 255, 137])
     func exitCode(code: Int32) throws {
         let finished = try exec(code == 137 ? "kill -KILL $$" : "exit \(code)")
         #expect(finished.exitCode == code)
         #expect(finished.output.isEmpty)
     }
 
-    @Test("the program gets the descriptors that exec was started with, and none of the proxy's own")
+    @Test("the program gets exec's descriptors, and none of the proxy's")
     func descriptors() throws {
         let folder = try TemporaryFolder()
         let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
@@ -43,7 +43,7 @@ struct CommandLineExecTests {
         }
     }
 
-    @Test("a program that is not found ends with 127, one that cannot be run with 126")
+    @Test("a missing program ends with 127, an unusable one with 126")
     func noProgram() throws {
         let folder = try TemporaryFolder()
         let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
@@ -55,7 +55,7 @@ struct CommandLineExecTests {
         #expect(unfit.errors.contains("Permission denied"))
     }
 
-    @Test("the proxy variables lead to the listener, and what could lead around it is gone")
+    @Test("the proxy variables name the listener, and ways around it go")
     func environment() throws {
         let outside = [
             "HTTP_PROXY": "http://other:1", "HTTPS_PROXY": "http://other:1", "ALL_PROXY": "http://other:1",
@@ -80,7 +80,7 @@ struct CommandLineExecTests {
         #expect(finished.output == "a\n")
     }
 
-    @Test("curl and Python reach a pinned origin, and a task log for stdout goes to stderr")
+    @Test("curl and Python reach a pinned origin; the task log goes to stderr")
     func clients() throws {
         let pki = try TestPKI()
         let server = try pki.server("api.test")
@@ -101,14 +101,14 @@ struct CommandLineExecTests {
         #expect(tasks.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" })
     }
 
-    @Test("an https URL of the program is refused with 403, not led around the pins")
+    @Test("an https URL of the program is refused, not sent around the pins")
     func httpsURL() throws {
         let finished = try exec("curl -sS https://api.test/")
         #expect(finished.exitCode == 56)
         #expect(finished.errors.contains("403"))
     }
 
-    @Test("the listeners of the file are not opened, and what the first of them allows holds")
+    @Test("the file's listeners stay closed, and the first one's rules apply")
     func listeners() throws {
         let (descriptor, port) = try TestSocket.listen()
         defer { close(descriptor) }
@@ -120,7 +120,7 @@ struct CommandLineExecTests {
     }
 
     @Test(
-        "a signal is handed on, and the program's way of ending with it is the exit code",
+        "a signal is passed on, and decides the exit code",
         arguments: [SIGTERM, SIGHUP]
     )
     func signals(signal: Int32) throws {
@@ -155,7 +155,7 @@ struct CommandLineExecTests {
         }
     }
 
-    @Test("--intercept: programs ask for https, trust the CA of the run, and are held to the pins")
+    @Test("--intercept: programs use https under the pins, with the run's CA")
     func intercepts() throws {
         let (origin, settings) = try Self.pinned()
         let script = """
@@ -183,7 +183,7 @@ struct CommandLineExecTests {
         #expect(origin.applicationBytes == before)
     }
 
-    @Test("--intercept: an entry of a host that says otherwise stays, and the file's own CA is not needed")
+    @Test("--intercept: a host's own entry stays, the file's CA is unnecessary")
     func entriesStay() throws {
         let (origin, pinned) = try Self.pinned()
         var settings = pinned
@@ -198,7 +198,7 @@ struct CommandLineExecTests {
         #expect(!origin.connections.isEmpty)
     }
 
-    @Test("--intercept: variables lead to files for the user alone, which are gone at the end, also after a signal")
+    @Test("--intercept: variables name private files, which go at the end")
     func anchorFiles() throws {
         let folder = try TemporaryFolder()
         let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
@@ -269,7 +269,7 @@ struct CommandLineExecTests {
     }
 
     @Test(
-        "only the program of the run may use the listener: by its token, or as the same user of the machine",
+        "only the run's program may use the listener",
         .enabled(if: getuid() == 0, "another user's process needs root")
     )
     func token() throws {
@@ -291,7 +291,7 @@ struct CommandLineExecTests {
     }
 
     @Test(
-        "a name that is no user's is refused, and so is a run without a configuration and without --intercept",
+        "a name that is no user's is refused, as is an empty run",
         arguments: [
             (["--intercept", "--user", "a:b"], "no colon"), (["--intercept", "--user", "uid 0"], "uid …"),
             (["--intercept", "--user", "spiffe://example.org/a"], "no colon"),
@@ -304,7 +304,7 @@ struct CommandLineExecTests {
         #expect(finished.exitCode == 64 && finished.errors.contains(says), "\(finished.errors)")
     }
 
-    @Test("variables that the configuration takes values from are not the program's", arguments: [[], ["--intercept"]])
+    @Test("the program does not get variables that the configuration reads", arguments: [[], ["--intercept"]])
     func secrets(options: [String]) throws {
         let (origin, pinned) = try Self.pinned()
         var settings = pinned
@@ -329,7 +329,7 @@ struct CommandLineExecTests {
     }
 
     @Test(
-        "the program cannot read the memory and the environment of pinproxy, without a configuration neither",
+        "the program cannot read pinproxy's memory and environment",
         .enabled(if: getuid() == 0, "a user of its own needs root")
     )
     func hidden() throws {

@@ -53,7 +53,7 @@ struct CommandLineFileTests {
         #expect(kind("null") == S_IFCHR && kind("link") == S_IFLNK)
     }
 
-    @Test("fetch -o writes to a FIFO as the body comes, and nothing of another response than a good one")
+    @Test("fetch -o streams a good response to a FIFO, and no other")
     func fifo() throws {
         try #require(mkfifo(path("fifo"), 0o600) == 0)
         for (target, expected, code) in [("/", Self.body, 0), ("/none", "", 1)] as [(String, String, Int32)] {
@@ -69,7 +69,7 @@ struct CommandLineFileTests {
         #expect(refused.exitCode == 64 && refused.errors.contains("goes on with a file"), "\(refused.errors)")
     }
 
-    @Test("fetch -o follows symbolic links, to files of other folders and to none, and keeps a file's mode")
+    @Test("fetch -o follows symbolic links and keeps a file's mode")
     func links() throws {
         try folder.write("old", as: "other/file")
         chmod(path("other/file"), 0o664)
@@ -87,7 +87,7 @@ struct CommandLineFileTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: path("other")).sorted() == ["file", "new"])
     }
 
-    @Test("fetch -o - and -o /dev/stdout are the standard output, also where that is a file")
+    @Test("fetch -o - and -o /dev/stdout mean the standard output")
     func standardOutput() throws {
         #expect(try pinproxy(words("-")).output == Self.body)
         #expect(try pinproxy(words("/dev/stdout")).output == Self.body)
@@ -98,7 +98,7 @@ struct CommandLineFileTests {
         #expect(try text("out") == "before\n" + Self.body)
     }
 
-    @Test("fetch -o to a folder, or in one that is missing, ends with 73 and says why")
+    @Test("fetch -o to a missing folder ends with 73, with the reason")
     func noFile() throws {
         for (name, reason) in [(".", "Is a directory"), ("none/file", "No such file or directory")] {
             let finished = try pinproxy(words(path(name)))
@@ -115,7 +115,7 @@ struct CommandLineFileTests {
         )
     }
 
-    @Test("pins show --pin-file=FILE writes a whole file of mode 0644, and none when it fails")
+    @Test("pins show --pin-file=FILE writes a whole file of mode 0644, or none")
     func pinFile() throws {
         let printed = try show("--pin-file")
         let finished = try show("--pin-file=\(path("pins.json"))")
@@ -134,7 +134,7 @@ struct CommandLineFileTests {
         #expect(try show("--pin-file=").exitCode == 64)
     }
 
-    @Test("an empty pin file says what has happened, and what to do")
+    @Test("an empty pin file has its own message and remedy")
     func emptyPinFile() throws {
         var settings = ProxySettings(trusting: Stage.pki)
         settings.pin("other.test", to: .unrelated(3))
@@ -146,7 +146,7 @@ struct CommandLineFileTests {
         #expect(finished.errors.contains("pinproxy pins show --pin-file=\(name) HOST"), "\(finished.errors)")
     }
 
-    @Test("pins show --config uses resolve and anchors of the configuration, whatever its pin files say")
+    @Test("pins show --config uses the configuration's resolve and anchors")
     func showByConfiguration() throws {
         var settings = ProxySettings(trusting: Stage.pki)
         settings.resolve(Stage.host, to: origin.port)

@@ -56,7 +56,7 @@ struct CommandLineLearnTests {
         try PinFile.load(text: text, file: "\(folder.path)/learned.json", at: 1_800_000_000).domains.domains
     }
 
-    @Test("real traffic to an unpinned host becomes a pin file that loads and that the server passes")
+    @Test("traffic to an unpinned host becomes a pin file that its server passes")
     func realTraffic() throws {
         let server = try pki.server("open.test", "pinned.test")
         let origin = try ScriptedOrigin(server) { connection in
@@ -94,7 +94,7 @@ struct CommandLineLearnTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/pins") == ["test.json"])
     }
 
-    @Test("keys of connections that were refused, unverified or judged by a pin are not proposed")
+    @Test("keys of refused, unverified or pinned connections are not proposed")
     func untrusted() throws {
         let (good, bad) = (PublicKeyPin.unrelated(2), PublicKeyPin.unrelated(3))
         let text =
@@ -118,7 +118,7 @@ struct CommandLineLearnTests {
         #expect(learned.errors.contains("asked without TLS, so that there was no key to see: plain.test"))
     }
 
-    @Test("a hostile log tricks nobody: what is not as documented is counted, told and left out")
+    @Test("undocumented lines of a log are counted, reported and ignored")
     func hostile() throws {
         let (good, bad) = (PublicKeyPin.unrelated(2), PublicKeyPin.unrelated(3))
         let long = "{\"event\":\"task\",\"x\":\"" + String(repeating: "a", count: 1 << 20) + "\"}\n"
@@ -159,7 +159,7 @@ struct CommandLineLearnTests {
         #expect(!learned.errors.contains("\u{1b}"))
     }
 
-    @Test("rotated and many keys: the latest are proposed, with their dates; the JSON has all")
+    @Test("of many rotated keys the latest are proposed; JSON has all")
     func manyKeys() throws {
         var text = ""
         for number in 1...12 {
@@ -196,7 +196,7 @@ struct CommandLineLearnTests {
         #expect(evidence.last?["connections"] as? Int == 13)
     }
 
-    @Test("a server of a public CA is proposed with the root set of that CA, not with its intermediate")
+    @Test("a server of a public CA is proposed with that CA's root set")
     func publicAuthority() throws {
         // ISRG Root X1, as pinproxy pins authorities letsencrypt prints it.
         let root = try PublicKeyPin("C5+lpZ7tcVwmwQIMcRtPbsQtWLABXhQzejna0wHFr8M=")
@@ -213,7 +213,7 @@ struct CommandLineLearnTests {
         #expect(json.output.contains("\"authorities\":[\"letsencrypt\"]"), "\(json.output)")
     }
 
-    @Test("hosts that a pin file names are left out: excluded domains and subdomains too")
+    @Test("hosts in pin files are left out, with exclusions and subdomains")
     func pinnedHosts() throws {
         var settings = ProxySettings(trusting: pki)
         settings.pin("api.test", to: .unrelated(5), with: ["includeSubdomains": true, "ports": [443]])
@@ -228,7 +228,7 @@ struct CommandLineLearnTests {
         #expect(learned.errors.contains("there is nothing to propose"))
     }
 
-    @Test("a missing log ends with 66, a configuration without a log file with 64, a compressed log with 1")
+    @Test("missing, absent and compressed logs end with 66, 64 and 1")
     func badLogs() throws {
         #expect(try learn().exitCode == 66)
         let folder = try TemporaryFolder()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Command line: parts")
 struct CommandLinePartsTests {
-    @Test("a server's address is a host with or without port, IPv6 with or without brackets, or an https URL")
+    @Test("a server's address is host, host and port, or https URL")
     func serverAddress() throws {
         #expect(try ServerAddress("API.example.com.").description == "api.example.com:443")
         #expect(try ServerAddress("api.example.com:8443").description == "api.example.com:8443")
@@ -19,7 +19,7 @@ struct CommandLinePartsTests {
     }
 
     @Test(
-        "what is no host and no port from 1 to 65535 is refused as usage",
+        "an invalid host or port is wrong usage",
         arguments: [
             "", ":443", "host:", "host:0", "host:65536", "host:+1", "host:４", "a b", "host/path", "*.host", "[::1",
         ]
@@ -29,7 +29,7 @@ struct CommandLinePartsTests {
         #expect(failure?.exitCode == .usage)
     }
 
-    @Test("JSON is broken into lines between members, and nothing of it is lost")
+    @Test("JSON is broken between members without loss")
     func jsonLines() {
         let json = #"{"a":"one, two \", three","b":[1,2,3],"c":{"d":"eeeeeeeeeeeeeeee"}}"#
         let lines = TextLayout.jsonLines(json, width: 29)
@@ -37,14 +37,14 @@ struct CommandLinePartsTests {
         #expect(lines.joined() == json)
     }
 
-    @Test("text is broken at spaces, a word that is too long anywhere")
+    @Test("text is broken at spaces, and long words anywhere")
     func lines() {
         #expect(TextLayout.lines("one two three", width: 7) == ["one two", "three"])
         #expect(TextLayout.lines("abcdefghij", width: 4) == ["abcd", "efgh", "ij"])
         #expect(TextLayout.lines("a\n\nb", width: 4) == ["a", "", "b"])
     }
 
-    @Test("a line for programs escapes what JSON wants escaped")
+    @Test("a line for programs has JSON's escapes")
     func eventLine() {
         #expect(JSONString.quoted("a\"b\\c\n\u{1}é") == #""a\"b\\c\n\u0001é""#)
     }

@@ -10,7 +10,7 @@ import Testing
 struct CommandLinePinsTests {
     // MARK: pins from
 
-    @Test("pins from prints one line a key, for certificates, requests and keys, PEM and DER")
+    @Test("pins from prints a line for each certificate, request and key")
     func pinsFrom() throws {
         let folder = try TemporaryFolder()
         let server = try TestPKI().server("api.test")
@@ -38,9 +38,7 @@ struct CommandLinePinsTests {
         )
     }
 
-    @Test(
-        "pins from reads the standard input for -, all forms of private keys, and refuses a protected one with a way out"
-    )
+    @Test("pins from reads the standard input and all private key forms")
     func inputAndPrivateKeys() throws {
         let folder = try TemporaryFolder()
         let server = try TestPKI().server("api.test", key: .rsa(bits: 2048))
@@ -66,7 +64,7 @@ struct CommandLinePinsTests {
         #expect(refused.errors.contains("openssl pkey -in KEY -pubout"))
     }
 
-    @Test("a missing file ends with 66, one without a key with 1; the others are printed all the same")
+    @Test("a missing file ends with 66, one without a key with 1")
     func badFiles() throws {
         let folder = try TemporaryFolder()
         let server = try TestPKI().server("api.test")
@@ -102,7 +100,7 @@ struct CommandLinePinsTests {
         return Shown(finished: finished, origin: origin, server: server, anchors: anchors)
     }
 
-    @Test("pins show prints the validated chain with its pins, and sends not one byte of a request")
+    @Test("pins show prints the validated chain's pins, and sends no request")
     func validChain() throws {
         let folder = try TemporaryFolder()
         let shown = try show(folder: folder)
@@ -121,7 +119,7 @@ struct CommandLinePinsTests {
         #expect(records.map(\.applicationBytes) == [0])
     }
 
-    @Test("a chain that is not valid is shown, called that, and ends with 77")
+    @Test("an invalid chain is shown as such, and ends with 77")
     func invalidChain() throws {
         let folder = try TemporaryFolder()
         let shown = try show(folder: folder, trusted: false)
@@ -155,7 +153,7 @@ struct CommandLinePinsTests {
         #expect(evaluation.verdict == .pass)
     }
 
-    @Test("no pin file is made of a chain that is not valid")
+    @Test("an invalid chain gives no pin file")
     func noPinFile() throws {
         let folder = try TemporaryFolder()
         let shown = try show(["--pin-file"], folder: folder, trusted: false)
@@ -163,7 +161,7 @@ struct CommandLinePinsTests {
         #expect(shown.finished.output.isEmpty)
     }
 
-    @Test("a server that cannot be reached ends with 1, a missing anchor file with 66")
+    @Test("an unreachable server ends with 1, a missing anchor file with 66")
     func unreachable() throws {
         let (descriptor, port) = try TestSocket.reserveRefusingPort()
         defer { close(descriptor) }

@@ -78,7 +78,7 @@ struct CommandLineReportTests {
     func complete() { for client in Self.clients where !client.isThere { Issue.record("\(client.name) is missing") } }
 
     @Test(
-        "--intercept --propose of a program makes a configuration under which it works, and what it has not done is refused",
+        "--intercept --propose makes a configuration that works for its program alone",
         arguments: clients.filter(\.isThere)
     )
     func programs(_ client: Client) throws {
@@ -132,7 +132,7 @@ struct CommandLineReportTests {
 
     // MARK: What is in force
 
-    @Test("what no rule matches is sent and named; pins, rules that deny and access hold")
+    @Test("unmatched requests are sent and named; pins, denials and access hold")
     func inForce() throws {
         let pki = try TestPKI()
         let names = ["api.test", "free.test", "wrong.test", "outside.test"]
@@ -186,7 +186,7 @@ struct CommandLineReportTests {
         #expect(strict.output.split(separator: "\n").filter { $0.hasPrefix("/") }.count == 6, "\(strict.output)")
     }
 
-    @Test("without --intercept and without a configuration it says what was refused, and what went through tunnels")
+    @Test("without --intercept it shows refusals and tunnels")
     func tunnels() throws {
         let refused = try Self.exec(["--report"], "curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:9/x; true")
         #expect(refused.exitCode == 0 && refused.output == "403", "\(refused.errors)")
@@ -204,7 +204,7 @@ struct CommandLineReportTests {
         #expect(finished.errors.contains("in tunnels, whose servers only the program has judged"), "\(finished.errors)")
     }
 
-    @Test("a program that does not trust the CA of the run is told apart, with what helps")
+    @Test("a program that does not trust the run's CA is recognised")
     func distrust() throws {
         let pki = try TestPKI()
         let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginAnswer.text("") }
@@ -233,7 +233,7 @@ struct CommandLineReportTests {
 
     // MARK: The folder of proposals
 
-    @Test("the folder is new or empty; nothing is overwritten, and a run without proposals leaves none")
+    @Test("the folder must be new or empty, and nothing is overwritten")
     func folder() throws {
         let work = try TemporaryFolder()
         func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: work.path).sorted() }
@@ -287,7 +287,7 @@ struct CommandLineReportTests {
         return finished.output
     }
 
-    @Test("the CA of a run signs for the hosts of the rules that let requests through, where these decide alone")
+    @Test("the run's CA signs for the hosts of deciding rules alone")
     func authority() throws {
         func rule(_ id: String, _ hosts: [String]?, _ then: String) -> [String: Any] {
             var rule: [String: Any] = ["id": id, "then": then]
@@ -315,7 +315,7 @@ struct CommandLineReportTests {
         }
     }
 
-    @Test("a host that a reload adds is refused without a certificate, and the log says what helps")
+    @Test("a host that a reload adds is refused, with the remedy")
     func addedHost() throws {
         let folder = try TemporaryFolder()
         let pki = try TestPKI()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Command line: run")
 struct CommandLineRunTests {
-    @Test("one listening line a listener stands on the standard error, in the order of the configuration")
+    @Test("each listener has a line on the standard error, in order")
     func listeningLines() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -21,7 +21,7 @@ struct CommandLineRunTests {
         #expect(listening[2] == #"{"event":"listening","listener":"gateway","address":"127.0.0.1:\#(gateway)"}"#)
     }
 
-    @Test("SIGTERM and SIGINT end an idle proxy with 0, and its Unix socket is gone", arguments: [SIGTERM, SIGINT])
+    @Test("SIGTERM and SIGINT end an idle proxy, and remove its Unix socket", arguments: [SIGTERM, SIGINT])
     func cleanStop(signal: Int32) throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/s"
@@ -66,7 +66,7 @@ struct CommandLineRunTests {
         try body(proxy, client) { isReleased.with { $0 = true } }
     }
 
-    @Test("after SIGTERM a request under way gets its whole answer, an idle connection is closed, and it ends with 0")
+    @Test("after SIGTERM a running request gets its whole response")
     func drain() throws {
         try requestUnderWay { proxy, client, release in
             release()
@@ -87,7 +87,7 @@ struct CommandLineRunTests {
         }
     }
 
-    @Test("SIGHUP loads the files anew, and the proxy serves on")
+    @Test("SIGHUP reloads the files, and the proxy serves on")
     func hangUp() throws {
         let proxy = try ProxyUnderTest(ProxySettings(trusting: try TestPKI()))
         #expect(try proxy.hangUp().integer("generation") == 2)
@@ -95,7 +95,7 @@ struct CommandLineRunTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    @Test("a second instance on the port ends with 69 and names the listener; the first serves on")
+    @Test("a second instance on the port ends with 69")
     func secondInstance() throws {
         let pki = try TestPKI()
         let first = try ProxyUnderTest(ProxySettings(trusting: pki))
@@ -121,7 +121,7 @@ struct CommandLineRunTests {
         return (process, lines)
     }
 
-    @Test("the soft limit of open files is raised to the hard one; one that is too low is warned of")
+    @Test("the soft limit of open files is raised; a low one is a warning")
     func openFiles() throws {
         let (process, lines) = try run(soft: 200, hard: 300)
         let limits = try String(contentsOfFile: "/proc/\(process.identifier)/limits", encoding: .utf8)
@@ -132,7 +132,7 @@ struct CommandLineRunTests {
         #expect(warnings.first.flatMap { LogLine($0) }?.string("event") == "warning")
     }
 
-    @Test("a task log that cannot be opened ends with 78 and names the key")
+    @Test("a task log that cannot be opened ends with 78")
     func unwritableLog() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())
@@ -142,7 +142,7 @@ struct CommandLineRunTests {
         #expect(finished.errors.contains("log.tasks"))
     }
 
-    @Test("--demo-origin adds a pinned host that answers, and says its URL after the listening lines")
+    @Test("--demo-origin adds a pinned host that responds, and prints its URL")
     func demoOrigin() throws {
         let folder = try TemporaryFolder()
         let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
@@ -166,7 +166,7 @@ struct CommandLineRunTests {
         #expect(line.object("pinning")?["verdict"] as? String == "pass")
     }
 
-    @Test("--demo-origin ends with 78 when the configuration names its host already")
+    @Test("--demo-origin ends with 78 if the configuration has its host")
     func demoHostIsTaken() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: try TestPKI())

@@ -37,9 +37,7 @@ struct CommandLineShowTests {
 
     // MARK: The chain
 
-    @Test(
-        "the JSON has the chain as validated and as sent, the anchors, the TLS version, and no warning for a good chain"
-    )
+    @Test("the JSON has chains, anchors and TLS version, without warnings")
     func goodChain() throws {
         let server = try pki.server("api.test")
         let finished = try show(server, "--json")
@@ -71,7 +69,7 @@ struct CommandLineShowTests {
         )
     }
 
-    @Test("an end that is near is told, and one that is past")
+    @Test("near and past ends are shown")
     func dates() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let day: Int64 = 86_400
@@ -98,7 +96,7 @@ struct CommandLineShowTests {
         #expect(codes(object) == ["certificate_expired"])
     }
 
-    @Test("a name that does not match is told beside a chain that leads nowhere")
+    @Test("a wrong name is shown beside an incomplete chain")
     func wrongNameAndUnknownRoot() throws {
         let other = try TestPKI("other")
         var server = try other.server("other.test")
@@ -110,7 +108,7 @@ struct CommandLineShowTests {
         #expect(codes(try json(try show(right, "--json"))) == ["incomplete_chain"])
     }
 
-    @Test("an intermediate that was not sent is told, whether the anchors help out or not")
+    @Test("a missing intermediate is shown, whether anchors replace it or not")
     func incompleteChain() throws {
         var server = try pki.server("api.test")
         server.chain.removeLast()
@@ -123,7 +121,7 @@ struct CommandLineShowTests {
         #expect(codes(try json(lucky)) == ["incomplete_chain"])
     }
 
-    @Test("a cross-signed alternative and a superfluous certificate among those sent are told apart")
+    @Test("a cross-signed alternative and a superfluous certificate are distinguished")
     func extraCertificates() throws {
         let elsewhere = try TestPKI("elsewhere")
         var server = try pki.server("api.test")
@@ -137,7 +135,7 @@ struct CommandLineShowTests {
         #expect(text.output.contains("CN = elsewhere intermediate (not in the chain)\n"))
     }
 
-    @Test("an international name is looked for by its A-label, and an IPv6 literal with or without brackets")
+    @Test("international names use A-labels, and IPv6 literals may have brackets")
     func names() throws {
         let server = try pki.server("xn--bcher-kva.test")
         #expect(try show(server, host: "bücher.test").exitCode == 0)
@@ -155,7 +153,7 @@ struct CommandLineShowTests {
         }
     }
 
-    @Test("a server that speaks HTTP/2 alone is shown, too")
+    @Test("a server of HTTP/2 alone is shown")
     func http2() throws {
         let origin = try ScriptedOrigin(try pki.server("api.test"), protocols: ["h2"]) { $0.readToEnd() }
         let finished = try pinproxy(
@@ -174,7 +172,7 @@ struct CommandLineShowTests {
     // MARK: Trouble
 
     @Test(
-        "a server that asks for a client certificate is shown with a warning, or named as the cause",
+        "a server that wants a client certificate causes a warning or error",
         arguments: [false, true]
     )
     func clientCertificate(tls12: Bool) throws {
@@ -201,7 +199,7 @@ struct CommandLineShowTests {
         }
     }
 
-    @Test("a port without TLS and a server that says nothing end with 1 and the cause")
+    @Test("a port without TLS and a silent server end with 1")
     func noTLS() throws {
         let plain = try ScriptedOrigin(nil) { connection in try connection.write("220 mail.test ESMTP\r\n") }
         let finished = try pinproxy("pins", "show", "127.0.0.1:\(plain.port)", "--anchors", anchors)
@@ -229,7 +227,7 @@ struct CommandLineShowTests {
         return try #require(loaded.domains.domains.first?.policy).configuration.pins
     }
 
-    @Test("--new-backup-key makes a key that only its owner can read, and its pin is the backup")
+    @Test("--new-backup-key makes a private key, and its pin is the backup")
     func newBackupKey() throws {
         let server = try pki.server("api.test")
         let path = "\(folder.path)/next.key"
@@ -261,7 +259,7 @@ struct CommandLineShowTests {
         #expect(!FileManager.default.fileExists(atPath: "\(folder.path)/elsewhere"))
     }
 
-    @Test("no key is made for a chain that is not valid")
+    @Test("an invalid chain gives no key")
     func noKeyForNothing() throws {
         let path = "\(folder.path)/next.key"
         let finished = try show(try TestPKI("other").server("api.test"), "--pin-file", "--new-backup-key", path)
@@ -269,7 +267,7 @@ struct CommandLineShowTests {
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
-    @Test("--pin names the certificate whose key is pinned; every file loads, and the server passes it")
+    @Test("--pin names the pinned certificate, and the server passes")
     func places() throws {
         let server = try pki.server("api.test")
         let (middle, root) = (server.chain[1].publicKeyPin, pki.root.certificate.publicKeyPin)
@@ -301,7 +299,7 @@ struct CommandLineShowTests {
     }
 
     @Test(
-        "options that contradict each other end with 64",
+        "contradictory options end with 64",
         arguments: [
             (["--pin", "leaf"], "--pin needs --pin-file"),
             (["--new-backup-key", "x"], "--new-backup-key needs --pin-file"),
@@ -315,7 +313,7 @@ struct CommandLineShowTests {
         #expect(finished.errors.contains(message), "\(finished.errors)")
     }
 
-    @Test("colours are for a terminal: there with one, away when piped and with NO_COLOR")
+    @Test("colours appear on a terminal alone, without NO_COLOR")
     func colours() throws {
         let origin = try ScriptedOrigin(try pki.server("api.test")) { connection in connection.readToEnd() }
         let words = [

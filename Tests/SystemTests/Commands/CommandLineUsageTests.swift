@@ -12,7 +12,7 @@ struct CommandLineUsageTests {
         "version", "help",
     ]
 
-    @Test("without a command the overview goes to the standard error and the exit code is 64")
+    @Test("without a command the overview goes to stderr, with code 64")
     func nothingAtAll() throws {
         let finished = try pinproxy()
         #expect(finished.exitCode == 64)
@@ -29,7 +29,7 @@ struct CommandLineUsageTests {
         for command in Self.commands { #expect(finished.output.contains("  \(command) ")) }
     }
 
-    @Test("the help of a command names its options and is at most 80 columns wide", arguments: commands)
+    @Test("a command's help names its options, in 80 columns", arguments: commands)
     func helpOfACommand(command: String) throws {
         let words = command.split(separator: " ").map(String.init)
         let help = try pinproxy(["help"] + words)
@@ -56,7 +56,7 @@ struct CommandLineUsageTests {
         #expect(lines[0].hasPrefix("pinproxy \(try #require(object["version"] as? String))"))
     }
 
-    @Test("pins authorities prints the table, whole or of one CA, for people and for programs")
+    @Test("pins authorities prints the table, whole or for one CA")
     func authorities() throws {
         let text = try pinproxy("pins", "authorities")
         #expect(text.exitCode == 0 && text.errors.isEmpty)
@@ -96,7 +96,7 @@ struct CommandLineUsageTests {
     }
 
     @Test(
-        "the help takes the width of the terminal, between 40 and 120 columns",
+        "the help fits the terminal, between 40 and 120 columns",
         arguments: [(60, 60), (110, 110), (300, 120), (20, 40)]
     )
     func width(columns: Int, limit: Int) throws {
@@ -114,7 +114,7 @@ struct CommandLineUsageTests {
     }
 
     @Test(
-        "a wrong command line ends with 64 and says what is wrong",
+        "a wrong command line ends with 64 and the reason",
         arguments: [
             (["rnu"], "did you mean pinproxy run?"),
             (["ca", "init"], "there is no host"),
@@ -151,7 +151,7 @@ struct CommandLineUsageTests {
     }
 
     @Test(
-        "the configuration has to be named where none is installed",
+        "the configuration must be named where none is installed",
         .enabled(if: access("/etc/pinproxy/config.json", F_OK) != 0, "this machine has the package's configuration"),
         arguments: [["pins", "learn"], ["pins", "verify"], ["check"]]
     )
@@ -176,7 +176,7 @@ struct CommandLineUsageTests {
         #expect(words.contains("Usage: pinproxy exec \(options) -- CMD [ARGUMENT…]"))
     }
 
-    @Test("a control character of the command line is not played back to the terminal")
+    @Test("a control character of the command line is not echoed")
     func controlCharacters() throws {
         let finished = try pinproxy("\u{1b}[31mred")
         #expect(finished.exitCode == 64)

@@ -33,7 +33,7 @@ struct CommandLineVerifyTests {
         return (finished, lines)
     }
 
-    @Test("a host whose pin holds passes, through resolve and the anchors of the configuration, without a request")
+    @Test("a host whose pin holds passes, without a request")
     func pass() throws {
         let origin = try origin()
         var settings = ProxySettings(trusting: pki)
@@ -78,7 +78,7 @@ struct CommandLineVerifyTests {
         #expect(text.output.hasSuffix("\nall 1 passed\n"))
     }
 
-    @Test("one host with a wrong pin fails all; both are told, and neither gets a byte of a request")
+    @Test("one wrong pin fails all; both hosts are shown")
     func mismatch() throws {
         let (good, bad) = (try origin(), try origin())
         var settings = ProxySettings(trusting: pki)
@@ -130,7 +130,7 @@ struct CommandLineVerifyTests {
         #expect(text.output.contains("only a backup pin matched"))
     }
 
-    @Test("an end that is near is told in words, also where there are no colours")
+    @Test("a near end is shown in words, also without colours")
     func nearEnd() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let near = try pki.server(
@@ -152,7 +152,7 @@ struct CommandLineVerifyTests {
         #expect(text.output.contains("warning   the pin set is near its end"))
     }
 
-    @Test("a certificate of four days that has just been renewed is not near its end")
+    @Test("a new certificate of four days is not near its end")
     func shortLifetime() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let short = try pki.server(
@@ -166,7 +166,7 @@ struct CommandLineVerifyTests {
         #expect(lines.first?["certificateLifetimeLeft"] == nil && lines.first?["daysToCertificateExpiry"] != nil)
     }
 
-    @Test("pins that will not last are warned of: all of one key")
+    @Test("pins that will not last are warnings")
     func oneKey() throws {
         let origin = try origin()
         var settings = ProxySettings(trusting: pki)
@@ -181,7 +181,7 @@ struct CommandLineVerifyTests {
         #expect(try pinproxy("check", "--config", path).errors.contains("warning: "))
     }
 
-    @Test("a domain without a server of its own says how to try one below it; an excluded one has nothing to verify")
+    @Test("a domain without a server says how to try a subdomain")
     func parentsAndExcluded() throws {
         var settings = ProxySettings(trusting: pki)
         settings.pin("nowhere.invalid", to: server.pin, with: ["includeSubdomains": true])
@@ -196,7 +196,7 @@ struct CommandLineVerifyTests {
         #expect(excluded.errors.contains("excluded from its parent's policy"))
     }
 
-    @Test("pins that are only reported, and a pin set that has expired, do not pass though requests would go out")
+    @Test("report-only pins and expired sets do not pass")
     func acceptedButNotVerified() throws {
         let origin = try origin()
         var settings = ProxySettings(trusting: pki)
@@ -211,7 +211,7 @@ struct CommandLineVerifyTests {
         #expect(try #require(lines[1]["daysToPinSetExpiry"] as? Int) < 0)
     }
 
-    @Test("a chain that the configuration's anchors do not end fails, and one in mode none is judged by them too")
+    @Test("the configuration's anchors decide, also in mode none")
     func anchors() throws {
         let origin = try origin()
         var settings = ProxySettings(trusting: try TestPKI("other"))
@@ -227,7 +227,7 @@ struct CommandLineVerifyTests {
         #expect(accepted.lines.first?["verdict"] as? String == "notPinned")
     }
 
-    @Test("a server that cannot be reached, a denied host and a denied address count as failed")
+    @Test("unreachable servers, denied hosts and denied addresses fail")
     func unreachable() throws {
         let (descriptor, port) = try TestSocket.reserveRefusingPort()
         defer { close(descriptor) }
@@ -245,7 +245,7 @@ struct CommandLineVerifyTests {
         #expect(origin.connections.isEmpty)
     }
 
-    @Test("a server that says nothing is given up after the configuration's timeouts.connect")
+    @Test("a silent server times out after timeouts.connect")
     func timeout() throws {
         let listening = try TestSocket.listen()
         defer { close(listening.descriptor) }
@@ -257,7 +257,7 @@ struct CommandLineVerifyTests {
         #expect(lines.first?["code"] as? String == "connect_timeout")
     }
 
-    @Test("more hosts than connections at once are all tried, in the order of the file")
+    @Test("more hosts than connections are all tried, in order")
     func many() throws {
         let hosts = (100..<180).map { "h\($0).test" }
         let server = try pki.server(
@@ -273,7 +273,7 @@ struct CommandLineVerifyTests {
         #expect(try origin.waitForClosed(hosts.count).map(\.applicationBytes) == hosts.map { _ in 0 })
     }
 
-    @Test("an origin of HTTP/2 alone is verified by the configuration's version of HTTP, and gets no request")
+    @Test("an origin of HTTP/2 alone is verified without a request")
     func http2() throws {
         let received = Monitor<[UInt8]>([])
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
@@ -296,7 +296,7 @@ struct CommandLineVerifyTests {
         #expect(rest.isEmpty)
     }
 
-    @Test("a host below a domain with subdomains is held to its policy; ports are tried one by one")
+    @Test("a subdomain has its domain's policy; ports are tried one by one")
     func namedHosts() throws {
         let origin = try origin()
         var settings = ProxySettings(trusting: pki)
@@ -315,7 +315,7 @@ struct CommandLineVerifyTests {
         #expect(unknown.output.isEmpty)
     }
 
-    @Test("a missing configuration ends with 66, a bad one and one that pins nothing with 78")
+    @Test("configurations that are missing, bad or without pins end with 66 or 78")
     func configuration() throws {
         #expect(try pinproxy("pins", "verify", "--config", "\(folder.path)/none").exitCode == 66)
         let bad = try folder.write("{ \"version\": 1, ", as: "bad.json")

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Command line: parts of fetch")
 struct FetchPartsTests {
-    @Test("sizes are in thousands, with one place, and are never a thousand of a unit")
+    @Test("sizes have thousands as unit, and one decimal")
     func sizes() {
         let cases: [(Int64, String)] = [
             (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1049, "1.0 kB"), (1050, "1.1 kB"), (999_949, "999.9 kB"),
@@ -15,7 +15,7 @@ struct FetchPartsTests {
         for (bytes, text) in cases { #expect(TransferMeter.size(bytes) == text) }
     }
 
-    @Test("times are rounded up to whole seconds")
+    @Test("times are rounded up to seconds")
     func times() {
         let cases: [(Double, String)] = [
             (0, "0:00"), (0.1, "0:01"), (59.5, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (.infinity, "over 99 h"),
@@ -23,7 +23,7 @@ struct FetchPartsTests {
         for (seconds, text) in cases { #expect(TransferMeter.time(seconds) == text) }
     }
 
-    @Test("the rate is that of the last seconds, and the line tells what is left")
+    @Test("the rate covers the last seconds, and the line shows the rest")
     func meter() {
         var meter = TransferMeter()
         #expect(meter.line(TaskProgress(completedBytes: 5, totalBytes: nil)) == "5 B")
@@ -50,7 +50,7 @@ struct FetchPartsTests {
         for (time, text) in cases { #expect(Waterfall.milliseconds(time) == text) }
     }
 
-    @Test("options have letters, with their value behind them or attached; some may be repeated")
+    @Test("options have letters, values behind or attached, and repetitions")
     func letters() throws {
         let arguments = try Arguments(["-o", "a", "-Hb: c", "--header", "d: e", "-i", "URL"][...], of: .fetch)
         #expect(

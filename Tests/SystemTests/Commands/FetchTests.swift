@@ -41,7 +41,7 @@ struct FetchTests {
 
     // MARK: Answers
 
-    @Test("the body goes to the standard output and nothing else does; an answer of 400 and above ends with 1")
+    @Test("the body alone goes to stdout; statuses from 400 end with 1")
     func body() throws {
         let origin = try origin { request in
             request.target == "/none"
@@ -55,7 +55,7 @@ struct FetchTests {
         #expect(bad.errors == "pinproxy: \(host) responded with 404\n")
     }
 
-    @Test("-o writes the file when it is whole; another answer than a good one is not written")
+    @Test("-o writes a whole good response, and no other")
     func output() throws {
         let body = String(repeating: "0123456789", count: 50_000)
         let origin = try origin { request in
@@ -78,7 +78,7 @@ struct FetchTests {
         #expect(answer.output == "HTTP/1.1 200\nETag: \"1\"\nContent-Length: 1\n\nx")
     }
 
-    @Test("-i shows a terminal no characters that it obeys, and gives programs what the server has sent")
+    @Test("-i shows a terminal safe characters, and programs the original")
     func headOnTerminal() throws {
         let odd = "a\u{9b}31mb\u{202e}c\u{200b}d\te"
         let origin = try origin { _ in OriginAnswer.text("x", fields: ["X-Odd: \(odd)"]) }
@@ -96,7 +96,7 @@ struct FetchTests {
         #expect(shown.output.contains("X-Odd: a\u{fffd}31mb\u{fffd}c\u{fffd}d\te\r\n"), "\(shown.output)")
     }
 
-    @Test("redirects are followed, or are the answer with --no-redirect; never away from TLS")
+    @Test("redirects are followed or shown, and never leave TLS")
     func redirects() throws {
         let origin = try origin { request in
             switch request.target {
@@ -113,7 +113,7 @@ struct FetchTests {
 
     // MARK: Requests
 
-    @Test("what is sent decides the method, and -X and -H decide over it")
+    @Test("the body decides the method, and -X and -H override it")
     func requests() throws {
         let origin = try origin()
         try folder.write("from a file", as: "body.txt")
@@ -135,7 +135,7 @@ struct FetchTests {
         #expect(requests[3].method == "DELETE" && requests[3].body.isEmpty)
     }
 
-    @Test("-F sends a form with files, and says of what type they are")
+    @Test("-F sends a form with files and their types")
     func form() throws {
         let origin = try origin()
         try folder.write("{}", as: "x.json")
@@ -161,7 +161,7 @@ struct FetchTests {
         #expect(request.text.contains("Content-Type: text/x-own\r\n"))
     }
 
-    @Test("the standard input is sent as it comes, and not twice")
+    @Test("the standard input is streamed, and sent once")
     func standardInput() throws {
         let origin = try origin { request in
             request.target == "/again"
@@ -184,7 +184,7 @@ struct FetchTests {
 
     // MARK: Trust
 
-    @Test("with --config the pins hold, as they do in the proxy: no byte of a request for a wrong key")
+    @Test("with --config the pins hold: a wrong key gets no request")
     func pins() throws {
         let origin = try origin()
         func run(_ pin: PublicKeyPin, _ target: String) throws -> Programs.Finished {
@@ -216,7 +216,7 @@ struct FetchTests {
         #expect(answer.exitCode == 77, "\(answer.errors)")
     }
 
-    @Test("with --config a host that may not be reached unpinned is refused, and nobody calls that a redirect")
+    @Test("with --config a forbidden unpinned host is refused, not redirected")
     func unpinned() throws {
         var settings = ProxySettings(trusting: Stage.pki)
         settings.members["unpinnedHosts"] = "deny"
@@ -226,7 +226,7 @@ struct FetchTests {
     }
 
     @Test(
-        "with --config a redirect leads from pins to pins that hold, also where http is upgraded",
+        "with --config a redirect leads from pins to pins",
         arguments: [
             ["enforcePinning": false], ["expiration": "2020-01-31", "onExpiration": "unpinned"], ["ports": [1]],
         ] as [[String: any Sendable]]
@@ -262,7 +262,7 @@ struct FetchTests {
         #expect(held.exitCode == 0 && held.output == "/end", "\(held.errors)")
     }
 
-    @Test("a URL that is upgraded does not lead back out of TLS")
+    @Test("an upgraded URL does not lead out of TLS")
     func redirectOutOfTLS() throws {
         let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("in the clear") }
         let server = try Stage.pki.server(Stage.host)
@@ -287,7 +287,7 @@ struct FetchTests {
         #expect(stayed.exitCode == 0 && stayed.output == "there", "\(stayed.errors)")
     }
 
-    @Test("a redirect that is denied is told by the URL that was asked for")
+    @Test("a denied redirect is reported by its first URL")
     func deniedRedirect() throws {
         let origin = try origin { _ in
             OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/elsewhere"])
@@ -299,7 +299,7 @@ struct FetchTests {
         )
     }
 
-    @Test("without, chain and host are checked")
+    @Test("without --config, chain and host are checked")
     func chain() throws {
         let origin = try origin()
         let other = try fetch(origin.port, "https://other.example.com/")
@@ -328,7 +328,7 @@ struct FetchTests {
         }
     }
 
-    @Test("-C - goes on with what is kept of a download that broke off, and leaves nothing behind")
+    @Test("-C - resumes an interrupted download, and leaves nothing behind")
     func resumption() throws {
         let body = patternBytes(300_000)
         let origin = try breakingOrigin(body, at: 100_000)
@@ -345,7 +345,7 @@ struct FetchTests {
         #expect(files == ["anchors.pem", "file"])
     }
 
-    @Test("Ctrl-C keeps what has come", arguments: [SIGINT, SIGTERM])
+    @Test("Ctrl-C keeps the received bytes", arguments: [SIGINT, SIGTERM])
     func interruption(signal: Int32) throws {
         let body = patternBytes(300_000)
         let origin = try breakingOrigin(body, at: 200_000)
@@ -370,7 +370,7 @@ struct FetchTests {
 
     // MARK: Accounts
 
-    @Test("--json is one line with status, file and the times of each transaction; --metrics a picture of them")
+    @Test("--json is one line with times; --metrics shows them as a picture")
     func accounts() throws {
         let origin = try origin { request in
             request.target == "/first"
@@ -397,7 +397,7 @@ struct FetchTests {
 
     // MARK: Failures
 
-    @Test("of a server that is refused, the metrics say where it was and which keys it has shown")
+    @Test("the metrics of a refused server have its address and keys")
     func refusedServer() throws {
         let origin = try origin()
         var settings = ProxySettings(trusting: Stage.pki)
@@ -418,7 +418,7 @@ struct FetchTests {
         #expect(words.contains("\(server.pin)") && words.contains("  TLS "), "\(words)")
     }
 
-    @Test("the exit code tells what kind of failure it was")
+    @Test("the exit code shows the kind of failure")
     func exitCodes() throws {
         let refusing = try TestSocket.reserveRefusingPort()
         defer { close(refusing.descriptor) }
@@ -444,7 +444,7 @@ struct FetchTests {
     }
 
     @Test(
-        "wrong words are usage, with what to write",
+        "wrong words are usage errors, with the right ones",
         arguments: [
             (["ftp://host/"], "no http or https URL"),
             (["-d", "a", "-T", "b", "https://host/"], "two bodies"),
@@ -463,7 +463,7 @@ struct FetchTests {
         #expect(answer.exitCode == 64 && answer.errors.contains(message), "\(answer.errors)")
     }
 
-    @Test("a file that is not there is said so")
+    @Test("a missing file is reported as such")
     func missing() throws {
         for words in [["-T", "/none"], ["-d", "@/none"], ["-F", "a=@/none"]] {
             let answer = try pinproxy(["fetch"] + words + ["https://host/"])

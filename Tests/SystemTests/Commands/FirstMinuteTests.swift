@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("What a person meets first")
+@Suite("First errors of a new user")
 struct FirstMinuteTests {
     @Test("a refused CONNECT names its cause in the reason phrase")
     func reasonPhrase() throws {
@@ -14,7 +14,7 @@ struct FirstMinuteTests {
         #expect(answer.hasPrefix("HTTP/1.1 403 Forbidden (connect_denied: CONNECT is not allowed)\r\n"))
     }
 
-    @Test("a TLS hello on a listener without TLS is answered with what to change")
+    @Test("a TLS hello on a plain listener gets the remedy")
     func unexpectedTLS() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -31,7 +31,7 @@ struct FirstMinuteTests {
     }
 
     @Test(
-        "a client that speaks SOCKS is told what pinproxy is",
+        "a SOCKS client learns what pinproxy is",
         arguments: [[5, 1, 0], [5, 2, 0, 2], [4, 1, 0, 80]]
     )
     func unexpectedSOCKS(hello: [UInt8]) throws {
@@ -43,7 +43,7 @@ struct FirstMinuteTests {
         #expect(line.string("errorDetails")?.contains("http://ADDRESS:PORT") == true)
     }
 
-    @Test("a browser gets a page, over HTTP/1.1 and without a body for HEAD; programs get the problem document")
+    @Test("a browser gets a page, and a program the problem document")
     func page() throws {
         let stage = try Stage({ $0.members["access"] = ["denyHosts": ["denied.test"]] }) {
             OriginAnswer.text($0.target)
@@ -94,7 +94,7 @@ struct FirstMinuteTests {
         #expect(piped.errors.contains("\n{\"time\":") && piped.errors.contains(#""event":"task""#), "\(piped.errors)")
     }
 
-    @Test("log.format decides, whatever the standard error is")
+    @Test("log.format decides, whatever stderr is")
     func chosenFormat() throws {
         #expect(try exec(#""format": "json""#, inTerminal: true).output.contains(#""event":"task""#))
         let text = try exec(#""format": "text""#, inTerminal: false)
@@ -103,7 +103,7 @@ struct FirstMinuteTests {
         #expect(wrong.exitCode == 78 && wrong.errors.contains("/log/format"))
     }
 
-    @Test("run writes its events in the same form")
+    @Test("run writes its events in the same format")
     func events() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write(

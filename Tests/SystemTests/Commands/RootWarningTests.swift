@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Running as root")
 struct RootWarningTests {
-    @Test("is warned of once, at the start and with a remedy; running as another user is not")
+    @Test("root causes a warning with a remedy at the start")
     func warning() throws {
         for isRoot in [true, false] {
             let folder = try TemporaryFolder()

@@ -23,7 +23,7 @@ struct HTTPSProxyTests {
         try ScriptedOrigin(server) { request in OriginAnswer.text("answer to \(request.target)") }
     }
 
-    @Test("a pinned origin is reached over all ways in, over HTTP/1.1 and HTTP/2, and the log has both verdicts")
+    @Test("a pinned origin is reached over all ways in, with both verdicts logged")
     func rightPin() throws {
         for version in ["1.1", "2"] {
             let folder = try TemporaryFolder()
@@ -61,7 +61,7 @@ struct HTTPSProxyTests {
         }
     }
 
-    @Test("a proxy with another key is refused, with its own code and keys, and has had no byte")
+    @Test("a proxy with another key is refused, and gets no byte")
     func wrongPin() throws {
         let origin = try Self.origin()
         let upstream = try HTTPSProxy(Self.identity, to: origin.port)
@@ -85,7 +85,7 @@ struct HTTPSProxyTests {
     }
 
     @Test(
-        "plain http, tunnels and upgrades go through it; a proxy with a wrong key gets nothing of them",
+        "plain http, tunnels and upgrades use it under its pins",
         arguments: [true, false]
     )
     func otherWays(isRight: Bool) throws {
@@ -146,7 +146,7 @@ struct HTTPSProxyTests {
         }
     }
 
-    @Test("a reload that changes the proxy's pins retires the connections through it")
+    @Test("a reload that changes the proxy's pins retires its connections")
     func reload() throws {
         let origin = try Self.origin()
         let upstream = try HTTPSProxy(Self.identity, to: origin.port)
@@ -165,7 +165,7 @@ struct HTTPSProxyTests {
         try origin.wait(for: "the end of the first connection") { $0[0].isClosed ? true : nil }
     }
 
-    @Test("fetch with a configuration goes through it, and shows its handshake", arguments: [true, false])
+    @Test("fetch with a configuration uses it, and shows its handshake", arguments: [true, false])
     func fetch(isRight: Bool) throws {
         let origin = try Self.origin()
         let upstream = try HTTPSProxy(Self.identity, to: origin.port)
@@ -190,7 +190,7 @@ struct HTTPSProxyTests {
     }
 
     @Test(
-        "pins verify looks at the proxy's pins directly, and takes its keys for no other host's",
+        "pins verify checks the proxy's pins directly",
         arguments: [true, false]
     )
     func verify(isRight: Bool) throws {
@@ -221,7 +221,7 @@ struct HTTPSProxyTests {
         #expect(upstream.targets == (isRight ? ["CONNECT \(Stage.host):443 HTTP/1.1"] : []))
     }
 
-    @Test("a refusal to make a tunnel is a 502 that says so", arguments: [407, 403, 503])
+    @Test("a refused tunnel is a 502 that says so", arguments: [407, 403, 503])
     func refusal(status: Int) throws {
         let origin = try Self.origin()
         let upstream = try HTTPSProxy(Self.identity, to: origin.port) { _ in
@@ -234,7 +234,7 @@ struct HTTPSProxyTests {
     }
 
     @Test(
-        "pinproxy is such a proxy itself, and shows one the client certificate of its pin file",
+        "pinproxy can be such a proxy, and shows one its client certificate",
         arguments: [true, false]
     )
     func chained(hasCertificate: Bool) throws {

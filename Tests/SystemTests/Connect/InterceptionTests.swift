@@ -56,7 +56,7 @@ struct InterceptionTests {
 
     // MARK: - Requests go the way of all others
 
-    @Test("curl's https request goes through its pin, with hooks and log as any other")
+    @Test("curl's https request uses its pin, hooks and log as usual")
     func curlUsesIt() throws {
         let stage = try stage(script: Self.answering)
         let finished = try curl(stage, "https://\(Stage.host)/one", "https://\(Stage.host)/two")
@@ -71,7 +71,7 @@ struct InterceptionTests {
         for line in urls { #expect(line.object("pinning")?["verdict"] as? String == "pass") }
     }
 
-    @Test("OPTIONS * goes to the origin")
+    @Test("OPTIONS * reaches the origin")
     func serverOptions() throws {
         let stage = try stage(script: Self.answering)
         let words = ["-X", "OPTIONS", "--request-target", "*"]
@@ -79,7 +79,7 @@ struct InterceptionTests {
         #expect(finished.output == "OPTIONS *", "\(finished.errors)")
     }
 
-    @Test("the client is shown a short-lived certificate for the host, by the local CA")
+    @Test("the client gets a short-lived certificate for the host")
     func showsLeaf() throws {
         let stage = try stage(script: Self.answering)
         let finished = try Programs.run(
@@ -140,7 +140,7 @@ struct InterceptionTests {
         #expect(finished.output == "GET /python\n", "\(finished.errors)")
     }
 
-    @Test("it runs within an HTTPS proxy: TLS in TLS")
+    @Test("interception works within an HTTPS proxy: TLS in TLS")
     func nested() throws {
         let own = try Stage.pki.server("localhost")
         let stage = try stage(
@@ -166,7 +166,7 @@ struct InterceptionTests {
 
     // MARK: - Pins hold
 
-    @Test("behind a wrong pin the CONNECT is refused with 502, and the origin has got no byte")
+    @Test("with a wrong pin CONNECT is refused with 502, and nothing is sent")
     func wrongPin() throws {
         let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.answering)
         let client = try stage.proxy.connect()
@@ -178,7 +178,7 @@ struct InterceptionTests {
         #expect(try stage.proxy.waitForTaskLines(1)[0].string("error") == "pin_mismatch")
     }
 
-    @Test("a pin that is changed while the tunnel is open refuses the next request in it")
+    @Test("a pin that changes during the tunnel refuses its next request")
     func reloadedPin() throws {
         let stage = try stage(script: Self.answering)
         let script = """
@@ -268,14 +268,14 @@ struct InterceptionTests {
         return line.string("errorDetails") ?? line.text
     }
 
-    @Test("a client with other protocols than HTTP's is told so in TLS's words, and the log says it")
+    @Test("a client without HTTP's protocols gets TLS's alert, and is logged")
     func otherProtocols() throws {
         let stage = try stage(script: Self.answering)
         #expect(try said(stage, "", protocols: "spdy/1").contains("no application protocol"))
         #expect(try handshakeProblem(of: stage).contains("ALPN"))
     }
 
-    @Test("a client that does not trust the local CA: the log has its alert, and the remedy")
+    @Test("a client that does not trust the local CA is logged with the remedy")
     func untrustedCA() throws {
         let stage = try stage(script: Self.answering)
         let finished = try Programs.run(
@@ -287,7 +287,7 @@ struct InterceptionTests {
         #expect(details.contains("alert unknown_ca") && details.contains("pinproxy ca show"), "\(details)")
     }
 
-    @Test("a client that resets the connection right behind its alert: the log has the alert")
+    @Test("an alert before a reset of the client is logged")
     func alertAndReset() throws {
         let stage = try stage(script: Self.answering)
         let script = """
@@ -320,7 +320,7 @@ struct InterceptionTests {
     }
 
     @Test(
-        "what is no TLS of today inside a CONNECT: the log says what came",
+        "bytes that are not modern TLS inside a CONNECT are logged",
         arguments: [
             ("GET / HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n", "plain HTTP"),
             ("SSH-2.0-OpenSSH_9.2\r\n", "no TLS"), ("", "without an alert"),
@@ -335,7 +335,7 @@ struct InterceptionTests {
         #expect(try handshakeProblem(of: stage).contains(expected))
     }
 
-    @Test("a client with TLS 1.1: the log says that it is too old")
+    @Test("a client of TLS 1.1 is logged as too old")
     func oldTLS() throws {
         let stage = try stage(script: Self.answering)
         let finished = try curl(
@@ -351,7 +351,7 @@ struct InterceptionTests {
         #expect(try handshakeProblem(of: stage).contains("no TLS from 1.2 on"))
     }
 
-    @Test("a client that never completes its handshake: timeouts.head ends it")
+    @Test("a client that never completes its handshake ends after timeouts.head")
     func lateHandshake() throws {
         let stage = try stage({ $0.members["defaults"] = ["timeouts": ["head": "100ms"]] }, script: Self.answering)
         let client = try stage.proxy.connect()
@@ -362,7 +362,7 @@ struct InterceptionTests {
 
     // MARK: - HTTP/2 inside
 
-    @Test("HTTP/2 inside the CONNECT: many streams on one connection, each with its pin and its line")
+    @Test("HTTP/2 inside the CONNECT has many streams, each with its pin")
     func http2() throws {
         let stage = try stage(script: Self.answering)
         let urls = (0..<10).map { "https://\(Stage.host)/\($0)" }
@@ -399,7 +399,7 @@ struct InterceptionTests {
 
     // MARK: - Port 80
 
-    @Test("requests inside a CONNECT to port 80 are handled as those with the whole http URL, TLS and pin included")
+    @Test("requests inside a CONNECT to port 80 behave as with http URLs")
     func plain() throws {
         let stage = try stage(script: Self.answering)
         let finished = try curl(stage, "--proxytunnel", "http://\(Stage.host)/one", "http://\(Stage.host)/two")
@@ -413,7 +413,7 @@ struct InterceptionTests {
         }
     }
 
-    @Test("behind a wrong pin a request inside a CONNECT to port 80 gets 502, and the origin no byte")
+    @Test("with a wrong pin a request inside a CONNECT to port 80 gets 502")
     func plainWrongPin() throws {
         let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.answering)
         let finished = try curl(stage, "--proxytunnel", "-w", "%{http_code}", "http://\(Stage.host)/")
@@ -421,7 +421,7 @@ struct InterceptionTests {
         #expect(stage.origin.applicationBytes == 0)
     }
 
-    @Test("HTTP/2 with prior knowledge inside a CONNECT to port 80, where the listener has it")
+    @Test("HTTP/2 with prior knowledge works inside a CONNECT to port 80")
     func plainHTTP2() throws {
         let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.answering)
         let words = ["--proxytunnel", "--http2-prior-knowledge", "-w", " %{http_version}"]
@@ -429,7 +429,7 @@ struct InterceptionTests {
         #expect(finished.output == "GET /one 2", "\(finished.errors)")
     }
 
-    @Test("what is for another host inside a CONNECT to port 80, and TLS, is refused")
+    @Test("TLS and other hosts inside a CONNECT to port 80 are refused")
     func plainRefused() throws {
         let stage = try stage(script: Self.answering)
         func say(_ text: String) throws -> HTTPMessage {
@@ -459,7 +459,7 @@ struct InterceptionTests {
 
     // MARK: - Clients and rules
 
-    @Test("authentication comes before the CONNECT, and holds for what is asked inside")
+    @Test("authentication precedes the CONNECT, and covers its requests")
     func authentication() throws {
         let hash = try Programs.passwordHash("x")
         let stage = try stage(
@@ -477,7 +477,7 @@ struct InterceptionTests {
         #expect(line?.string("user") == "alice")
     }
 
-    @Test("a denied host is denied, and a port that connectPorts has not")
+    @Test("denied hosts and ports outside connectPorts are denied")
     func access() throws {
         let stage = try stage(
             { $0.members["access"] = ["denyHosts": [Stage.host], "denyAddresses": []] },
@@ -491,7 +491,7 @@ struct InterceptionTests {
         #expect(try connect("\(Stage.host):8443").problemCode == "connect_denied")
     }
 
-    @Test("without a CA, or with one that is not for the host, the configuration is refused")
+    @Test("a CA that is missing or for other hosts fails the configuration")
     func loadErrors() throws {
         func check(_ interception: String, host: String) throws -> Programs.Finished {
             let text = """

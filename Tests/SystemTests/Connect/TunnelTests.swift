@@ -48,7 +48,7 @@ struct TunnelTests {
 
     private static let hello = ClientHelloBytes(host).bytes
 
-    @Test("curl has a page of an HTTPS origin through it, whose certificate it judges itself")
+    @Test("curl gets an HTTPS page through it, and verifies the certificate itself")
     func curl() throws {
         let server = try Stage.pki.server(Self.host)
         let stage = try TunnelStage(server: server) { connection in
@@ -79,7 +79,7 @@ struct TunnelTests {
         #expect(line.transactions.first?["remoteAddress"] as? String == "127.0.0.1:\(stage.origin.port)")
     }
 
-    @Test("bytes come as they were sent, both ways, with the end of each side said by itself")
+    @Test("bytes pass unchanged both ways, and each side ends separately")
     func bytes() throws {
         let data = patternBytes(3 << 20)
         let stage = try TunnelStage(script: { connection in
@@ -98,7 +98,7 @@ struct TunnelTests {
         #expect(line.string("error") == nil, "\(line.text)")
     }
 
-    @Test("a slow client holds the origin back and loses nothing")
+    @Test("a slow client stops the origin and loses nothing")
     func slowClient() throws {
         // More than the kernel takes on both sides of the proxy.
         let data = patternBytes(48 << 20)
@@ -122,7 +122,7 @@ struct TunnelTests {
         #expect(try stage.line().string("error") == nil)
     }
 
-    @Test("a hello in pieces, and in records of a few bytes, goes through as it was")
+    @Test("a hello in many pieces and records passes unchanged")
     func pieces() throws {
         var hello = ClientHelloBytes(Self.host)
         hello.recordSize = 9
@@ -133,7 +133,7 @@ struct TunnelTests {
         #expect(try client.readToEnd() == hello.bytes)
     }
 
-    @Test("bytes that the client sends before it has its answer go through")
+    @Test("early bytes of the client pass before its response")
     func eager() throws {
         let stage = try TunnelStage()
         let client = try stage.proxy.connect()
@@ -146,7 +146,7 @@ struct TunnelTests {
     // MARK: Refusals behind the 200
 
     @Test(
-        "what is no hello for the tunnel's host never reaches the origin",
+        "bytes that are no hello for the tunnel's host stay back",
         arguments: [
             (ClientHelloBytes("pinned.example.com").bytes, "asks for pinned.example.com", [21, 3, 3, 0, 2, 2, 112]),
             (ClientHelloBytes().bytes, "names no server", [21, 3, 3, 0, 2, 2, 109]),
@@ -167,7 +167,7 @@ struct TunnelTests {
         #expect(line.integer("bytesSent") == 0)
     }
 
-    @Test("a client that says nothing is given up after timeouts.head")
+    @Test("a silent client times out after timeouts.head")
     func silence() throws {
         let stage = try TunnelStage { $0.members["defaults"] = ["connect": "tunnel", "timeouts": ["head": "200ms"]] }
         let client = try stage.tunnel()
@@ -177,7 +177,7 @@ struct TunnelTests {
         #expect(try stage.line().string("errorDetails")?.contains("timeouts.head") == true)
     }
 
-    @Test("a tunnel without a byte either way ends after timeouts.stall")
+    @Test("a silent tunnel ends after timeouts.stall")
     func stall() throws {
         let stage = try TunnelStage { $0.members["defaults"] = ["connect": "tunnel", "timeouts": ["stall": "200ms"]] }
         let client = try stage.tunnel()
@@ -190,7 +190,7 @@ struct TunnelTests {
     // MARK: Refusals in place of the 200
 
     @Test(
-        "what may not be tunnelled gets 403 with the rule and the remedy, and the connection goes on",
+        "a denied tunnel gets 403 with the remedy, and the connection stays",
         arguments: [
             ("pinned.example.com:443", "connect_denied", "never"),
             ("sub.pinned.example.com:443", "connect_denied", "absolute form"),
@@ -226,7 +226,7 @@ struct TunnelTests {
         #expect(lines.first?.string("url") == authority)
     }
 
-    @Test("after a refusal bytes that came behind the CONNECT are no request: the connection closes")
+    @Test("bytes behind a refused CONNECT are no request: the connection closes")
     func refusedEager() throws {
         let stage = try TunnelStage()
         let client = try stage.proxy.connect()
@@ -248,7 +248,7 @@ struct TunnelTests {
         #expect(answer.text.contains("absolute form"))
     }
 
-    @Test("with unpinnedHosts deny there is nothing that may be tunnelled")
+    @Test("with unpinnedHosts deny no host may be tunnelled")
     func unpinnedDenied() throws {
         let stage = try TunnelStage { $0.members["unpinnedHosts"] = "deny" }
         let answer = try stage.proxy.exchange(Self.connect(), method: "CONNECT")
@@ -262,7 +262,7 @@ struct TunnelTests {
         #expect(answer.status == 403 && answer.problemCode == "connect_denied")
     }
 
-    @Test("a CONNECT with a body is no CONNECT")
+    @Test("a CONNECT with a body is refused")
     func withBody() throws {
         let stage = try TunnelStage()
         let authority = "\(Self.host):443"
@@ -274,7 +274,7 @@ struct TunnelTests {
         #expect(stage.origin.connections.isEmpty)
     }
 
-    @Test("an origin that cannot be reached is a 502, and the connection goes on")
+    @Test("an unreachable origin is a 502, and the connection stays")
     func unreachable() throws {
         let (held, port) = try TestSocket.reserveRefusingPort()
         defer { close(held) }
@@ -289,7 +289,7 @@ struct TunnelTests {
 
     // MARK: Ends
 
-    @Test("an origin that resets is a reset to the client, behind what it has sent")
+    @Test("an origin's reset reaches the client behind its bytes")
     func originResets() throws {
         let stage = try TunnelStage(script: { connection in
             let hello = connection.read()
@@ -305,7 +305,7 @@ struct TunnelTests {
         #expect(try stage.line().string("error") == "response_truncated")
     }
 
-    @Test("a client that resets ends the origin's side at once")
+    @Test("a client's reset ends the origin's side at once")
     func clientResets() throws {
         let stage = try TunnelStage()
         let client = try stage.tunnel()
@@ -316,7 +316,7 @@ struct TunnelTests {
         #expect(try stage.line().string("error") == "client_closed")
     }
 
-    @Test("a stop leaves a tunnel the time of the drain, and then ends it")
+    @Test("a stop gives a tunnel the time of the drain")
     func drain() throws {
         let stage = try TunnelStage { $0.members["defaults"] = ["connect": "tunnel", "timeouts": ["drain": "500ms"]] }
         let client = try stage.tunnel()

@@ -19,7 +19,7 @@ struct UpgradeRewritingTests {
         }) { Self.echoFields($0) }
     }
 
-    @Test("Location to https on a host that would be upgraded becomes http, any other stays")
+    @Test("Location to https becomes http for a host that would be upgraded")
     func location() throws {
         let stage = try stage()
         let host = Stage.host
@@ -42,7 +42,7 @@ struct UpgradeRewritingTests {
         }
     }
 
-    @Test("Strict-Transport-Security goes, and Secure goes from Set-Cookie alone")
+    @Test("Strict-Transport-Security is removed, and Secure from Set-Cookie alone")
     func securityFields() throws {
         let answer = try stage().get(fields: [
             "X-Answer-Strict-Transport-Security: max-age=600", "X-Answer-Set-Cookie: a=1; Secure; HttpOnly; Path=/",
@@ -64,7 +64,7 @@ struct UpgradeRewritingTests {
             && answer["Set-Cookie"] == "a=1; Secure"
     }
 
-    @Test("nothing is changed for a client that asked for https, or where rewriteUpgraded is false")
+    @Test("clients of https, and rewriteUpgraded false, get responses unchanged")
     func untouched() throws {
         let stage = try stage()
         #expect(isUntouched(try stage.proxy.get("https://\(Stage.host)/", fields: telling)))
@@ -73,7 +73,7 @@ struct UpgradeRewritingTests {
         #expect(isUntouched(try off.get(fields: telling)))
     }
 
-    @Test("a gateway leads to itself, under the name by which the client called it")
+    @Test("a gateway's links lead to itself, under the client's name for it")
     func gateway() throws {
         let stage = try stage { $0.addGateway(to: Stage.host) }
         let port = stage.proxy.port(of: 1)
@@ -91,7 +91,7 @@ struct UpgradeRewritingTests {
         #expect(other["Location"] == "https://upgraded.example.com/x")
     }
 
-    @Test("Refresh and Link lead back too, Alt-Svc leads nowhere, and each of several fields is changed by itself")
+    @Test("Refresh and Link lead back, Alt-Svc is removed")
     func otherFields() throws {
         let stage = try stage { $0.addGateway(to: Stage.host) }
         let told = [
@@ -118,7 +118,7 @@ struct UpgradeRewritingTests {
         }
     }
 
-    @Test("curl follows an upgraded host's redirect to its own https through the proxy")
+    @Test("curl follows an upgraded host's https redirect through the proxy")
     func curlFollows() throws {
         let stage = try Stage { request in
             request.target == "/start"

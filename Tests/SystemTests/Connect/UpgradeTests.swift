@@ -24,7 +24,7 @@ struct UpgradeTests {
         while case let bytes = connection.read(), !bytes.isEmpty { try connection.write(bytes) }
     }
 
-    @Test("the request goes to the pinned origin with the fields of this hop, and behind 101 bytes go both ways")
+    @Test("the request reaches the pinned origin, and bytes follow 101 both ways")
     func relayed() throws {
         let stage = try Stage(script: Self.echo)
         let client = try stage.proxy.connect()
@@ -54,7 +54,7 @@ struct UpgradeTests {
         #expect(line.transactions.first?["responseStart"] != nil)
     }
 
-    @Test("a gateway's client gets it, too")
+    @Test("a gateway's client can upgrade, too")
     func gateway() throws {
         let stage = try Stage({ $0.addGateway(to: Stage.host) }, script: Self.echo)
         let client = try stage.proxy.connect(to: 1)
@@ -65,7 +65,7 @@ struct UpgradeTests {
         #expect(try client.readToEnd() == Array("ping".utf8))
     }
 
-    @Test("a wrong pin is a 502, and the origin has had nothing")
+    @Test("a wrong pin is a 502, and the origin gets nothing")
     func wrongPin() throws {
         let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(9)) }, script: Self.echo)
         let answer = try stage.proxy.exchange(request(stage))
@@ -73,7 +73,7 @@ struct UpgradeTests {
         #expect(try stage.origin.waitForClosed().map(\.applicationBytes) == [0])
     }
 
-    @Test("bytes of the origin behind its 101, in the same piece, and of the client before it, are delivered")
+    @Test("early bytes of origin and client are delivered")
     func early() throws {
         let gate = Gate()
         let stage = try Stage { connection in
@@ -93,7 +93,7 @@ struct UpgradeTests {
     }
 
     @Test(
-        "an answer other than 101 is an ordinary one, and the connection closes behind it",
+        "a response other than 101 is ordinary, and the connection closes",
         arguments: [
             "HTTP/1.1 426 Upgrade Required\r\nUpgrade: other\r\nConnection: upgrade\r\nContent-Length: 4\r\n\r\nsome",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nso\r\n2\r\nme\r\n0\r\n\r\n",
@@ -119,7 +119,7 @@ struct UpgradeTests {
     }
 
     @Test(
-        "an answer that is none, or switches to what nobody asked for, is a 502",
+        "an invalid response, or a switch to another protocol, is a 502",
         arguments: [
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n",
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n",
@@ -137,7 +137,7 @@ struct UpgradeTests {
         #expect(answer.status == 502 && answer.problemCode == "response_invalid")
     }
 
-    @Test("an answer whose body breaks off is broken off for the client")
+    @Test("a response that breaks off breaks off for the client")
     func truncated() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequestHead()
@@ -151,7 +151,7 @@ struct UpgradeTests {
     }
 
     @Test(
-        "without the Connection token, with a body, or to h2c alone it is an ordinary request",
+        "without the token, with a body, or to h2c it is ordinary",
         arguments: [
             ["Upgrade: websocket"], ["Connection: upgrade"], ["Connection: Upgrade", "Upgrade: h2c"],
             ["Connection: Upgrade", "Upgrade: websocket", "Content-Length: 2"],
@@ -171,7 +171,7 @@ struct UpgradeTests {
         #expect(try client.readResponse().status == 200)
     }
 
-    @Test("of several protocols those are handed on that are not this hop's alone")
+    @Test("of several protocols those of this hop are left out")
     func several() throws {
         let stage = try Stage { request in OriginAnswer.text(request["Upgrade"] ?? "none") }
         let answer = try stage.proxy.exchange(
@@ -180,7 +180,7 @@ struct UpgradeTests {
         #expect(answer.text == "WebSocket, foo/2")
     }
 
-    @Test("the host's rules for fields and answers hold, for a switch and for other answers")
+    @Test("the host's rules for fields and responses hold in every case")
     func rules() throws {
         let stage = try Stage({ settings in
             settings.hosts[Stage.host]?["headers"] = [
@@ -208,14 +208,14 @@ struct UpgradeTests {
         #expect(stage.origin.requests.allSatisfy { $0["X-Given"] == "by the configuration" })
     }
 
-    @Test("without an answer within timeouts.firstByte it is a 504")
+    @Test("a missing response after timeouts.firstByte is a 504")
     func silence() throws {
         let stage = try Stage({ $0.setTimeouts(["firstByte": "200ms"]) }, script: { $0.readToEnd() })
         let answer = try stage.proxy.exchange(request(stage))
         #expect(answer.status == 504 && answer.problemCode == "response_timeout")
     }
 
-    @Test("a connection without a byte either way ends after timeouts.stall, and a reload does not end it")
+    @Test("a silent connection ends after timeouts.stall, not with a reload")
     func stall() throws {
         let stage = try Stage({ $0.setTimeouts(["stall": "400ms"]) }, script: Self.echo)
         let client = try stage.proxy.connect()
@@ -228,7 +228,7 @@ struct UpgradeTests {
         #expect(try stage.proxy.waitForTaskLines(1).first?.string("error") == "stalled")
     }
 
-    @Test("an origin that cuts TLS is a reset to the client, behind what it has sent; a clean end is an end")
+    @Test("an origin that cuts TLS is a reset to the client")
     func ends() throws {
         for isClean in [true, false] {
             let stage = try Stage { connection in
@@ -250,7 +250,7 @@ struct UpgradeTests {
         }
     }
 
-    @Test("a stop leaves a WebSocket the time of the drain, and then ends it")
+    @Test("a stop gives a WebSocket the time of the drain")
     func drain() throws {
         let stage = try Stage({ $0.setTimeouts(["drain": "400ms"]) }, script: Self.echo)
         let client = try stage.proxy.connect()
@@ -264,7 +264,7 @@ struct UpgradeTests {
         #expect(stage.proxy.taskLines.map { $0.string("error") } == ["cancelled"])
     }
 
-    @Test("Python's WebSocket client and server talk through a gateway, the server behind TLS and a pin")
+    @Test("Python's WebSocket client and server talk through a gateway")
     func webSocket() throws {
         let folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)

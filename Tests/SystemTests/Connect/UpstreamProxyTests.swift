@@ -21,7 +21,7 @@ struct UpstreamProxyTests {
         try ScriptedOrigin(server) { request in OriginAnswer.text("answer to \(request.target)") }
     }
 
-    @Test("a pinned origin is reached through a tunnel, its pin holds, and the proxy sees nothing of the request")
+    @Test("a pinned origin is reached through a tunnel, under its pin")
     func rightPin() throws {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(to: origin.port)
@@ -42,7 +42,7 @@ struct UpstreamProxyTests {
         #expect(!line.text.contains("pa@ss") && !line.text.contains("pa%40ss"))
     }
 
-    @Test("a wrong pin is refused through it as without it, and the origin has had nothing")
+    @Test("a wrong pin is refused through it, and nothing is sent")
     func wrongPin() throws {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(to: origin.port)
@@ -53,7 +53,7 @@ struct UpstreamProxyTests {
         #expect(upstream.asked.with { $0.count } == 1)
     }
 
-    @Test("a SOCKS proxy is told the name, and looks it up")
+    @Test("a SOCKS proxy gets the name, and looks it up")
     func socks() throws {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(to: origin.port, isSOCKS: true)
@@ -64,7 +64,7 @@ struct UpstreamProxyTests {
         #expect(upstream.greetings.with { $0 } == [[5, 1, 0]])
     }
 
-    @Test("plain http goes through a tunnel, too; a host with \"none\" goes without; tunnels and upgrades go through")
+    @Test("plain http, tunnels and upgrades use it; hosts with \"none\" do not")
     func otherWays() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             let first = connection.read()
@@ -116,7 +116,7 @@ struct UpstreamProxyTests {
         for (head, credentials) in zip(asked, expected) { #expect(head.contains(credentials)) }
     }
 
-    @Test("a proxy that refuses is a 502 that says so", arguments: [407, 403, 503])
+    @Test("a refusal is a 502 that says so", arguments: [407, 403, 503])
     func refusal(status: Int) throws {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(
@@ -132,7 +132,7 @@ struct UpstreamProxyTests {
         #expect(origin.connections.isEmpty)
     }
 
-    @Test("a refusal is over with its head: a body without an end delays nobody, and is not read")
+    @Test("a refusal ends with its head: its body is not read")
     func endlessRefusal() throws {
         let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text("answer to \(request.target)") }
         let upstream = try ScriptedOrigin(nil) { connection in
@@ -156,7 +156,7 @@ struct UpstreamProxyTests {
         _ = try upstream.waitForClosed()
     }
 
-    @Test("the address rules hold for names behind it, and for the proxy unless it is named by its address")
+    @Test("the address rules cover names behind it, and the proxy's own")
     func addressRules() throws {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(to: origin.port)
@@ -170,7 +170,7 @@ struct UpstreamProxyTests {
         #expect(upstream.asked.with { $0.isEmpty })
     }
 
-    @Test("a proxy that is not there is a 502")
+    @Test("a missing proxy is a 502")
     func absent() throws {
         let (held, port) = try TestSocket.reserveRefusingPort()
         defer { close(held) }

@@ -106,7 +106,7 @@ struct WebSocketWayTests {
         }
     }
 
-    @Test("messages go both ways, and the closing handshake ends it", arguments: Way.allCases)
+    @Test("messages go both ways, and the closing handshake ends them", arguments: Way.allCases)
     func rightPin(way: Way) async throws {
         let stage = try stage(way)
         let manager = try manager(way, stage)
@@ -129,7 +129,7 @@ struct WebSocketWayTests {
         #expect(stage.origin.requests.map(\.target) == ["/chat"])
     }
 
-    @Test("behind a wrong pin it does not open, and the origin gets no byte", arguments: Way.allCases)
+    @Test("with a wrong pin it does not open, and nothing is sent", arguments: Way.allCases)
     func wrongPin(way: Way) async throws {
         let stage = try stage(way) { $0.pin(Stage.host, to: .unrelated(9)) }
         let manager = try manager(way, stage)
@@ -143,7 +143,7 @@ struct WebSocketWayTests {
         #expect(try stage.origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("beside HTTP/2 in an intercepted CONNECT it goes over HTTP/1.1")
+    @Test("in an intercepted CONNECT with HTTP/2 it uses HTTP/1.1")
     func besideHTTP2() async throws {
         let stage = try stage(.intercepted)
         let manager = try manager(.intercepted, stage, httpVersion: .http2)

@@ -49,7 +49,7 @@ struct CredentialBodyTests {
 
     private func ends(_ stage: Stage) -> [HTTPMessage] { stage.origin.requests.filter { $0.target == "/v1/end" } }
 
-    @Test("a client is held back while a hop waits, and its body arrives whole")
+    @Test("a client waits while a hop waits, and its body arrives whole")
     func hop() throws {
         let source = try GatedSource()
         let stage = try redirectingStage(source)
@@ -108,7 +108,7 @@ struct CredentialBodyTests {
         }
     }
 
-    @Test("a client is held back during a renewal, and its body arrives whole", .timeLimit(.minutes(5)))
+    @Test("a client waits during a renewal, and its body arrives whole", .timeLimit(.minutes(5)))
     func renewal() throws {
         let source = try GatedSource()
         let stage = try renewingStage(source)
@@ -203,7 +203,7 @@ struct CredentialBodyTests {
         }
     }
 
-    @Test("gathered bodies count for limits.heldBytes, and nothing of them is left")
+    @Test("collected bodies count for limits.heldBytes, and are released")
     func gathered() throws {
         let stage = try Stage({
             Self.sign(&$0)
@@ -241,7 +241,7 @@ struct CredentialBodyTests {
         try waitForNothingHeld(stage.proxy, before)
     }
 
-    @Test("bodies gathered over HTTP/2 count for limits.heldBytes, too")
+    @Test("bodies collected over HTTP/2 count for limits.heldBytes, too")
     func gatheredStreams() throws {
         let stage = try Stage({
             Self.sign(&$0)
@@ -267,7 +267,7 @@ struct CredentialBodyTests {
         try waitForNothingHeld(stage.proxy, before)
     }
 
-    @Test("a hop that waits for its keys has no body, whatever was signed before", arguments: ["aws", "plain"])
+    @Test("a hop that waits for its keys has no body", arguments: ["aws", "plain"])
     func signedHop(first: String) throws {
         let source = try GatedSource()
         let stage = try Stage({ settings in

@@ -32,7 +32,7 @@ struct CredentialCommandTests {
         return try pinproxy(["check", "credential", "--config", path] + words, environment: environment)
     }
 
-    @Test("check credential runs the source, and tells whether it works and until when")
+    @Test("check credential runs the source, and shows whether it works")
     func works() throws {
         let file = try check(["file": "secret"], files: ["secret": "s3cr3t-value\n"])
         #expect(file.exitCode == 0 && file.output == "key: works; no end is named\n", "\(file)")
@@ -91,7 +91,7 @@ struct CredentialCommandTests {
         #expect(origin.requests.count == 1)
     }
 
-    @Test("check warns of sources without a value, open files, and keys in headers; it still ends with 0")
+    @Test("check warns of empty sources, open files and keys in headers")
     func warnings() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: TestPKI.shared)
@@ -116,7 +116,7 @@ struct CredentialCommandTests {
         #expect(!finished.output.contains("s3cr3t") && !finished.errors.contains("s3cr3t"))
     }
 
-    @Test("exec keeps the variable from its program, and says which file the program could read")
+    @Test("exec hides the variable from its program, and warns of readable files")
     func exec() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: TestPKI.shared)
@@ -146,7 +146,7 @@ struct CredentialCommandTests {
         }
     }
 
-    @Test("a reload that changed files set off neither sets allowUnpinned nor drops a placeholder; SIGHUP does")
+    @Test("changed files neither set allowUnpinned nor drop a placeholder; SIGHUP does")
     func reloads() throws {
         let stage = try stage(["file": "secret", "placeholder": "agent-key-1"])
         for (credential, text) in [
@@ -170,7 +170,7 @@ struct CredentialCommandTests {
         try stage.proxy.waitForEvent("reloaded") { $0.string("trigger") == "files" }
     }
 
-    @Test("a source that fails prevents no start; event and metrics tell it, and that it works again")
+    @Test("a failing source prevents no start, and is reported")
     func failures() throws {
         let stage = try stage(["file": "none"])
         let failed = try stage.proxy.waitForEvent("credentialFailed")
@@ -196,7 +196,7 @@ struct CredentialCommandTests {
         try metric(#"pinproxy_credential_renewals_total{credential="key",result="success"} 1"#)
     }
 
-    @Test("with credentials no other process of the user can read the memory")
+    @Test("with credentials no other process of the user reads the memory")
     func memory() throws {
         let folder = try TemporaryFolder()
         // What is the user's own while the process can be read is root's when it cannot (proc(5)); root itself sees no difference.

@@ -37,7 +37,7 @@ struct CredentialFieldTests {
 
     // MARK: To the origin
 
-    @Test("the client's fields stay behind at a hop with a credential, and go along before it")
+    @Test("a client's fields stay behind only at a hop with a credential")
     func hops() throws {
         let stage = try Stage({ Self.prepare(&$0) }, answering: Self.answer)
         let own = ["Authorization: of-client", "Cookie: a=of-client", "X_Api_Key: of-client", "X-Kept: yes"]
@@ -51,7 +51,7 @@ struct CredentialFieldTests {
         }
     }
 
-    @Test("trailers of the credential's name stay behind at a hop, and go along before it")
+    @Test("trailers of the credential's name stay behind at such a hop")
     func trailersOfHop() throws {
         let stage = try Stage({ Self.prepare(&$0) }) { request in
             guard request.target == "/start" else { return OriginAnswer.text("end") }
@@ -66,7 +66,7 @@ struct CredentialFieldTests {
         #expect(requests.map { $0.trailers.map(\.name) } == [["X-Api-Key", "X!Api_Key", "X-Sum"], ["X-Sum"]])
     }
 
-    @Test("a field of headers is not written beside the credential, and is where there is none")
+    @Test("a configured field is written only where no credential is")
     func headers() throws {
         let upgrades: [[String: any Sendable]] = [
             ["id": "ws", "host": "*.example.com", "method": "UPGRADE", "then": "allow", "credential": "llm"]
@@ -91,7 +91,7 @@ struct CredentialFieldTests {
 
     // MARK: Back
 
-    @Test("what an origin that does not switch sends back is masked: heads, informational heads, trailers")
+    @Test("an origin's echo without a switch is masked everywhere")
     func unswitched() throws {
         let rules: [[String: any Sendable]] = [
             ["id": "ws", "host": Stage.host, "method": "UPGRADE", "then": "allow", "credential": "llm"]
@@ -118,7 +118,7 @@ struct CredentialFieldTests {
         #expect(answer.text == "end" && answer["X-Echo"] == "\(stars) \(stars)", "\(answer)")
     }
 
-    @Test("a shared cache keeps a response to a credential only where the origin lets it")
+    @Test("a shared cache keeps such a response only if the origin allows it")
     func sharedCache() throws {
         let stage = try Stage({
             Self.prepare(&$0)
@@ -136,7 +136,7 @@ struct CredentialFieldTests {
 
     // MARK: Connections
 
-    @Test("a hop without a credential uses the connection that its client has authenticated, masked")
+    @Test("a hop without a credential uses its client's connection, masked")
     func authenticatedHop() throws {
         let stage = try Stage({ Self.prepare(&$0) }) { connection in
             var isAuthenticated = false
@@ -165,7 +165,7 @@ struct CredentialFieldTests {
         #expect(Set(places) == [["/other", "/end"], ["/v1/on"]], "\(places)")
     }
 
-    @Test("an origin that wants a connection authenticated gets no client's for a credential")
+    @Test("an origin that authenticates connections gets no client's for a credential")
     func challenge() throws {
         let stage = try Stage({ Self.prepare(&$0) }) { _ in
             OriginAnswer.text("no", status: "401 Unauthorized", fields: ["WWW-Authenticate: NTLM"])

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Where the value of a credential could be")
+@Suite("Places where a credential's value could appear")
 struct CredentialScanTests {
     private static let keys = ["planted-key-of-a-file-01", "planted-key-of-env-0002", "planted-key-of-command-3"]
 
@@ -16,7 +16,7 @@ struct CredentialScanTests {
         }
     }
 
-    @Test("no log, event, document, page, metric and stored file has it, whatever fails")
+    @Test("no log, event, document, page, metric or stored file has it")
     func scan() throws {
         let store = try TemporaryFolder()
         let names = ["file", "env", "command"]

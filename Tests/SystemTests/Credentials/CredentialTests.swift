@@ -46,7 +46,7 @@ struct CredentialTests {
         message?.fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value) ?? []
     }
 
-    @Test("a request gets the credential of its rule alone, and the log has its name")
+    @Test("a request gets the credential of its rule, which the log names")
     func written() throws {
         let stage = try stage()
         #expect(try stage.get("/v1/x").text == "here")
@@ -144,7 +144,7 @@ struct CredentialTests {
         #expect(values("x-api-key", in: stage.origin.requests.last) == ["a-key-of-its-own"])
     }
 
-    @Test("Basic authentication has the value as its password, and the placeholder inside the client's own")
+    @Test("Basic authentication has the value as its password")
     func basic() throws {
         let rules: [[String: Any]] = [["id": "git", "host": Stage.host, "then": "allow", "credential": "git"]]
         let stage = try stage([:], rules: rules) {
@@ -191,7 +191,7 @@ struct CredentialTests {
         #expect(stage.origin.requests.map { values("x-api-key", in: $0) } == [[key], [], [], [key]])
     }
 
-    @Test("what the origin sends back of the credential is masked, and a masked Location is not followed")
+    @Test("an echo of the credential is masked, and a masked Location not followed")
     func echoes() throws {
         let encoded = "%73k-live-0123456789"
         let stage = try stage([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
@@ -211,7 +211,7 @@ struct CredentialTests {
         #expect(stage.origin.requests.count == 2)
     }
 
-    @Test("what an informational head has of the credential is masked")
+    @Test("an echo in an informational head is masked")
     func hints() throws {
         let stage = try stage(answering: { _ in
             "HTTP/1.1 103 Early Hints\r\nLink: </\(key)>; rel=preload\r\n\r\n" + OriginAnswer.text("ok")
@@ -241,7 +241,7 @@ struct CredentialTests {
         )
     }
 
-    @Test("a request does not wait for the response to another one's credential")
+    @Test("a request does not wait for another credential's response")
     func readingAlong() throws {
         let gate = Gate()
         let stage = try cachingStage { request in
@@ -260,7 +260,7 @@ struct CredentialTests {
         #expect(stage.origin.requests.count == 2)
     }
 
-    @Test("users and rules have stored responses of their own, also in a shared cache")
+    @Test("users and rules have separate stored responses, also in a shared cache")
     func storedResponses() throws {
         let stage = try cachingStage { _ in
             OriginAnswer.text("stored", fields: ["Cache-Control: public, max-age=1000", "Vary: X-Api-Key"])
@@ -278,7 +278,7 @@ struct CredentialTests {
         #expect(try get(as: "anne") == 3)
     }
 
-    @Test("an upgraded request gets the credential, and the response that switches has it masked")
+    @Test("an upgraded request gets the credential, and its 101 is masked")
     func upgrades() throws {
         let rules: [[String: Any]] = [
             ["id": "ws", "host": Stage.host, "method": "UPGRADE", "then": "allow", "credential": "llm"]
@@ -296,7 +296,7 @@ struct CredentialTests {
         #expect(values("x-api-key", in: stage.origin.requests.first) == [key])
     }
 
-    @Test("a lost file is the failure of its credential alone, and the file heals it")
+    @Test("a lost file fails its credential alone, and its return heals it")
     func lostFile() throws {
         let stage = try stage()
         #expect(try stage.get("/v1/x").status == 200)
@@ -311,7 +311,7 @@ struct CredentialTests {
         #expect(stage.origin.requests.contains { values("x-api-key", in: $0) == ["sk-live-other-value"] })
     }
 
-    @Test("a 401 renews the credential once, and the request goes out again with its body")
+    @Test("a 401 renews the credential once, and repeats the request")
     func renewed() throws {
         let work = try TemporaryFolder()
         let stage = try stage(
@@ -341,7 +341,7 @@ struct CredentialTests {
         #expect(accepted.count == 1 && accepted.first?.text == "a body")
     }
 
-    @Test("over HTTP/2 the credential enters no compression table, and an echo of it is masked")
+    @Test("over HTTP/2 the credential enters no compression table")
     func http2() throws {
         // Huffman coding makes it longer, so that it stands in the frame as it is.
         let plain = "<>{}|<>{}|<>{}|<"

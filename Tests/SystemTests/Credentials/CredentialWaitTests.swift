@@ -67,7 +67,7 @@ struct CredentialWaitTests {
 
     private static let post = ProxyUnderTest.request("POST", "http://\(Stage.host)/v1/x", body: "a body")
 
-    @Test("all who wait share one run, and have its value")
+    @Test("all waiting requests share one run and its value")
     func shared() throws {
         let source = try GatedSource()
         let stage = try stage(source)
@@ -79,7 +79,7 @@ struct CredentialWaitTests {
         #expect(keys == [String?](repeating: first, count: 20))
     }
 
-    @Test("a request that waits goes on under the policy of a reload", arguments: ReloadMeanwhile.allCases)
+    @Test("a waiting request continues under a reload's policy", arguments: ReloadMeanwhile.allCases)
     func reload(meanwhile: ReloadMeanwhile) throws {
         let source = try GatedSource()
         let stage = try stage(source)
@@ -97,7 +97,7 @@ struct CredentialWaitTests {
         #expect(source.runs == 1)
     }
 
-    @Test("a request that waits has the value of a reload's new definition")
+    @Test("a waiting request uses a reload's new definition")
     func redefined() throws {
         let (former, next) = (try GatedSource(), try GatedSource())
         let stage = try stage(former)
@@ -108,7 +108,7 @@ struct CredentialWaitTests {
         #expect(stage.origin.requests.filter { $0.target == "/v1/x" }.map { key($0) } == [second])
     }
 
-    @Test("the request of a client that went away while it waited is not sent")
+    @Test("the request of a client that left while waiting is not sent")
     func gone() throws {
         let source = try GatedSource()
         let stage = try stage(source, HTTP2ClientTests.takeHTTP2)
@@ -132,7 +132,7 @@ struct CredentialWaitTests {
         #expect(targets == ["/other", "/v1/half", "/v1/stays"], "\(targets)")
     }
 
-    @Test("a source that fails refuses who waits, and the wait is bounded")
+    @Test("a failing source refuses waiting requests, within a bounded time")
     func refused() throws {
         let source = try GatedSource()
         let stage = try stage(source, { $0.members["defaults"] = ["timeouts": ["queue": "500ms"]] })
@@ -395,7 +395,7 @@ struct CredentialWaitTests {
     }
 
     @Test(
-        "a repeat after a 401 has its body, or fails, when a reload precedes its connection",
+        "a repeat after a 401 has its body despite a reload",
         .timeLimit(.minutes(2)),
         arguments: [("Content-Length", 6), ("Transfer-Encoding", 6), ("Transfer-Encoding", 90_000)]
     )
@@ -443,7 +443,7 @@ struct CredentialWaitTests {
         #expect(again.allSatisfy { $0.body.count == count })
     }
 
-    @Test("a hop's 401 sends the hop again, also where a reload has brought the hooks", .timeLimit(.minutes(2)))
+    @Test("a hop's 401 repeats the hop, also after a reload", .timeLimit(.minutes(2)))
     func hooksOfReload() throws {
         let silent = try TestSocket.listen()
         defer { close(silent.descriptor) }

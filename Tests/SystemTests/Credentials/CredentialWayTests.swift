@@ -41,7 +41,7 @@ struct CredentialWayTests {
 
     // MARK: Connections
 
-    @Test("a kept connection whose server has proved too little gets no credential")
+    @Test("a connection whose server proved too little gets no credential")
     func keptConnection() throws {
         let reportOnly: (inout ProxySettings) -> Void = {
             $0.pin(Stage.host, to: .unrelated(7), with: ["enforcePinning": false])
@@ -228,7 +228,7 @@ struct CredentialWayTests {
     }
 
     @Test(
-        "a refresh that is denied, or has another credential than the client's request, is not begun",
+        "a refresh that the rules would deny, or change, is not begun",
         arguments: [false, true]
     )
     func refreshOfOther(isDenied: Bool) throws {
@@ -256,7 +256,7 @@ struct CredentialWayTests {
     }
 
     @Test(
-        "a refresh that asks again after a reload needs the same rule and credential, or is given up",
+        "a refresh after a reload needs the same rule and credential",
         arguments: ["same", "definition", "rule", "denied"]
     )
     func refreshAcrossReload(change: String) throws {
@@ -364,7 +364,7 @@ struct CredentialWayTests {
         #expect(!proxy.output.contains("sk-live") && !proxy.errors.contains("sk-live"), "\(proxy.output)")
     }
 
-    @Test("what an earlier hop got is masked behind a redirect without a credential")
+    @Test("an earlier hop's value is masked behind a redirect")
     func echoOfEarlierHop() throws {
         let stage = try stage({ $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
             switch request.target {
@@ -383,7 +383,7 @@ struct CredentialWayTests {
         #expect(try stage.get("/echo")["X-Echo"] == value)
     }
 
-    @Test("hooks see the masked value, and no file is named by it")
+    @Test("hooks see the masked value, and no file has it in its name")
     func hooks() throws {
         let spool = try TemporaryFolder()
         let stage = try stage({

@@ -136,7 +136,7 @@ struct GRPCTests {
         "status FAILED_PRECONDITION as asked asked", "deadline DEADLINE_EXCEEDED", "cancelled True", "after re:still",
     ]
 
-    @Test("calls of every kind go through a gateway to a pinned server, with their status, deadline and cancellation")
+    @Test("calls of every kind reach a pinned server through a gateway")
     func calls() throws {
         let served = try serve()
         let proxy = try proxy(served)
@@ -156,7 +156,7 @@ struct GRPCTests {
     }
 
     @Test(
-        "the same calls go through a proxy's CONNECT, intercepted: over TLS, and in the clear by prior knowledge",
+        "calls pass an intercepted CONNECT, over TLS and in the clear",
         arguments: [443, 80]
     )
     func intercepted(port: Int) throws {
@@ -191,7 +191,7 @@ struct GRPCTests {
         #expect(completed.allSatisfy { $0.object("pinning")?["verdict"] as? String == "pass" })
     }
 
-    @Test("under a rule for one call the client makes that one, and another is refused")
+    @Test("under a rule for one call the others are refused")
     func rules() throws {
         let served = try serve()
         let rule = ["id": "unary", "host": Stage.host, "method": "POST", "path": "/test.Echo/Unary", "then": "allow"]
@@ -203,7 +203,7 @@ struct GRPCTests {
         #expect(lines.map { $0.string("rule") } == ["unary", nil] && lines[1].string("error") == "request_denied")
     }
 
-    @Test("with a wrong pin the client sees an error, and the server no request")
+    @Test("with a wrong pin the client sees an error, the server nothing")
     func wrongPin() throws {
         let served = try serve()
         let proxy = try proxy(served) { $0.pin(Stage.host, to: PublicKeyPin.unrelated(9)) }

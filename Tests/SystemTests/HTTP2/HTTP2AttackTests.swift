@@ -48,7 +48,7 @@ struct HTTP2AttackTests {
 
     private static let enhanceYourCalm: UInt32 = 11
 
-    @Test("a client that asks and cancels again and again is told to calm down")
+    @Test("a client that requests and cancels endlessly gets ENHANCE_YOUR_CALM")
     func rapidReset() throws {
         let stage = try stage()
         let code = try flood(stage.proxy, times: 20_000) { number in
@@ -61,7 +61,7 @@ struct HTTP2AttackTests {
         #expect(lines.count < 1500)
     }
 
-    @Test("a client that has its streams reset again and again is told to calm down")
+    @Test("a client that provokes endless resets gets ENHANCE_YOUR_CALM")
     func madeYouReset() throws {
         let stage = try stage()
         // A window that overflows is an error of the stream alone (RFC 9113, section 6.9.1).
@@ -74,7 +74,7 @@ struct HTTP2AttackTests {
     }
 
     @Test(
-        "floods of frames that bring nothing forward end the connection",
+        "floods of useless frames end the connection",
         arguments: [
             RawFrames.frame(type: 6, [UInt8](repeating: 1, count: 8)), RawFrames.frame(type: 4, [0, 3, 0, 0, 0, 100]),
             RawFrames.frame(type: 2, stream: 1, [0, 0, 0, 0, 16]), RawFrames.frame(type: 0, stream: 1),
@@ -102,7 +102,7 @@ struct HTTP2AttackTests {
         #expect(stage.origin.requests.count == 1)
     }
 
-    @Test("a head that does not go on ends the connection after timeouts.head")
+    @Test("an incomplete head ends the connection after timeouts.head")
     func slowHead() throws {
         let stage = try Stage(
             { settings in

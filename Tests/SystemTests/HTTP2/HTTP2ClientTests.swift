@@ -21,7 +21,7 @@ struct HTTP2ClientTests {
         try HTTP2Peer(stage.proxy.connect(to: listener), window: window)
     }
 
-    @Test("a forward listener serves absolute requests, and a gateway those of an origin, beside HTTP/1.1")
+    @Test("forward listeners and gateways serve HTTP/2 beside HTTP/1.1")
     func bothListeners() throws {
         let stage = try stage {
             OriginAnswer.text("\($0.target) \($0["Host"] ?? "") \($0["Via"] ?? "")")
@@ -42,7 +42,7 @@ struct HTTP2ClientTests {
         )
     }
 
-    @Test("a POST without a body, and one with an empty body, have a length towards an origin of HTTP/1.1")
+    @Test("a POST with an empty body has a length towards HTTP/1.1")
     func emptyBodies() throws {
         let stage = try stage {
             OriginAnswer.text("\($0.method) \($0["Content-Length"] ?? "-") \($0["Transfer-Encoding"] ?? "-")")
@@ -62,7 +62,7 @@ struct HTTP2ClientTests {
         #expect(old.text == "POST 0 -")
     }
 
-    @Test("on a listener that does not take it, HTTP/2's preface is answered with 505")
+    @Test("a listener without HTTP/2 responds to its preface with 505")
     func preface() throws {
         let stage = try Stage(answering: { OriginAnswer.text($0.target) })
         let client = try stage.proxy.connect()
@@ -70,7 +70,7 @@ struct HTTP2ClientTests {
         #expect(try client.readResponse().status == 505)
     }
 
-    @Test("a preface that comes byte by byte is one, and a request that begins like one is none")
+    @Test("a preface is recognised byte by byte, and a similar request is not")
     func slowPreface() throws {
         let stage = try stage { OriginAnswer.text($0.target) }
         let slow = try stage.proxy.connect()
@@ -103,7 +103,7 @@ struct HTTP2ClientTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    @Test("an upload of unknown length comes whole, and is chunked towards HTTP/1.1")
+    @Test("an upload of unknown length is chunked towards HTTP/1.1")
     func upload() throws {
         let stage = try stage {
             "HTTP/1.1 200 OK\r\nContent-Length: \("\($0.body.count)".count)\r\n\r\n\($0.body.count)"
@@ -127,7 +127,7 @@ struct HTTP2ClientTests {
         #expect(stage.origin.requests.last?["Content-Length"] == "5")
     }
 
-    @Test("trailers of a request go on to an HTTP/1.1 origin behind the last chunk")
+    @Test("trailers of a request follow the last chunk to HTTP/1.1")
     func requestTrailers() throws {
         let stage = try stage { "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\($0.trailers.count)" }
         let peer = try peer(stage)
@@ -137,7 +137,7 @@ struct HTTP2ClientTests {
         #expect(stage.origin.requests.first?.trailers.map(\.name) == ["check"])
     }
 
-    @Test("a body that is announced and does not come is answered with 408, on its stream alone")
+    @Test("an announced body that does not come is 408 on its stream")
     func slowBody() throws {
         let stage = try Stage(
             { settings in
@@ -175,7 +175,7 @@ struct HTTP2ClientTests {
         #expect(head.status == 200 && head.body.isEmpty && head.hasEnd)
     }
 
-    @Test("a wrong pin is answered with 502, and the origin gets nothing")
+    @Test("a wrong pin is a 502, and the origin gets nothing")
     func wrongPin() throws {
         let stage = try Stage(
             { settings in
@@ -193,7 +193,7 @@ struct HTTP2ClientTests {
     }
 
     @Test(
-        "what a request asks amiss is refused on its stream alone",
+        "a bad request is refused on its stream alone",
         arguments: [
             ("CONNECT", nil as String?, "\(Stage.host):443", 403), ("TRACE", "/", Stage.host, 405),
             ("GET", "/", "user@\(Stage.host)", 400), ("GET", "/", "\(Stage.host)/x", 400),
@@ -210,7 +210,7 @@ struct HTTP2ClientTests {
         #expect(try peer.finish(peer.request(authority: Stage.host)).status == 200)
     }
 
-    @Test("a gateway does not answer to another's name")
+    @Test("a gateway does not respond to another's name")
     func foreignName() throws {
         let stage = try stage { OriginAnswer.text($0.target) }
         let peer = try peer(stage, on: 1)
@@ -233,7 +233,7 @@ struct HTTP2ClientTests {
         #expect(stream.status == 431)
     }
 
-    @Test("an answer that breaks off is reset, never ended")
+    @Test("a response that breaks off is reset, never ended")
     func truncated() throws {
         let stage = try Stage(Self.takeHTTP2) { connection in
             _ = try connection.readRequest()
@@ -246,7 +246,7 @@ struct HTTP2ClientTests {
         #expect(stream.closed == .internalError || stream.status == 502)
     }
 
-    @Test("a client that cancels a stream has the origin's request broken off, and its other streams go on")
+    @Test("a cancelled stream aborts its request, and other streams continue")
     func cancel() throws {
         let stage = try Stage(Self.takeHTTP2) { connection in
             while let request = try connection.readRequestHead() {
@@ -293,7 +293,7 @@ struct HTTP2ClientTests {
         #expect(try stage.proxy.residentMemory() - before < 16 << 20)
     }
 
-    @Test("at the end of the proxy the client is told first, and what is under way is finished")
+    @Test("at its end the proxy tells clients first, and finishes running requests")
     func drain() throws {
         let gate = Gate()
         let stage = try Stage(Self.takeHTTP2) { connection in
@@ -313,7 +313,7 @@ struct HTTP2ClientTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("an idle connection is told that it ends, and ends")
+    @Test("an idle connection ends with notice")
     func idle() throws {
         let stage = try Stage(
             { settings in

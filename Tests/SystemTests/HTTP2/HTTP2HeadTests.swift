@@ -32,7 +32,7 @@ struct HTTP2HeadTests {
     }
 
     @Test(
-        "a client of either protocol gets the same fields",
+        "clients of both protocols get the same fields",
         arguments: [
             ("GET", "/plain", 200), ("GET", "/cookies", 200), ("GET", "/moved", 301), ("GET", "/none", 204),
             ("HEAD", "/plain", 200), ("OPTIONS", "*", 200),

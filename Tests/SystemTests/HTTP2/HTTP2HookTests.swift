@@ -21,7 +21,7 @@ struct HTTP2HookTests {
         )
     }
 
-    @Test("a redirect is followed with a body of unknown length, and its trailers, many streams at a time")
+    @Test("redirects with bodies of unknown length are followed, on many streams")
     func followed() throws {
         let stage = try stage(["redirects": ["policy": "follow"]]) { request in
             guard request.target != "/start" else {
@@ -45,7 +45,7 @@ struct HTTP2HookTests {
         #expect(get.text == "/end 0")
     }
 
-    @Test("a refused redirect, a refused answer and a body cut off end their stream alone")
+    @Test("a refused or truncated response ends its stream alone")
     func refused() throws {
         let members: [String: Any] = [
             "redirects": ["policy": "deny"],
@@ -73,7 +73,7 @@ struct HTTP2HookTests {
         #expect(try peer.finish(peer.request("GET", "/", authority: Stage.host)).text == "fine")
     }
 
-    @Test("an answer becomes a file, and fields are changed")
+    @Test("a response becomes a file, and fields are changed")
     func downloadAndFields() throws {
         let folder = try TemporaryFolder()
         let members: [String: Any] = [

@@ -33,7 +33,7 @@ struct HTTP2LimitTests {
     }
 
     @Test(
-        "a head above limits.headBytes is answered with 431, and the connection goes on",
+        "a head above limits.headBytes is 431, and the connection stays",
         arguments: [
             Flood("a value of 70 KB") { _ in Raw.field("x-large", String(repeating: "v", count: 70 << 10)) },
             Flood("a name of 70 KB") { _ in Raw.field(String(repeating: "n", count: 70 << 10), "v") },
@@ -62,7 +62,7 @@ struct HTTP2LimitTests {
     }
 
     @Test(
-        "what brings no request forward ends the connection when it goes on and on",
+        "endless frames that advance no request end the connection",
         arguments: [
             // 15,000 references to one field of 4 KB, a hundred times.
             Flood("references", times: 100) { number in
@@ -117,7 +117,7 @@ struct HTTP2LimitTests {
         }
     }
 
-    @Test("a conversation in small pieces is none of that")
+    @Test("a conversation in small pieces does not")
     func smallPieces() throws {
         let stage = try stage()
         let peer = try HTTP2Peer(stage.proxy.connect())

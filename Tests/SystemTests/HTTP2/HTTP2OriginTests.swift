@@ -7,7 +7,7 @@ struct HTTP2OriginTests {
     /// The parts that may differ between the two: the time, and the version in Via.
     private static let varying = ["date", "via"]
 
-    @Test("nginx with h2 and with HTTP/1.1 gives the client the same answer")
+    @Test("nginx with h2 and with HTTP/1.1 gives the client the same response")
     func sameAnswer() throws {
         let server = try Stage.pki.server(Stage.host, "h2.example.com")
         let blob = patternBytes(300 << 10)
@@ -60,7 +60,7 @@ struct HTTP2OriginTests {
         return try ProxyUnderTest(settings)
     }
 
-    @Test("many requests at once are on one connection to an h2 origin, none waits for the answer to another")
+    @Test("many requests share one connection to an h2 origin without waiting")
     func multiplexed() throws {
         let count = 50
         let server = try Stage.pki.server(Stage.host)
@@ -82,7 +82,7 @@ struct HTTP2OriginTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("200 requests at once are all answered by nginx with few streams for each connection", arguments: [1, 4])
+    @Test("nginx with few streams serves 200 requests at once", arguments: [1, 4])
     func fewStreams(limit: Int) throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true, directives: ["http2_max_concurrent_streams \(limit)"])
@@ -96,7 +96,7 @@ struct HTTP2OriginTests {
         #expect(wrong.isEmpty, "\(wrong.count) of 200, \(wrong.first?.element.text ?? "")")
     }
 
-    @Test("each of many requests on one connection to an h2 origin gets its own answer")
+    @Test("each request on a shared h2 connection gets its own response")
     func ownAnswers() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true)
@@ -113,7 +113,7 @@ struct HTTP2OriginTests {
         #expect(try origin.connectionCount() == connections + 2)
     }
 
-    @Test("an origin without h2 is spoken to in HTTP/1.1")
+    @Test("an origin without h2 gets HTTP/1.1")
     func fallback() throws {
         let stage = try Stage(
             { $0.hosts[Stage.host]?["httpVersion"] = "2" },

@@ -43,7 +43,7 @@ struct HTTP2ResponseFieldTests {
     }
 
     @Test(
-        "what HTTP/2 refuses names the field and the rule",
+        "a field that HTTP/2 forbids is refused by name and rule",
         arguments: [
             ("connection", "close", "response-connection-field"),
             ("transfer-encoding", "chunked", "response-connection-field"),

@@ -15,7 +15,7 @@ struct HTTP2ConformanceTests {
         try Stage(HTTP2ClientTests.takeHTTP2) { OriginAnswer.text($0.target + String(repeating: ".", count: 100)) }
     }
 
-    @Test("every case of the list goes as the standards say", arguments: all.indices)
+    @Test("every case of the list behaves as the standards say", arguments: all.indices)
     func list(_ group: Int) throws {
         let stage = try stage()
         for conformanceCase in Self.all[group] {
@@ -30,7 +30,7 @@ struct HTTP2ConformanceTests {
         #expect(try peer.finish(peer.request(authority: Stage.host)).status == 200)
     }
 
-    @Test("the list is whole: 144 cases here, and the two of section 3.5")
+    @Test("the list is complete: 144 cases here, and the two of section 3.5")
     func count() {
         let names = Self.all.flatMap { $0.map(\.name) }
         #expect(names.count == 145 && Set(names).count == 145)

@@ -17,7 +17,7 @@ struct FollowedFieldTests {
     }
 
     @Test(
-        "a challenge keeps what is no URL, in quotes or not, and the process lives",
+        "a challenge keeps texts that are no URLs",
         arguments: [
             "Bearer realm=\"api\", error=invalid_token", "Bearer realm=\"x\", max_age=5",
             "Bearer realm=\"\", a, b=c, \"",
@@ -30,13 +30,13 @@ struct FollowedFieldTests {
         #expect(try stage.get("/start").status == 401)
     }
 
-    @Test("who may read a response is no reference to resolve", arguments: ["*", "null", "https://page.example.com"])
+    @Test("the readers of a response are no references", arguments: ["*", "null", "https://page.example.com"])
     func allowedOrigin(value: String) throws {
         let stage = try stage(["Access-Control-Allow-Origin: \(value)"])
         #expect(try stage.get("/start", fields: ["Origin: null"])["Access-Control-Allow-Origin"] == value)
     }
 
-    @Test("a URL of the redirect does not end where the links around it do")
+    @Test("a URL of the redirect is not cut by links around it")
     func brokenOut() throws {
         let stage = try stage(["Link: <?q>; rel=\"self\""], at: "/a>;rel=x,<https://evil.example.com/")
         let link = try #require(try stage.get("/start")["Link"])
@@ -44,7 +44,7 @@ struct FollowedFieldTests {
         #expect(link.hasPrefix("<http://\(Self.host)/a%3E;rel=x,%3Chttps:"), "\(link)")
     }
 
-    @Test("a head with thousands of references costs what a head may: the field is left out")
+    @Test("a head with thousands of references stays within its limit")
     func manyReferences() throws {
         let place = "/" + String(repeating: "x", count: 4000) + "/"
         let many = "Link: " + String(repeating: "<>", count: 2000)

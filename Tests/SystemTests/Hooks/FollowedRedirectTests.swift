@@ -45,7 +45,7 @@ struct FollowedRedirectTests {
         OriginAnswer.text("", status: status, fields: ["Location: \(location)"])
     }
 
-    @Test("a hop goes to the host that is named, under its own pins, and each is a transaction of the log")
+    @Test("a hop reaches the named host under its own pins")
     func followed() throws {
         let pair = try pair(first: { _ in Self.redirect("https://\(Self.second)/next?a=b&code=7#c") })
         let answer = try pair.stage.get(
@@ -74,7 +74,7 @@ struct FollowedRedirectTests {
         #expect(line.object("pinning")?["domain"] as? String == Self.second)
     }
 
-    @Test("a hop to a host whose pin does not hold sends nothing there")
+    @Test("a hop to a host with a wrong pin sends nothing there")
     func secondPinFails() throws {
         let pair = try pair({ $0.pin(Self.second, to: .unrelated(2)) }, location: "https://\(Self.second)/")
         let answer = try pair.stage.get("/start")
@@ -94,7 +94,7 @@ struct FollowedRedirectTests {
         try pair(redirects, isPinned: isPinned, change, first: { _ in Self.redirect(location) })
     }
 
-    @Test("leaving TLS or pins is denied, unless a rule names the place")
+    @Test("leaving TLS or pins is denied, unless a rule names the target")
     func guards() throws {
         let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("in the clear") }
         let cases: [(location: String, isPinned: Bool, rule: [String: Any], waives: Bool)] = [
@@ -124,7 +124,7 @@ struct FollowedRedirectTests {
     }
 
     @Test(
-        "a request does not follow to a host whose pins hold nobody any more, or are only reported",
+        "a request does not follow to a host without effective pins",
         arguments: [
             ["expiration": "2020-01-31", "onExpiration": "unpinned"], ["enforcePinning": false],
             ["expiration": "2020-01-31", "enforcePinning": false], ["ports": [444]], ["pinningMode": "none"],
@@ -159,7 +159,7 @@ struct FollowedRedirectTests {
         #expect(held.problemCode == "pin_mismatch", "\(held.startLine) \(held.text)")
     }
 
-    @Test("the access and address rules judge each hop: the metadata address and denied hosts are not reached")
+    @Test("the access and address rules apply to each hop")
     func hopsAreJudged() throws {
         for (location, code) in [
             ("http://169.254.169.254/latest/meta-data/", "address_denied"),
@@ -183,7 +183,7 @@ struct FollowedRedirectTests {
     }
 
     @Test(
-        "method and body: 303 asks with GET, 307 sends the body again",
+        "a 303 is followed with GET, a 307 with the body",
         arguments: ["303 See Other", "307 Temporary Redirect", "302 Found"]
     )
     func methods(status: String) throws {
@@ -208,7 +208,7 @@ struct FollowedRedirectTests {
         #expect(pair.stage.origin.requests.first?.text == "the body")
     }
 
-    @Test("a body of some megabytes is sent again whole, and nothing of it is left", arguments: [true, false])
+    @Test("a body of some megabytes is repeated whole, without leftovers", arguments: [true, false])
     func largeBody(hasLength: Bool) throws {
         let folder = try TemporaryFolder()
         let pair = try pair(
@@ -240,7 +240,7 @@ struct FollowedRedirectTests {
         #expect(try spooled().isEmpty)
     }
 
-    @Test("where a body cannot be kept the redirect is the client's, and the first origin has got it whole")
+    @Test("a redirect whose body cannot be kept is left to the client")
     func unwritableFolder() throws {
         let pair = try pair(
             temporary: "/nowhere/at/all",
@@ -259,7 +259,7 @@ struct FollowedRedirectTests {
         #expect(small.text == "the end")
     }
 
-    @Test("a client that waits for 100 (Continue) is told once, and its body goes to the last origin alone")
+    @Test("a client waiting for 100 is told once; the last origin gets the body")
     func continuation() throws {
         let server = try Stage.pki.server(Self.second)
         let second = try ScriptedOrigin(server) { connection in
@@ -286,7 +286,7 @@ struct FollowedRedirectTests {
         #expect(stage.origin.connections.allSatisfy { $0.requests.allSatisfy { $0.body.isEmpty } })
     }
 
-    @Test("a body that is larger than what is kept leaves the redirect to the client", arguments: [true, false])
+    @Test("a body above the limit leaves the redirect to the client", arguments: [true, false])
     func tooLargeBody(hasLength: Bool) throws {
         let pair = try pair(
             ["policy": "follow"],
@@ -309,7 +309,7 @@ struct FollowedRedirectTests {
         #expect(pair.second.connections.isEmpty)
     }
 
-    @Test("an origin that redirects before it has read the body: the rest of it goes to the next host alone")
+    @Test("after an early redirect the rest goes to the next host")
     func earlyRedirect() throws {
         let server = try Stage.pki.server(Self.second)
         let second = try ScriptedOrigin(server) { OriginAnswer.text("\($0.body.count)") }
@@ -355,7 +355,7 @@ struct FollowedRedirectTests {
         #expect(line.transactions.count == 4 && line.string("error") == "redirect_denied")
     }
 
-    @Test("a redirect that is handed on after others names its place whole, and leads back through the proxy")
+    @Test("a relayed redirect has its full target, through the proxy")
     func relativeAfterHop() throws {
         let pair = try pair(
             ["policy": "follow", "rules": [["path": "/out*", "then": "return"]]],
@@ -368,7 +368,7 @@ struct FollowedRedirectTests {
         #expect(asked["Location"] == "https://\(Self.second)/out?x")
     }
 
-    @Test("an answer from another host sets no cookies for the one that was asked, and makes no promises for it")
+    @Test("another host's response sets no cookies and promises for the first")
     func foreignStatements() throws {
         let fields = [
             "Set-Cookie: a=1", "Strict-Transport-Security: max-age=1", "Alt-Svc: h3=\":443\"", "Clear-Site-Data: \"*\"",
@@ -392,7 +392,7 @@ struct FollowedRedirectTests {
         #expect(own["Set-Cookie"] == "a=1" && own["Strict-Transport-Security"] == "max-age=1")
     }
 
-    @Test("HEAD stays HEAD, and a redirect with a body leaves nothing behind on the client's connection")
+    @Test("HEAD stays HEAD, and a redirect's body does not reach the client")
     func headAndBodies() throws {
         let text = String(repeating: "moved ", count: 20_000)
         let pair = try pair(
@@ -425,7 +425,7 @@ struct FollowedRedirectTests {
         #expect(pair.second.requests.last?.method == "HEAD")
     }
 
-    @Test("a redirect of a gateway's upstream to itself is followed through the gateway's own route")
+    @Test("a gateway's redirect to its own upstream uses the gateway's route")
     func gateway() throws {
         let stage = try Stage({
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
@@ -436,7 +436,7 @@ struct FollowedRedirectTests {
         #expect(answer.text == "at /b")
     }
 
-    @Test("a policy of deny answers for the origin, and the origin's answer is not read by the client")
+    @Test("a denying policy responds itself, and hides the origin's response")
     func denied() throws {
         let pair = try pair(["policy": "deny"], first: { _ in Self.redirect("https://\(Self.second)/") })
         let answer = try pair.stage.get("/start")
@@ -445,7 +445,7 @@ struct FollowedRedirectTests {
         #expect(pair.second.connections.isEmpty)
     }
 
-    @Test("a rewritten redirect goes where the rule says, with the fields that the rule says")
+    @Test("a rewritten redirect has its rule's target and fields")
     func rewritten() throws {
         let rule: [String: Any] = [
             "to": "old.example.com", "path": "/old/*", "then": "rewrite", "host": Self.second, "pathPrefix": "/new/",
@@ -462,7 +462,7 @@ struct FollowedRedirectTests {
         #expect(request["X-Added"] == "1" && request["X-Other"] == "1")
     }
 
-    @Test("a client that goes away between two hops ends the exchange, and the next request is served")
+    @Test("a client that leaves between hops ends the exchange")
     func clientGone() throws {
         let isAsked = Gate()
         let server = try Stage.pki.server(Self.second)
@@ -486,7 +486,7 @@ struct FollowedRedirectTests {
         #expect(try stage.get("/stay").text == "here")
     }
 
-    @Test("after a reload between two hops the second goes by the new policy")
+    @Test("a reload between two hops governs the second")
     func reloadBetween() throws {
         let mayAnswer = Gate()
         let isAsked = Gate()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Fields on their way")
 struct ForwardedFieldsTests {
-    @Test("rules 44 and 47: end-to-end fields of a request arrive in their order, hop-by-hop ones do not")
+    @Test("rules 44 and 47: end-to-end fields arrive in order, hop-by-hop ones do not")
     func requestFields() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let answer = try stage.get(
@@ -32,7 +32,7 @@ struct ForwardedFieldsTests {
         #expect(request["X-Empty"] == "")
     }
 
-    @Test("nothing is added that the client did not say, but Via and Host")
+    @Test("only Via and Host are added to a request")
     func nothingAdded() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         _ = try stage.get()
@@ -41,7 +41,7 @@ struct ForwardedFieldsTests {
     }
 
     @Test(
-        "rule 44: Connection cannot name an end-to-end field away",
+        "rule 44: Connection cannot remove an end-to-end field",
         arguments: ["Host", "Authorization", "Cookie", "Via"]
     )
     func connectionNamesEndToEnd(name: String) throws {
@@ -54,7 +54,7 @@ struct ForwardedFieldsTests {
         #expect(arrived.text == "four")
     }
 
-    @Test("rule 46: Max-Forwards of OPTIONS is counted down, and at 0 the proxy itself answers")
+    @Test("rule 46: Max-Forwards of OPTIONS counts down, and the proxy responds at 0")
     func maxForwards() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         for (sent, arriving) in [("2", "1"), ("1", "0")] {
@@ -72,7 +72,7 @@ struct ForwardedFieldsTests {
         #expect(stage.origin.requests.last?["Max-Forwards"] == "0")
     }
 
-    @Test("rule 44: hop-by-hop fields of an answer do not reach the client, the rest does")
+    @Test("rule 44: hop-by-hop fields of a response do not reach the client")
     func responseFields() throws {
         let stage = try Stage { _ in
             OriginAnswer.text(
@@ -94,7 +94,7 @@ struct ForwardedFieldsTests {
         #expect(answer["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
     }
 
-    @Test("rule 45: Via names this process both ways, after those that were there before")
+    @Test("rule 45: Via names this process both ways, after earlier ones")
     func via() throws {
         let stage = try Stage { _ in OriginAnswer.text("body", fields: ["Via: 1.1 inner"]) }
         let answer = try stage.get(fields: ["Via: 1.0 outer"])
@@ -116,7 +116,7 @@ struct ForwardedFieldsTests {
         #expect(try stage.get(fields: ["Via: 1.1 pinproxy-aaaaaaaa"]).status == 200)
     }
 
-    @Test("rule 45: where via is off, neither the origin nor the client gets this process's name in Via")
+    @Test("rule 45: without via this process's name appears in no Via")
     func viaOff() throws {
         let stage = try Stage({ $0.hosts[Stage.host]?["via"] = "off" }) { connection in
             while let request = try connection.readRequest() {
@@ -154,7 +154,7 @@ struct ForwardedFieldsTests {
         #expect(try second.waitForTaskLines(1).count == 1)
     }
 
-    @Test("rule 45: where via is off, this process's name goes in CDN-Loop, and is found there")
+    @Test("rule 45: without via this process's name is in CDN-Loop")
     func cdnLoop() throws {
         let stage = try Stage({ $0.members["defaults"] = ["via": "off"] }) {
             OriginAnswer.text("\($0["Via"] ?? "-") \($0["CDN-Loop"] ?? "-")")
@@ -187,14 +187,14 @@ struct ForwardedFieldsTests {
         }
     }
 
-    @Test("rule 53: Date is added to an answer that has none")
+    @Test("rule 53: a response without Date gets one")
     func date() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let date = try #require(try stage.get()["Date"])
         #expect(date.wholeMatch(of: /[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/) != nil)
     }
 
-    @Test("rule 9: methods that are not known pass through", arguments: ["PATCH", "PROPFIND", "X-OWN"])
+    @Test("rule 9: unknown methods pass through", arguments: ["PATCH", "PROPFIND", "X-OWN"])
     func methods(method: String) throws {
         let stage = try Stage { OriginAnswer.text("\($0.method) \($0.text)") }
         let request = ProxyUnderTest.request(method, stage.url(), body: "with a body")
@@ -226,7 +226,7 @@ struct ForwardedFieldsTests {
         }
     }
 
-    @Test("rule 20: Host is made from the target, with a port that is not the scheme's own")
+    @Test("rule 20: Host has the target's host, and an unusual port")
     func host() throws {
         let stage = try Stage { OriginAnswer.text($0["Host"] ?? "") }
         #expect(try stage.proxy.get("http://API.Example.COM/").text == Stage.host)

@@ -7,7 +7,7 @@ import Testing
 struct HeaderRuleTests {
     private static let second = "second.example.com"
 
-    @Test("a request gets what its host is given, and the application never has it")
+    @Test("a request gets its host's fields, unknown to the application")
     func injected() throws {
         let stage = try Stage(
             {
@@ -43,7 +43,7 @@ struct HeaderRuleTests {
         }
     }
 
-    @Test("neither a twin with underscores nor a trailer of the name reaches the origin beside a field that is set")
+    @Test("no twin or trailer of a configured field reaches the origin")
     func twins() throws {
         let stage = try Stage({
             $0.hosts[Stage.host]?["headers"] = [
@@ -63,7 +63,7 @@ struct HeaderRuleTests {
         #expect(received.trailers.map(\.name) == ["Kept"])
     }
 
-    @Test("a file that has changed is read anew, and one that is no value any more changes nothing")
+    @Test("a changed file is read again, and an invalid one ignored")
     func reloaded() throws {
         let stage = try Stage({
             $0.files["token"] = "first"
@@ -80,7 +80,7 @@ struct HeaderRuleTests {
         #expect(try stage.get().text == "second")
     }
 
-    @Test("what a host is given goes to no other host, and the other host's own comes instead")
+    @Test("a host's fields go to no other host")
     func notCarriedAlong() throws {
         let server = try Stage.pki.server(Self.second)
         let other = try ScriptedOrigin(server) { _ in OriginAnswer.text("there", fields: ["X-Powered-By: x"]) }

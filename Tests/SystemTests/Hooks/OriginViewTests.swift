@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What `UpgradeRewritingTests` sees of responses, for requests: servers compare the URLs in them with their own.
-@Suite("Origins see their own URLs in the requests of upgraded and of gateway clients")
+@Suite("Origins see their own URLs in rewritten requests")
 struct OriginViewTests {
     private static let other = "upgraded.example.com"
 
@@ -27,7 +27,7 @@ struct OriginViewTests {
 
     private static let names = ["Origin", "Referer", "Destination", "Content-Location"]
 
-    @Test("an upgraded client's http becomes https, on every host that would be upgraded")
+    @Test("an upgraded client's http becomes https for every upgraded host")
     func upgraded() throws {
         let stage = try stage()
         let host = Stage.host
@@ -63,7 +63,7 @@ struct OriginViewTests {
         }
     }
 
-    @Test("resources of tagged lists in If change, and state tokens and entity tags do not; targets of Link change")
+    @Test("tagged lists in If and targets of Link change; tokens do not")
     func lists() throws {
         let host = Stage.host
         let answer = try stage().get(fields: [
@@ -77,7 +77,7 @@ struct OriginViewTests {
         #expect(answer["X-Seen-Link"] == "<https://\(host)/b>; rel=\"http://\(host)/c\"")
     }
 
-    @Test("nothing is changed for a client that asks for https itself, or where rewriteUpgraded is false")
+    @Test("clients of https, and rewriteUpgraded false, send requests unchanged")
     func untouched() throws {
         let stage = try stage()
         let sent = "http://\(Stage.host)/"
@@ -90,7 +90,7 @@ struct OriginViewTests {
         }
     }
 
-    @Test("the way back: who may read a response (CORS), and where a registry gives its tokens")
+    @Test("CORS fields and a registry's token URLs are rewritten for the client")
     func wayBack() throws {
         let stage = try stage()
         let host = Stage.host
@@ -124,7 +124,7 @@ struct OriginViewTests {
         }
     }
 
-    @Test("for a client of HTTP/1.0 without Host the upstream's path does not become another host")
+    @Test("a gateway's upstream path does not become another host for HTTP/1.0")
     func nameless() throws {
         let stage = try stage()
         for path in ["//evil.test/x", "/\\evil.test", "/a"] {
@@ -136,7 +136,7 @@ struct OriginViewTests {
 
     // MARK: - Every kind of head
 
-    @Test("early hints lead back to the proxy, and an offer of WebSocket has the origin's own Origin")
+    @Test("early hints lead back, and WebSocket offers have the origin's Origin")
     func otherHeads() throws {
         let stage = try Stage { connection in
             while let request = try connection.readRequestHead() {
@@ -169,7 +169,7 @@ struct OriginViewTests {
         #expect(try client.readResponseHead()["X-Seen"] == "https://\(Stage.host)")
     }
 
-    @Test("a request that follows a redirect has the origin's view, too")
+    @Test("a request after a redirect has the origin's view, too")
     func redirected() throws {
         let stage = try Stage({
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
@@ -184,7 +184,7 @@ struct OriginViewTests {
 
     // MARK: - A real server
 
-    @Test("WebDAV's MOVE and COPY at nginx, which compares Destination with its own name", arguments: [true, false])
+    @Test("WebDAV's MOVE and COPY work at nginx, which compares Destination", arguments: [true, false])
     func webDAV(isGateway: Bool) throws {
         let server = try Stage.pki.server(Stage.host)
         let nginx = try NginxOrigin(server, files: ["a": Array("moved".utf8)])

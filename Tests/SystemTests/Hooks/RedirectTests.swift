@@ -25,7 +25,7 @@ struct RedirectTests {
         )
     }
 
-    @Test("70 a redirect to another host is handed to the client, and that host is held to its own pins")
+    @Test("70 a redirect to another host is relayed, under that host's pins")
     func otherHost() throws {
         let server = try Stage.pki.server(Self.second)
         for isRight in [false, true] {
@@ -63,7 +63,7 @@ struct RedirectTests {
         #expect(records[1].applicationBytes == 0)
     }
 
-    @Test("71 a redirect to http on a pinned host stays over TLS")
+    @Test("71 a redirect to http on a pinned host keeps TLS")
     func plainOnPinned() throws {
         let plain = try ScriptedOrigin(nil) { connection in
             while try connection.readRequest() != nil { try connection.answer("in the clear") }
@@ -89,7 +89,7 @@ struct RedirectTests {
         }
     }
 
-    @Test("71 a redirect to http on an unpinned host is the client's to follow, or to be denied")
+    @Test("71 a redirect to http on an unpinned host is relayed or denied")
     func plainOnUnpinned() throws {
         let plain = try ScriptedOrigin(nil) { connection in
             while try connection.readRequest() != nil { try connection.answer("in the clear") }

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Answers that rules decide on")
+@Suite("Rules for responses")
 struct ResponseRuleTests {
     private func stage(
         _ responses: [String: Any],
@@ -40,7 +40,7 @@ struct ResponseRuleTests {
         if chunked { try connection.write("\r\n0\r\n\r\n") }
     }
 
-    @Test("an answer that a rule cancels does not reach the client, and its connection is dropped")
+    @Test("a cancelled response does not reach the client")
     func cancelled() throws {
         let responses: [String: Any] = [
             "rules": [["contentType": "text/html", "then": "cancel"]], "acceptableStatusCodes": "2xx",
@@ -70,7 +70,7 @@ struct ResponseRuleTests {
         #expect(lines.filter { $0.string("error") == "response_denied" }.count == 2)
     }
 
-    @Test("a body that turns out too long is cut off so that the client can tell", arguments: ["1.0", "1.1"])
+    @Test("a body that turns out too long is visibly truncated", arguments: ["1.0", "1.1"])
     func cutOff(version: String) throws {
         let stage = try stage(["maxBytes": "1MB"]) { connection in
             _ = try connection.readRequest()
@@ -92,7 +92,7 @@ struct ResponseRuleTests {
         #expect((line.integer("bytesReceived") ?? 0) <= 1 << 20)
     }
 
-    @Test("a body whose length is too large is refused before a byte of it")
+    @Test("a body with too large a length is refused at once")
     func tooLong() throws {
         let stage = try stage(["maxBytes": "1KB"]) { connection in
             while try connection.readRequest() != nil {
@@ -105,7 +105,7 @@ struct ResponseRuleTests {
         #expect(try stage.get("/").body.count == 1024)
     }
 
-    @Test("an answer becomes a file, and the client is told of it", arguments: [true, false])
+    @Test("a response becomes a file, and the client learns of it", arguments: [true, false])
     func download(chunked: Bool) throws {
         let folder = try TemporaryFolder()
         let body = patternBytes(3 << 20)
@@ -135,7 +135,7 @@ struct ResponseRuleTests {
         #expect(line.string("download")?.hasPrefix(folder.path) == true)
     }
 
-    @Test("an empty answer becomes an empty file")
+    @Test("an empty response becomes an empty file")
     func emptyDownload() throws {
         let folder = try TemporaryFolder()
         let stage = try downloads(folder) { connection in
@@ -146,7 +146,7 @@ struct ResponseRuleTests {
         #expect(try files(folder).first?.hasSuffix("-download") == true)
     }
 
-    @Test("an answer that breaks off, or grows too long, leaves no file", arguments: ["cut", "long"])
+    @Test("a response that breaks off or grows too long leaves no file", arguments: ["cut", "long"])
     func brokenDownload(how: String) throws {
         let folder = try TemporaryFolder()
         let stage = try downloads(folder, how == "long" ? ["maxBytes": "1MB"] : [:]) { connection in
@@ -163,7 +163,7 @@ struct ResponseRuleTests {
         #expect(try files(folder).isEmpty)
     }
 
-    @Test("a client that goes away leaves no file")
+    @Test("a client that leaves, leaves no file")
     func goneDuringDownload() throws {
         let folder = try TemporaryFolder()
         let hasBegun = Gate()
@@ -196,7 +196,7 @@ struct ResponseRuleTests {
         #expect(answer.text.contains(folder.path))
     }
 
-    @Test("HEAD of what would become a file is answered as it is")
+    @Test("HEAD of a file response is relayed unchanged")
     func headOfDownload() throws {
         let folder = try TemporaryFolder()
         let stage = try downloads(folder) { connection in
@@ -224,7 +224,7 @@ struct ResponseRuleTests {
     }
 
     @Test(
-        "a folder takes what its quota allows: what was there before counts, and what is taken away does not",
+        "a folder's quota counts existing files, and not removed ones",
         arguments: [true, false]
     )
     func quota(chunked: Bool) throws {
@@ -258,7 +258,7 @@ struct ResponseRuleTests {
         #expect(try files(folder).count == 3)
     }
 
-    @Test("an answer whose length is too much for the folder is refused before its body is waited for")
+    @Test("a response above the folder's quota is refused before its body")
     func quotaByLength() throws {
         let folder = try TemporaryFolder()
         let stage = try quota(folder, "1MB") { connection in
@@ -280,7 +280,7 @@ struct ResponseRuleTests {
         #expect(try files(folder).count == 1)
     }
 
-    @Test("answers that come at the same time share a folder's quota, and those that break off give their part back")
+    @Test("simultaneous responses share a folder's quota")
     func sharedQuota() throws {
         let folder = try TemporaryFolder()
         let gate = Gate()

@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Answers that would become the answers to other requests")
+@Suite("Responses that would become those of other requests")
 struct AttackTestsDesynchronisation {
     private static let poison = OriginAnswer.text("poison")
 
@@ -46,7 +46,7 @@ struct AttackTestsDesynchronisation {
         }
     }
 
-    @Test("what an origin sends unasked is not the answer to the next request", arguments: Excess.allCases)
+    @Test("unrequested bytes are not the response to the next request", arguments: Excess.allCases)
     func unasked(excess: Excess) throws {
         let gate = Gate()
         let stage = try Stage({ $0.members["workers"] = 1 }, script: script(excess, gate))
@@ -67,7 +67,7 @@ struct AttackTestsDesynchronisation {
         #expect(stage.origin.requests.filter { $0.target == "/third" }.count == 1)
     }
 
-    @Test("nor is it in a pipeline of one client", arguments: [Excess.atOnce])
+    @Test("unrequested bytes in a pipeline are not its next response", arguments: [Excess.atOnce])
     func pipelined(excess: Excess) throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
@@ -83,7 +83,7 @@ struct AttackTestsDesynchronisation {
         }
     }
 
-    @Test("HEAD with a body is answered, and its connection carries the next request")
+    @Test("a HEAD response with a body is served, and the connection stays")
     func headWithBody() throws {
         let stage = try Stage { request in
             request.startLine.hasPrefix("HEAD")
@@ -106,7 +106,7 @@ struct AttackTestsDesynchronisation {
         #expect(answer["Content-Length"] == nil)
     }
 
-    @Test("a client that asks and does not read is not served without bound, and gets every answer in the end")
+    @Test("a client that does not read is bounded, and gets every response")
     func unreadAnswers() throws {
         let stage = try Stage { _ in OriginAnswer.text("") }
         let client = try stage.proxy.connect()
@@ -131,7 +131,7 @@ struct AttackTestsDesynchronisation {
         for _ in 0..<(sent / batch.count * count) { #expect(try client.readResponse().status == 400) }
     }
 
-    @Test("a stop leaves a slow client the rest of its answer")
+    @Test("a stop gives a slow client the rest of its response")
     func stopWithUnreadAnswer() throws {
         let pattern = patternBytes(8_000_000)
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in

@@ -2,10 +2,10 @@
 import TestSupport
 import Testing
 
-@Suite("Origins that answer what is not HTTP")
+@Suite("Origins whose responses are not HTTP")
 struct BadOriginTests {
     @Test(
-        "rule 54: an answer with bad framing is refused with 502",
+        "rule 54: a response with bad framing is refused with 502",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
             "HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello!",
@@ -58,7 +58,7 @@ struct BadOriginTests {
     }
 
     @Test(
-        "rule 54: a body with bad chunks never ends well for the client",
+        "rule 54: a body with bad chunks is never complete",
         arguments: [
             ("zz\r\nhello\r\n0\r\n\r\n", "chunk-size-invalid, byte 0"),
             ("5\r\nhelloX0\r\n\r\n", "chunk-data-end, byte 8"), ("5\nhello\r\n0\r\n\r\n", "chunk-line-end, byte 1"),
@@ -86,7 +86,7 @@ struct BadOriginTests {
         try stage.origin.waitForClosed()
     }
 
-    @Test("an answer that nobody asked for does not become the answer to the next request")
+    @Test("an unrequested response does not become the next one")
     func unaskedAnswer() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
@@ -103,7 +103,7 @@ struct BadOriginTests {
     }
 
     @Test(
-        "an origin that closes without an answer gives 502",
+        "an origin that closes without a response gives 502",
         arguments: [OriginConnection.Ending.clean, .cut, .reset]
     )
     func noAnswer(ending: OriginConnection.Ending) throws {
@@ -117,7 +117,7 @@ struct BadOriginTests {
         #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_response_incomplete") == true)
     }
 
-    @Test("an origin whose head has no end gives 502, and costs no memory")
+    @Test("an endless head gives 502, and costs no memory")
     func endlessHead() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
@@ -131,7 +131,7 @@ struct BadOriginTests {
         try stage.origin.waitForClosed()
     }
 
-    @Test("an early answer to an upload reaches the client")
+    @Test("an early response to an upload reaches the client")
     func earlyAnswer() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequestHead()

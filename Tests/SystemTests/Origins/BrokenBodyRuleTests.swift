@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Rules 36 to 43 as origin and client meet them: the head is at the origin when the fault comes.
-@Suite("Bodies that break a rule are broken off for the origin")
+@Suite("Bodies that break a rule are cut for the origin")
 struct BrokenBodyRuleTests {
     private static let longTrailers = (0..<100).map { "X-\($0): 1\r\n" }.joined()
 
@@ -80,7 +80,7 @@ struct BrokenBodyRuleTests {
         #expect(records.flatMap(\.requests).count == rule.cases.count)
     }
 
-    @Test("rule 35: a body with GET, HEAD or OPTIONS is read to its end, and never taken for the next request")
+    @Test("rule 35: a body with GET, HEAD or OPTIONS is no request")
     func bodiesOfBodiless() throws {
         let stage = try Stage { request in
             request.method == "HEAD"

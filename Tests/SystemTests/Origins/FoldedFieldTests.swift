@@ -4,7 +4,7 @@ import Testing
 
 /// Obsolete line folding (RFC 9112, section 5.2) without a field to fold: a parser that joins the line to the last field it
 /// knows may join it to one of the response before, which is freed (curl #11101).
-@Suite("Answers whose first field begins with a blank")
+@Suite("Responses whose first field begins with a blank")
 struct FoldedFieldTests {
     /// Freed memory is overwritten, so that a use of a freed pointer always ends the program.
     private static let environment = ["MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1"]
@@ -47,7 +47,7 @@ struct FoldedFieldTests {
     ]
 
     @Test(
-        "are refused from a pinned origin and from a plain one, and the process goes on",
+        "a folded first field is refused, from pinned and plain origins",
         arguments: [true, false],
         heads.indices
     )
@@ -69,7 +69,7 @@ struct FoldedFieldTests {
         }
     }
 
-    @Test("of a proxy to its CONNECT do no harm: the response is refused, as an origin's is")
+    @Test("a folded first field of a proxy's response to CONNECT is refused")
     func upstreamProxy() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }

@@ -7,7 +7,7 @@ struct GarbageTests {
     /// The beginning of a TLS ClientHello.
     private static let hello: [UInt8] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xFC, 0x03, 0x03]
 
-    @Test("bytes of any kind are refused or waited out, reach no origin, and harm nobody else")
+    @Test("bytes of any kind are refused or time out, without harm")
     func garbage() throws {
         let stage = try Stage({ $0.setTimeouts(["head": "500ms", "idle": "500ms"]) }) { OriginAnswer.text($0.target) }
         var generator = SeededGenerator(seed: 11)
@@ -26,7 +26,7 @@ struct GarbageTests {
         #expect(try stage.proxy.terminate().exitCode == 0)
     }
 
-    @Test("fields without end are refused as soon as they are too many, and cost no memory")
+    @Test("endless fields are refused at their limit, and cost no memory")
     func endlessFields() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         #expect(try stage.get("/first").text == "/first")

@@ -46,7 +46,7 @@ struct HostLimitTests {
         #expect(line.string("error") == "limit_reached")
     }
 
-    @Test("requests that wait are served in the order in which they came, over the connections that there are")
+    @Test("waiting requests are served in order, over existing connections")
     func order() throws {
         let gate = Gate()
         let stage = try stage(gate) { $0.hosts[Stage.host]?["connectionsPerHost"] = 1 }
@@ -71,7 +71,7 @@ struct HostLimitTests {
         #expect(Set(numbers).subtracting([7]) == Set((0..<20).filter { $0 != 7 }))
     }
 
-    @Test("another host is not kept waiting, although it is at the same address")
+    @Test("another host at the same address does not wait")
     func otherHost() throws {
         let gate = Gate()
         let stage = try stage(gate) { settings in
@@ -90,7 +90,7 @@ struct HostLimitTests {
         #expect(try held.readResponse().text == "/held")
     }
 
-    @Test("a WebSocket counts as a connection: a GET beside it waits, and is served when it has ended")
+    @Test("a WebSocket counts as a connection: a GET waits for it")
     func webSocket() throws {
         let gate = Gate()
         let stage = try Stage({

@@ -16,7 +16,7 @@ struct InformationalFloodTests {
         }
     }
 
-    @Test("the client gets 16 of them, then 502, for an ordinary request and for an Upgrade", arguments: [false, true])
+    @Test("the client gets 16 of them, then 502, also for an Upgrade", arguments: [false, true])
     func flood(isUpgrade: Bool) throws {
         let stage = try Stage(script: Self.plays(Self.flood))
         let fields = isUpgrade ? ["Connection: Upgrade", "Upgrade: websocket"] : []
@@ -28,7 +28,7 @@ struct InformationalFloodTests {
         #expect(line.string("error") == "response_invalid")
     }
 
-    @Test("behind 20 of them the response is whole, and a switch of protocols, too", arguments: [false, true])
+    @Test("a response behind 20 of them is whole, as is a switch", arguments: [false, true])
     func some(isUpgrade: Bool) throws {
         let hints = String(repeating: Self.hint, count: 20)
         let final =
@@ -62,7 +62,7 @@ struct InformationalFloodTests {
         #expect(stream.statuses == Array(repeating: 103, count: 16) + [502])
     }
 
-    @Test("a background refresh, which no client waits for, ends, too")
+    @Test("a background refresh ends, too")
     func refresh() throws {
         let asked = Monitor(0)
         let stage = try CacheFixture { connection in

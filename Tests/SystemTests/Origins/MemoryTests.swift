@@ -15,7 +15,7 @@ struct MemoryTests {
 
     private static let allowance = Programs.isSanitized ? 512 << 20 : 3 << 20
 
-    @Test("connections that come and go, whole or broken off, leave nothing behind")
+    @Test("connections that come and go leave no memory")
     func connections() throws {
         let stage = try Stage({ $0.members["log"] = ["tasks": "off"] }) {
             OriginAnswer.text(String(repeating: "x", count: $0.target == "/large" ? 50_000 : 100))
@@ -35,7 +35,7 @@ struct MemoryTests {
         #expect(grown < Self.allowance, "grew by \(grown >> 10) KB")
     }
 
-    @Test("refused servers and new TLS connections leave nothing behind")
+    @Test("refused servers and new TLS connections leave no memory")
     func handshakes() throws {
         let stage = try Stage({
             $0.members["log"] = ["tasks": "off"]

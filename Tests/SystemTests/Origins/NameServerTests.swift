@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Name servers of the test's own, on the port that resolv.conf(5) means, in a network of the test's own.
-@Suite("Names that no name server answers for")
+@Suite("Names without a response of any name server")
 struct NameServerTests {
     /// `$0` is pinproxy, `$1` the folder. Prints what the requests got, what the process had meanwhile at most, and what it
     /// had before.
@@ -63,7 +63,7 @@ struct NameServerTests {
             server.sendto(query[:2] + b"\\x81\\x80" + counts + query[12:place + 5] + record, peer)
         """
 
-    @Test("300 requests cost no thread and few descriptors and get 504 dns_timeout; other names are found meanwhile")
+    @Test("300 such requests get 504 with few resources; other names resolve")
     func silent() throws {
         let folder = try TemporaryFolder()
         try folder.write("here", as: "files/name")

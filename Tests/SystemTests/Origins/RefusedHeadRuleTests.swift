@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Rules 1 to 34 as a client meets them, and a few more refusals of heads that have no number.
-@Suite("Heads that are refused never reach the origin")
+@Suite("Refused heads never reach the origin")
 struct RefusedHeadRuleTests {
     private static let line = "GET http://api.example.com/ HTTP/1.1\r\n"
     private static let host = "Host: api.example.com\r\n"
@@ -209,7 +209,7 @@ struct RefusedHeadRuleTests {
         .rule(48, "an expectation that is not known", [(head + "Expect: something\r\n\r\n", 417)]),
     ]
 
-    @Test("a head that is refused", arguments: requestLine + hostField + fields + framing)
+    @Test("a refused head reaches no origin", arguments: requestLine + hostField + fields + framing)
     func refused(rule: WireRule) throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         for (bytes, status) in rule.cases {
@@ -230,7 +230,7 @@ struct RefusedHeadRuleTests {
     }
 
     @Test(
-        "a host that is a number in a form of old is refused",
+        "a host in an old numeric form is refused",
         arguments: ["2130706433", "127.1", "0x7f.1", "0177.0.0.1"]
     )
     func ambiguousNumber(host: String) throws {
@@ -240,7 +240,7 @@ struct RefusedHeadRuleTests {
         #expect(answer.problemCode == "request_invalid")
     }
 
-    @Test("a request in origin-form has no host to go to, and its connection lives on")
+    @Test("an origin-form request names no host, and its connection stays")
     func originForm() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()

@@ -3,12 +3,12 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Answers and where they end")
+@Suite("Responses and their ends")
 struct ResponseFramingTests {
     private static let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nchunk \r\n3;a=b\r\none\r\n0\r\n\r\n"
 
-    @Test("rule 50: HEAD, 204 and 304 have no body, and the next answer follows at once")
+    @Test("rule 50: HEAD, 204 and 304 have no body before the next response")
     func withoutBody() throws {
         let stage = try Stage { request in
             switch request.target {
@@ -31,7 +31,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("a chunked answer is chunked anew for an HTTP/1.1 client, without the origin's extensions")
+    @Test("a chunked response is chunked anew for HTTP/1.1")
     func chunked() throws {
         let stage = try Stage { _ in Self.chunked }
         let client = try stage.proxy.connect()
@@ -43,7 +43,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("a chunked answer ends with the connection for an HTTP/1.0 client")
+    @Test("a chunked response ends with the connection for HTTP/1.0")
     func chunkedToVersion10() throws {
         let stage = try Stage { _ in Self.chunked }
         let client = try stage.proxy.connect()
@@ -55,7 +55,7 @@ struct ResponseFramingTests {
     }
 
     @Test(
-        "an answer that the origin breaks off ends in a reset for a client that takes the connection's end for its end",
+        "a truncated response is a reset where the connection's end would count",
         arguments: ["Content-Type: text/plain\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"]
     )
     func brokenToVersion10(rest: String) throws {
@@ -79,7 +79,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("rule 43: trailers pass, but not those that would frame, route or authenticate")
+    @Test("rule 43: trailers pass, except those of framing, routing and authentication")
     func trailers() throws {
         let stage = try Stage { _ in
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n1\r\na\r\n0\r\n"
@@ -92,7 +92,7 @@ struct ResponseFramingTests {
         #expect(answer["X-Sum"] == nil)
     }
 
-    @Test("an answer that close_notify ends is whole, chunked for the client, and its connection lives on")
+    @Test("a response that close_notify ends is whole, and the connection stays")
     func untilClose() throws {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
@@ -111,7 +111,7 @@ struct ResponseFramingTests {
         }
     }
 
-    @Test("an answer that ends without close_notify is handed on as a broken one")
+    @Test("a response that ends without close_notify is truncated")
     func cut() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
@@ -127,7 +127,7 @@ struct ResponseFramingTests {
     }
 
     @Test(
-        "rule 55: an answer that breaks off breaks off for the client too",
+        "rule 55: a response that breaks off breaks off for the client too",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nonly this\r\n",

@@ -52,7 +52,7 @@ struct ResponseHeadLimitTests {
         return Way(proxy: try ProxyUnderTest(settings), origin: origin, answer: answer)
     }
 
-    @Test("a head within the limits is handed on whole", arguments: Version.allCases)
+    @Test("a head within the limits passes whole", arguments: Version.allCases)
     func within(version: Version) throws {
         let way = try way(version)
         for (count, bytes) in [(3, 60_000), (400, 500), (490, 1)] {
@@ -64,7 +64,7 @@ struct ResponseHeadLimitTests {
     }
 
     @Test(
-        "a longer one is refused with the name of the limit, and the next request is served",
+        "a longer head is refused with its limit, and the connection stays",
         arguments: Version.allCases
     )
     func beyond(version: Version) throws {
@@ -81,7 +81,7 @@ struct ResponseHeadLimitTests {
         }
     }
 
-    @Test("the limits of the configuration hold instead", arguments: Version.allCases)
+    @Test("the configuration's limits replace the defaults", arguments: Version.allCases)
     func configured(version: Version) throws {
         let strict = try way(version) {
             $0.members["limits"] = ["responseHeadBytes": "4KB", "responseHeadFields": 10]
@@ -96,7 +96,7 @@ struct ResponseHeadLimitTests {
         #expect(try wide.get(2001, 1).text.contains("limits.responseHeadFields"))
     }
 
-    @Test("they hold for the answer to an offer to upgrade, too")
+    @Test("the limits cover the response to an offer to upgrade")
     func upgrade() throws {
         let way = try way(.http1) {
             $0.members["limits"] = ["responseHeadBytes": "128KB", "responseHeadFields": 10]

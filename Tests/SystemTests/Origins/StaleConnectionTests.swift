@@ -57,7 +57,7 @@ struct StaleConnectionTests {
         #expect(arrivals.values.allSatisfy { $0.allSatisfy { $0.text == "pay once" } })
     }
 
-    @Test("rule 57: a GET in that place is answered", arguments: Treachery.allCases)
+    @Test("rule 57: a GET in that place gets its response", arguments: Treachery.allCases)
     func get(treachery: Treachery) throws {
         let stage = try stage(treachery)
         let client = try stage.proxy.connect()
@@ -68,7 +68,7 @@ struct StaleConnectionTests {
         }
     }
 
-    @Test("rule 57: a GET on a new connection that ends without an answer is not asked again")
+    @Test("rule 57: a GET on a new connection without a response is not repeated")
     func newConnection() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()

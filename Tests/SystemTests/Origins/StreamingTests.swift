@@ -63,7 +63,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("a download of 1 GB goes through whole, and the proxy's memory stays as it was")
+    @Test("a download of 1 GB passes whole, in constant memory")
     func download() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server)
@@ -90,7 +90,7 @@ struct StreamingTests {
         #expect(highest - idle < Self.allowance, "rose by \((highest - idle) >> 10) KB")
     }
 
-    @Test("a slow reader slows the origin down, and costs no memory")
+    @Test("a slow reader slows the origin, and costs no memory")
     func slowReader() throws {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
@@ -124,7 +124,7 @@ struct StreamingTests {
         try stage.origin.wait(for: "the end of the transfer") { $0.contains { $0.failure != nil } ? true : nil }
     }
 
-    @Test("a slow origin slows the uploading client down, and costs no memory")
+    @Test("a slow origin slows the uploading client, and costs no memory")
     func slowOrigin() throws {
         let gate = Gate()
         let stage = try Stage { connection in

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The task log")
 struct TaskLogTests {
-    @Test("the line of a request that went well has the documented fields")
+    @Test("the line of a successful request has the documented fields")
     func success() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text("got \($0.text)") }
         let before = Date()
@@ -66,7 +66,7 @@ struct TaskLogTests {
         #expect((times.last ?? nil) ?? 0 <= (line.number("duration") ?? 0) + 0.001)
     }
 
-    @Test("on a reused connection the phases of connecting are absent, and the verdict is repeated")
+    @Test("a reused connection has no connecting phases, and repeats the verdict")
     func reused() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text($0.target) }
         for _ in 0..<2 { #expect(try stage.get().status == 200) }
@@ -81,7 +81,7 @@ struct TaskLogTests {
         #expect(line.object("pinning")?["verdict"] as? String == "pass")
     }
 
-    @Test("the line of a refused server says why, and that no byte of the request was sent")
+    @Test("the line of a refused server says why, and that nothing was sent")
     func refusedServer() throws {
         let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text($0.target) }
         #expect(try stage.get("/v1").status == 502)
@@ -150,7 +150,7 @@ struct TaskLogTests {
         #expect(!stage.proxy.errors.contains(secret))
     }
 
-    @Test("a parameter is masked in every form that some origin reads as its name")
+    @Test("a parameter is masked in every form that an origin may read")
     func formsOfNames() throws {
         let stage = try Stage({ $0.members["log"] = ["tasks": "stdout", "redact": ["tok", "Access-Token"]] }) {
             OriginAnswer.text($0.target)
@@ -214,7 +214,7 @@ struct TaskLogTests {
         #expect(line?.string("url") == "https://\(Stage.host)/p?token=***&tok=***&code=7")
     }
 
-    @Test("a line stays one line of JSON whatever a client puts into its request")
+    @Test("a line stays one line of JSON, whatever a request contains")
     func hostileRequest() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let path = "/\"%22\\\\{}'<>|^`"

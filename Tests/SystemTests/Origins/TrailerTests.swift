@@ -13,9 +13,7 @@ struct TrailerTests {
         return "\(head)4\r\nbody\r\n0\r\n\(trailers)\r\n"
     }
 
-    @Test(
-        "rule 43: trailers of a request follow its body to the origin, but not those that frame, route or authenticate"
-    )
+    @Test("rule 43: trailers of a request pass, except those of framing and routing")
     func request() throws {
         let stage = try Stage { request in
             OriginAnswer.text(request.trailers.map { "\($0.name): \($0.value)" }.joined(separator: "; "))
@@ -45,7 +43,7 @@ struct TrailerTests {
         #expect(stage.origin.connections.count == 1)
     }
 
-    @Test("rule 44: TE: trailers is said to the origin anew, other codings are not")
+    @Test("rule 44: TE: trailers is written anew, other codings are not")
     func transferEncodings() throws {
         let stage = try Stage { OriginAnswer.text("\($0["TE"] ?? "none") \($0["Connection"] ?? "none")") }
         for (field, expected) in [
@@ -56,7 +54,7 @@ struct TrailerTests {
         }
     }
 
-    @Test("trailers of an HTTP/2 origin's answer reach the client behind its last chunk")
+    @Test("trailers of an HTTP/2 response follow its last chunk")
     func http2Answer() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in

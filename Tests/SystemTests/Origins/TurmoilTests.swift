@@ -93,7 +93,7 @@ struct TurmoilTests {
         }
     }
 
-    @Test("clients that vanish and origins that break off harm nobody else")
+    @Test("vanishing clients and truncating origins harm nobody else")
     func everything() throws {
         let stage = try Stage(script: Self.script)
         let paths = ["plain", "close", "silent", "cut", "chunked", "large", "garbage"]
@@ -103,7 +103,7 @@ struct TurmoilTests {
         #expect(try stage.proxy.terminate().exitCode == 0)
     }
 
-    @Test("the same with a wrong pin: nothing is answered by the origin, and it receives no byte")
+    @Test("with a wrong pin the origin gets no byte in any turmoil")
     func refused() throws {
         let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }, script: Self.script)
         #expect(try playAll(stage.proxy, ["plain", "large"]).isEmpty)
@@ -112,7 +112,7 @@ struct TurmoilTests {
         #expect(try stage.origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("clients that vanish from shared HTTP/2 connections harm nobody else")
+    @Test("vanishing clients of shared HTTP/2 connections harm nobody else")
     func http2() throws {
         let server = try Stage.pki.server(Stage.host)
         let blob = patternBytes(1 << 20)
@@ -140,7 +140,7 @@ struct TurmoilTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    @Test("an answer before the upload's end reaches the client over both versions", arguments: ["1.1", "2"])
+    @Test("a response before the upload's end reaches clients of both versions", arguments: ["1.1", "2"])
     func earlyAnswer(version: String) throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: version == "2")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Origins that cannot be reached, or not in time")
+@Suite("Unreachable and slow origins")
 struct UnreachableOriginTests {
     private func answer(_ url: String, _ change: (inout ProxySettings) -> Void = { _ in }) throws -> HTTPMessage {
         var settings = ProxySettings(trusting: Stage.pki)
@@ -32,7 +32,7 @@ struct UnreachableOriginTests {
     }
 
     @Test(
-        "rule 56: a denied address gives 403, whether it stands in the URL or is what a name resolves to",
+        "rule 56: a denied address gives 403, literal or resolved",
         arguments: ["localhost", "127.0.0.1", "127.0.0.2", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "0.0.0.0"]
     )
     func deniedAddress(host: String) throws {
@@ -44,7 +44,7 @@ struct UnreachableOriginTests {
         #expect(plain.connections.isEmpty)
     }
 
-    @Test("its own listeners are denied even where loopback is allowed")
+    @Test("own listeners are denied even where loopback is allowed")
     func ownListener() throws {
         let plain = try ScriptedOrigin(nil) { connection in
             while try connection.readRequest() != nil { try connection.answer("plain") }
@@ -69,7 +69,7 @@ struct UnreachableOriginTests {
         #expect(try stage.proxy.get("http://localhost:\(stage.origin.port)/").problemCode == "address_denied")
     }
 
-    @Test("an origin that takes the connection and says nothing gives 504 connect_timeout")
+    @Test("a silent origin gives 504 connect_timeout")
     func connectTimeout() throws {
         // The kernel completes the connection and no program accepts it, so the handshake waits for ever.
         let silent = try TestSocket.listen()
@@ -83,7 +83,7 @@ struct UnreachableOriginTests {
         #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=connection_timeout") == true)
     }
 
-    @Test("rule 56: an origin that does not answer gives 504 response_timeout", arguments: ["firstByte", "total"])
+    @Test("rule 56: an origin that does not respond gives 504 response_timeout", arguments: ["firstByte", "total"])
     func responseTimeout(name: String) throws {
         let stage = try Stage({ $0.setTimeouts([name: "300ms"]) }) { connection in
             _ = try connection.readRequest()
@@ -96,7 +96,7 @@ struct UnreachableOriginTests {
         try stage.origin.waitForClosed()
     }
 
-    @Test("an answer that stalls is broken off after timeouts.stall")
+    @Test("a response that stalls is cut after timeouts.stall")
     func stalledAnswer() throws {
         let stage = try Stage({ $0.setTimeouts(["stall": "300ms"]) }) { connection in
             _ = try connection.readRequest()
@@ -110,7 +110,7 @@ struct UnreachableOriginTests {
         #expect(line.string("error") == "stalled")
     }
 
-    @Test("rule 37: a request body that stops coming gives 408")
+    @Test("rule 37: a request body that stalls gives 408")
     func stalledUpload() throws {
         let stage = try Stage({ $0.setTimeouts(["stall": "300ms"]) }) { OriginAnswer.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
@@ -121,7 +121,7 @@ struct UnreachableOriginTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("rule 37: a head that is not complete in time gives 408")
+    @Test("rule 37: an incomplete head gives 408")
     func slowHead() throws {
         let stage = try Stage({ $0.setTimeouts(["head": "300ms"]) }) { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -133,7 +133,7 @@ struct UnreachableOriginTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("an unpinned host is reached over plain HTTP as it was asked for")
+    @Test("an unpinned host is reached over plain HTTP as requested")
     func plainHTTP() throws {
         let plain = try ScriptedOrigin(nil) { connection in
             while let request = try connection.readRequest() { try connection.answer("plain \(request["Host"] ?? "")") }

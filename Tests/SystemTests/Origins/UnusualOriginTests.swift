@@ -127,7 +127,7 @@ struct UnusualOriginTests {
         )
     }
 
-    @Test("rule 54: what is merely unusual is read, and reaches the client as it should be", arguments: unusual)
+    @Test("rule 54: unusual responses are read and made regular", arguments: unusual)
     func reads(unusual: Unusual) throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
@@ -165,7 +165,7 @@ struct UnusualOriginTests {
         #expect(answer.text == "hello")
     }
 
-    @Test("rule 38: a client gets a regular body, and sizes with blanks from a client stay refused")
+    @Test("rule 38: a client gets a regular body, and may send no blanks")
     func chunksOfClients() throws {
         let stage = try Stage { _ in OriginAnswer.text("hello") }
         for (blanks, status) in [("", 200), ("  ", 400), ("\t", 400)] {

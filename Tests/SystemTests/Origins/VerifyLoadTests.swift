@@ -21,7 +21,7 @@ struct VerifyLoadTests {
     }
 
     @Test(
-        "mixed exchanges over HTTP/1.1 and HTTP/2 are right to the byte, through reloads and a successor",
+        "mixed exchanges are right to the byte through reloads and a restart",
         .enabled(if: !Programs.isSanitized)
     )
     func mixed() throws {
@@ -30,7 +30,7 @@ struct VerifyLoadTests {
         #expect(finished.output.hasPrefix("500 exchanges"))
     }
 
-    @Test("an answer with one byte that is another one is found", .enabled(if: !Programs.isSanitized))
+    @Test("a response with one wrong byte is found", .enabled(if: !Programs.isSanitized))
     func spoiled() throws {
         let finished = try load("--requests", "20", "--reloads", "0", "--drains", "0", "--spoil", "13")
         #expect(finished.exitCode == 1)

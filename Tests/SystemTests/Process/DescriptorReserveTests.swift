@@ -25,7 +25,7 @@ struct DescriptorReserveTests {
     }
 
     @Test(
-        "idle clients leave the admin listener its own; each that is let in is served, the others are told why not",
+        "idle clients leave descriptors to the admin listener; others get reasons",
         arguments: [(64, 6), (256, 60)]
     )
     func idleClients(openFiles: Int, least: Int) throws {
@@ -89,7 +89,7 @@ struct DescriptorReserveTests {
         #expect(try Self.ask("/live", proxy).status == 200)
     }
 
-    @Test("hundreds of streams that read one stored body hold one descriptor, and those of other bodies their share")
+    @Test("hundreds of streams of one stored body share a descriptor")
     func storedBodies() throws {
         let folder = try TemporaryFolder()
         let body = String(repeating: "0123456789", count: 40_000)
@@ -149,7 +149,7 @@ struct DescriptorReserveTests {
         #expect(!warnings.contains { $0.contains("cache") }, "\(warnings)")
     }
 
-    @Test("streams that find no descriptor for a connection to their origin are told so with 503")
+    @Test("streams without a descriptor for their origin get 503")
     func streams() throws {
         let gate = Gate()
         let server = try Stage.pki.server(Stage.host)

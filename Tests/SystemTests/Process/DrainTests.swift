@@ -5,7 +5,7 @@ import HTTP2Core
 import TestSupport
 import Testing
 
-@Suite("What clients with kept connections see of a stop")
+@Suite("A stop as clients with kept connections see it")
 struct DrainTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
         try Stage(change, answering: { OriginAnswer.text($0.target) })
@@ -17,7 +17,7 @@ struct DrainTests {
         try Patience.poll(for: "the listener to close") { (try? proxy.connect()) == nil ? true : nil }
     }
 
-    @Test("a request that comes after the signal on a connection from before it is served, with Connection: close")
+    @Test("a request after the signal on an old connection is served")
     func kept() throws {
         let stage = try stage()
         let used = try stage.proxy.connect()
@@ -38,7 +38,7 @@ struct DrainTests {
         #expect(stage.proxy.taskLines.count == 3)
     }
 
-    @Test("refusals and answers of the proxy's own say Connection: close as well, over all kinds of connections")
+    @Test("refusals and own responses have Connection: close")
     func refused() throws {
         let stage = try stage()
         let requests = [
@@ -60,7 +60,7 @@ struct DrainTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("a connection whose answer had begun without Connection: close takes one more request")
+    @Test("a response begun without Connection: close allows one more request")
     func announcedAfterHead() throws {
         let gate = Gate()
         let stage = try Stage { connection in
@@ -83,7 +83,7 @@ struct DrainTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("clients that ask again as soon as they have their answer lose no request")
+    @Test("clients that ask again at once lose no request")
     func closedLoop() throws {
         let stage = try stage()
         let outcomes = Monitor([String]())
@@ -116,7 +116,7 @@ struct DrainTests {
         #expect(stage.proxy.taskLines.count == answered.with { $0 })
     }
 
-    @Test("idle connections are kept for a while, and half of timeouts.drain at most")
+    @Test("idle connections are kept for half of timeouts.drain at most")
     func grace() throws {
         let stage = try stage { $0.setTimeouts(["drain": "600ms"]) }
         let idle = try stage.proxy.connect()
@@ -125,7 +125,7 @@ struct DrainTests {
         #expect(try stage.proxy.waitForExit(seconds: 10).exitCode == 0)
     }
 
-    @Test("a TLS handshake that is under way is finished, and its request served")
+    @Test("a running TLS handshake is finished, and its request served")
     func handshake() throws {
         let own = try Stage.pki.server("localhost")
         let stage = try stage { settings in
@@ -150,7 +150,7 @@ struct DrainTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("over HTTP/2 a connection that begins its first stream after the signal is served, and told with GOAWAY")
+    @Test("an HTTP/2 connection's first stream after the signal is served")
     func http2() throws {
         let stage = try stage(HTTP2ClientTests.takeHTTP2)
         let fresh = try HTTP2Peer(stage.proxy.connect())
@@ -165,7 +165,7 @@ struct DrainTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("from the signal on it is not ready, and lives")
+    @Test("from the signal on the proxy is unready and alive")
     func readiness() throws {
         let stage = try stage { $0.members["admin"] = ["address": "127.0.0.1:0"] }
         let idle = try stage.proxy.connect()

@@ -18,7 +18,7 @@ struct FullLogDiskTests {
         return try #require(Int(line.dropFirst(name.count)))
     }
 
-    @Test("holds whole lines only; those that are lost are counted and told of, and it goes on when there is room")
+    @Test("the log has whole lines alone, counts lost ones, and continues")
     func fullDisk() throws {
         let folder = try TemporaryFolder()
         let log = "\(folder.path)/tasks.log"

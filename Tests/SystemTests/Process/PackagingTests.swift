@@ -31,7 +31,7 @@ struct PackagingTests {
         page.replacing(/\\f[BIR]/, with: "").replacing("\\-", with: "-").replacing("\\(aq", with: "'")
     }
 
-    @Test("unit, schema and example name places below the prefix that are there", arguments: ["/usr", "/usr/local"])
+    @Test("unit, schema and example name existing places below the prefix", arguments: ["/usr", "/usr/local"])
     func places(prefix: String) throws {
         let made = try make("install", prefix: prefix)
         #expect(made.exitCode == 0, "\(made.errors)")
@@ -64,7 +64,7 @@ struct PackagingTests {
     }
 
     @Test(
-        "the unit's reload signals the process for files that load, and fails for wrong ones",
+        "the unit's reload signals the process, and fails for bad files",
         arguments: [true, false]
     )
     func reload(isGood: Bool) throws {
@@ -99,7 +99,7 @@ struct PackagingTests {
         #expect(finished.errors.contains("unknown key") != isGood)
     }
 
-    @Test("the configuration of the package starts with the pin file beside it")
+    @Test("the package's configuration starts with the pin file beside it")
     func configuration() throws {
         try FileManager.default.createDirectory(atPath: "\(folder.path)/pins", withIntermediateDirectories: true)
         for name in ["deploy/config.json", "pins/api.example.com.json"] {
@@ -113,7 +113,7 @@ struct PackagingTests {
         #expect(checked.exitCode == 0 && checked.errors.isEmpty, "\(checked.errors)")
     }
 
-    @Test("the configurations for Kubernetes hold", arguments: ["configuration", "egress"])
+    @Test("the configurations for Kubernetes are valid", arguments: ["configuration", "egress"])
     func kubernetes(name: String) throws {
         let source = repository.appendingPathComponent("deploy/kustomize/\(name)").path
         try FileManager.default.copyItem(atPath: "\(source)/pins", toPath: "\(folder.path)/pins")
@@ -129,7 +129,7 @@ struct PackagingTests {
         #expect(text.contains("\"allowRemoteClients\": true") == (name == "egress"))
     }
 
-    @Test("a bill of materials names the licence of each library, and has the same bytes twice")
+    @Test("a bill of materials has each library's licence, and is reproducible")
     func materials() throws {
         let archive = try folder.write("an archive", as: "program.tar.xz")
         let script = repository.appendingPathComponent("deploy/bill_of_materials.py").path

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Connections of clients")
 struct PersistenceTests {
-    @Test("rule 51: pipelined requests are answered in order")
+    @Test("rule 51: pipelined requests get responses in order")
     func pipelined() throws {
         let stage = try Stage { OriginAnswer.text("answer to \($0.target) with \($0.text)") }
         let client = try stage.proxy.connect()
@@ -25,7 +25,7 @@ struct PersistenceTests {
         }
     }
 
-    @Test("rule 3: requests that come byte by byte, with an empty line before them, are served")
+    @Test("rule 3: requests byte by byte, behind an empty line, are served")
     func byteByByte() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -33,7 +33,7 @@ struct PersistenceTests {
         #expect(try client.readResponse().text == "/slow")
     }
 
-    @Test("an HTTP/1.0 client gets its answer and the end of the connection")
+    @Test("an HTTP/1.0 client gets its response and the connection's end")
     func version10() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -68,7 +68,7 @@ struct PersistenceTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("an origin that closes after its answer does not close the client's connection")
+    @Test("an origin that closes after its response leaves the client's connection open")
     func originCloses() throws {
         let stage = try Stage { connection in
             guard let request = try connection.readRequest() else { return }

@@ -37,7 +37,7 @@ struct ServiceManagerTests {
         }
     }
 
-    @Test("it is told when all listeners are ready, that the proxy is alive, and when it ends")
+    @Test("the manager is told of readiness, life and end")
     func messages() throws {
         let folder = try TemporaryFolder()
         let manager = try Manager(in: folder)
@@ -55,7 +55,7 @@ struct ServiceManagerTests {
         #expect(try proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("without a watchdog nothing is told in between but reloads")
+    @Test("without a watchdog only reloads are told in between")
     func noWatchdog() throws {
         let folder = try TemporaryFolder()
         let manager = try Manager(in: folder)

@@ -6,7 +6,7 @@ import Testing
 @Suite("The end of the program")
 struct ShutdownTests {
     @Test(
-        "SIGTERM and SIGINT let a request under way finish, take no new connection, and end with 0",
+        "SIGTERM and SIGINT let running requests finish, and end with 0",
         arguments: [SIGTERM, SIGINT]
     )
     func drain(signal: Int32) throws {
@@ -32,7 +32,7 @@ struct ShutdownTests {
         #expect(stage.proxy.taskLines.count == 1)
     }
 
-    @Test("an answer that begins during the drain says Connection: close")
+    @Test("a response that begins during the drain says Connection: close")
     func closeSaid() throws {
         let gate = Gate()
         let stage = try Stage { connection in
@@ -52,7 +52,7 @@ struct ShutdownTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("what was sent before the stop is answered, on new connections and on kept ones")
+    @Test("requests sent before the stop get responses")
     func nothingIsDropped() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let kept = try stage.proxy.connect()
@@ -84,7 +84,7 @@ struct ShutdownTests {
         try stage.origin.waitForClosed()
     }
 
-    @Test("a proxy without requests ends soon, idle client connections or not")
+    @Test("a proxy without requests ends soon, despite idle connections")
     func idle() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -96,7 +96,7 @@ struct ShutdownTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("its Unix sockets are gone with it")
+    @Test("Unix sockets are removed at the end")
     func unixSocket() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/proxy.sock"
@@ -109,7 +109,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("what a killed proxy leaves of its Unix socket does not keep the next one from starting")
+    @Test("a killed proxy's Unix socket does not prevent the next start")
     func staleUnixSocket() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/proxy.sock"

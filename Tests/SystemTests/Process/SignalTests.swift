@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Signals that do not end the program")
 struct SignalTests {
-    @Test("SIGUSR1 opens the task log anew, and reads no file")
+    @Test("SIGUSR1 reopens the task log, and reads no file")
     func reopen() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/tasks.log"
@@ -24,7 +24,7 @@ struct SignalTests {
         #expect(try stage.proxy.terminate().exitCode == 0)
     }
 
-    @Test("a task log that cannot be opened anew is warned of, and the one that is open goes on")
+    @Test("a task log that cannot be reopened is a warning, and stays open")
     func cannotReopen() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/logs/tasks.log"
@@ -45,7 +45,7 @@ struct SignalTests {
     }
 
     @Test(
-        "a signal that means nothing is told, and nothing else happens: a request under way goes on",
+        "an unused signal is reported, and nothing else happens",
         arguments: [
             (SIGUSR2, "SIGUSR2"), (SIGALRM, "SIGALRM"), (SIGVTALRM, "SIGVTALRM"), (SIGPROF, "SIGPROF"),
             (SIGIO, "SIGIO"), (SIGPWR, "SIGPWR"), (SIGSTKFLT, "SIGSTKFLT"), (Int32(64), "64"),
@@ -71,7 +71,7 @@ struct SignalTests {
         #expect(stage.proxy.events("unknownSignal").count == 1)
     }
 
-    @Test("SIGPIPE and SIGXFSZ are nothing", arguments: [SIGPIPE, SIGXFSZ])
+    @Test("SIGPIPE and SIGXFSZ have no effect", arguments: [SIGPIPE, SIGXFSZ])
     func ignored(signal: Int32) throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         stage.proxy.signal(signal)

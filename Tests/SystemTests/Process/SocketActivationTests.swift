@@ -56,7 +56,7 @@ struct SocketActivationTests {
         try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)\(path)"))
     }
 
-    @Test("listeners take the sockets of their addresses, and clients wait while the proxy restarts")
+    @Test("listeners take their sockets, and clients wait during a restart")
     func restart() throws {
         let (forward, admin) = (try Held(), try Held())
         var settings = settings
@@ -81,7 +81,7 @@ struct SocketActivationTests {
         }
     }
 
-    @Test("a Unix socket is taken by its path, and its file stays with the service manager")
+    @Test("a Unix socket is taken by path, and its file stays")
     func unixSocket() throws {
         let path = "\(folder.path)/proxy.sock"
         let listening = try Self.listen(path)
@@ -118,7 +118,7 @@ struct SocketActivationTests {
         return descriptor
     }
 
-    @Test("a socket that no listener has ends the start, with its name and address")
+    @Test("a socket without a listener ends the start, with its name")
     func unknown() throws {
         let (forward, other) = (try Held(), try Held())
         var settings = settings
@@ -135,7 +135,7 @@ struct SocketActivationTests {
         #expect(try good.waitForExit().exitCode == 0)
     }
 
-    @Test("what is no listening stream socket ends the start", arguments: ["datagram", "idle"])
+    @Test("a descriptor that is no listening stream socket ends the start", arguments: ["datagram", "idle"])
     func useless(kind: String) throws {
         let forward = try Held()
         var settings = settings
@@ -146,7 +146,7 @@ struct SocketActivationTests {
         #expect(finished.errors.contains("no listening stream socket (\"\(kind)\")"), "\(finished.errors)")
     }
 
-    @Test("sockets that were passed to another process are not taken")
+    @Test("sockets for another process are not taken")
     func inherited() throws {
         let held = try Held()
         var settings = settings

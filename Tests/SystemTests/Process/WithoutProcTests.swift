@@ -16,7 +16,7 @@ struct WithoutProcTests {
         )
     }
 
-    @Test("commands get their words, and do their work")
+    @Test("commands work, with their arguments")
     func commands() throws {
         let folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)
@@ -51,7 +51,7 @@ struct WithoutProcTests {
         #expect(try String(contentsOfFile: "\(folder.path)/body", encoding: .utf8) == "fine")
     }
 
-    @Test("the program of exec gets no descriptor of the proxy")
+    @Test("exec's program gets no descriptor of the proxy")
     func descriptors() throws {
         let folder = try TemporaryFolder()
         let config = try ProxySettings(trusting: Stage.pki).write(to: folder)
@@ -62,7 +62,7 @@ struct WithoutProcTests {
         #expect(finished.output == "done\n", "\(finished.errors)")
     }
 
-    @Test("run serves, and a response that becomes a file gets its name")
+    @Test("run serves, and a file response gets its name")
     func serving() throws {
         let folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)

@@ -6,7 +6,7 @@ import Testing
 
 /// Clients with passwords that are being verified when the policy is replaced, and clients that are already
 /// authenticated.
-@Suite("Reload: clients that say who they are", .serialized)
+@Suite("Reload: clients that authenticate", .serialized)
 struct ReloadAuthenticationTests {
     private typealias Way = ReloadPutOffTests.Way
 
@@ -37,7 +37,7 @@ struct ReloadAuthenticationTests {
     }
 
     @Test(
-        "a request whose password is verified during a reload is served, whatever it asks for",
+        "a request whose password is verified during a reload is served",
         arguments: ReloadPutOffTests.Way.allCases
     )
     fileprivate func verified(way: ReloadPutOffTests.Way) throws {
@@ -54,7 +54,7 @@ struct ReloadAuthenticationTests {
         case removesUser, changesPassword, deniesHost, changesPins, endsAuthentication
     }
 
-    @Test("what a reload changes holds for a request whose password was being verified", arguments: Change.allCases)
+    @Test("a reload's changes apply to a request being verified", arguments: Change.allCases)
     func changed(change: Change) throws {
         let stage = try stage()
         let guesses = try guess(stage)
@@ -87,7 +87,7 @@ struct ReloadAuthenticationTests {
         #expect(try stage.start(.post, fields: [Self.field("alice", "x")]).outcome() == "200")
     }
 
-    @Test("a wrong password is refused, however often the policy is replaced while it is verified")
+    @Test("a wrong password is refused, whatever reloads happen meanwhile")
     func wrong() throws {
         let stage = try stage()
         let started = try stage.start(.get, fields: [Self.field("alice", "guess")])
@@ -96,7 +96,7 @@ struct ReloadAuthenticationTests {
         #expect(stage.origin.applicationBytes == 0)
     }
 
-    @Test("a password that was found right is not verified again because of a reload that left it as it was")
+    @Test("a verified password is not verified again after an irrelevant reload")
     func remembered() throws {
         let stage = try stage()
         let fields = [Self.field("alice", "x")]
@@ -109,7 +109,7 @@ struct ReloadAuthenticationTests {
         for one in guesses { _ = try one.outcome() }
     }
 
-    @Test("a user behind an intercepted CONNECT stays known through a reload, until the reload that takes the user out")
+    @Test("a user behind an intercepted CONNECT stays until a reload removes it")
     func intercepted() throws {
         let stage = try stage()
         let folder = try TemporaryFolder()
@@ -158,7 +158,7 @@ struct ReloadAuthenticationTests {
         #expect(ask() == "403")
     }
 
-    @Test("a user who is taken out while the CONNECT's origin is dialled is not let in")
+    @Test("a user removed while the CONNECT's origin is dialled is refused")
     func removedWhileDialling() throws {
         let silent = try TestSocket.listen()
         defer { close(silent.descriptor) }

@@ -6,7 +6,7 @@ import Testing
 /// Invariant 4: no connection of an older policy carries a request that begins after the reload.
 @Suite("Reload: connections")
 struct ReloadConnectionTests {
-    @Test("68 a kept connection takes no request after the pins were changed, and the origin gets no byte")
+    @Test("68 a kept connection takes no request after its pins changed")
     func keptConnection() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }, answering: { OriginAnswer.text($0.target) })
         let client = try stage.proxy.connect()
@@ -30,7 +30,7 @@ struct ReloadConnectionTests {
         #expect(try stage.get("/4").text == "/4")
     }
 
-    @Test("68 a kept connection of HTTP/2 takes no request after the pins were changed either")
+    @Test("68 a kept HTTP/2 connection takes no request after its pins changed")
     func keptConnectionOfHTTP2() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true)
@@ -61,7 +61,7 @@ struct ReloadConnectionTests {
         #expect(try origin.requestCount() == count + 1)
     }
 
-    @Test("68 and 75 a refused connection of HTTP/2 has sent nothing, not even its preface")
+    @Test("68 and 75 a refused HTTP/2 connection has sent nothing")
     func prefaceOfHTTP2() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { $0.readToEnd() }
@@ -81,7 +81,7 @@ struct ReloadConnectionTests {
         #expect(records.dropFirst().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("idle connections close with the reload, one that carries an answer when that is whole")
+    @Test("idle connections close with the reload, busy ones after their response")
     func oldConnectionsClose() throws {
         let gate = Gate()
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
@@ -112,7 +112,7 @@ struct ReloadConnectionTests {
         #expect(try client.readResponse().problemCode == "pin_mismatch")
     }
 
-    @Test("many idle connections close with the reload although a request is under way")
+    @Test("idle connections close with the reload despite a running request")
     func manyIdleConnections() throws {
         let gate = Gate()
         let entered = Monitor(0)
@@ -140,7 +140,7 @@ struct ReloadConnectionTests {
         try stage.origin.waitForClosed(101)
     }
 
-    @Test("a pipelined request that has not begun is served under the new policy")
+    @Test("a pipelined request that has not begun uses the new policy")
     func pipelined() throws {
         let gate = Gate()
         let stage = try Stage { connection in
@@ -162,7 +162,7 @@ struct ReloadConnectionTests {
         #expect(stage.origin.requests.count == 1)
     }
 
-    @Test("69 two hosts with one address and one certificate have a connection each, of HTTP/2 too")
+    @Test("69 two hosts with one address and certificate have separate connections")
     func coalescing() throws {
         let other = "www.example.com"
         let server = try Stage.pki.server(Stage.host, other)
@@ -183,7 +183,7 @@ struct ReloadConnectionTests {
         #expect(try session(other) == second)
     }
 
-    @Test("73 a certificate that changes between connections is judged anew", arguments: [true, false])
+    @Test("73 a certificate that changes between connections is evaluated anew", arguments: [true, false])
     func rotation(keepsKey: Bool) throws {
         let server = try Stage.pki.server(Stage.host)
         let next = try keepsKey ? Stage.pki.renewed(server, hosts: Stage.host) : Stage.pki.server(Stage.host)

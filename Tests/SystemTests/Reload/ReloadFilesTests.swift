@@ -20,7 +20,7 @@ struct ReloadFilesTests {
         try Patience.poll(for: "the reload") { reloads(proxy) > count ? true : nil }
     }
 
-    @Test("a changed pin file is taken in without a signal")
+    @Test("a changed pin file is loaded without a signal")
     func watched() throws {
         let stage = try stage()
         #expect(try stage.get("/1").status == 200)
@@ -35,7 +35,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/2").problemCode == "pin_mismatch")
     }
 
-    @Test("74 a broken pin file leaves the pins as they are, and the event names file, pointer and place")
+    @Test("74 a broken pin file leaves the pins, and is reported with its place")
     func broken() throws {
         let stage = try stage()
         var settings = stage.settings
@@ -60,7 +60,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/new").problemCode == "pin_mismatch")
     }
 
-    @Test("74 whatever breaks the files, the pins that were there hold, and the mended files are taken in")
+    @Test("74 the pins hold through broken files, and mended files are loaded")
     func breakages() throws {
         let stage = try stage { settings in
             settings.pin(Stage.host, to: .unrelated(2))
@@ -95,7 +95,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/new").text == "/new")
     }
 
-    @Test("pins that are dropped are warned of by name, and by no other reload")
+    @Test("dropped pins are warned of by name, once")
     func dropped() throws {
         let others = ["gone.example", "reporting.example", "below.parent.example"]
         let stage = try stage { settings in
@@ -121,7 +121,7 @@ struct ReloadFilesTests {
         #expect(warnings().count == 1)
     }
 
-    @Test("changed files alone drop no pins: the reload fails and says what would go, and SIGHUP takes it in")
+    @Test("changed files alone drop no pins; SIGHUP does")
     func dropsNothingUnasked() throws {
         let stage = try stage { settings in
             settings.pin("gone.example", to: .unrelated(2))
@@ -163,7 +163,7 @@ struct ReloadFilesTests {
         #expect((warning["changes"] as? [String])?.first?.hasPrefix("gone.example: no policy") == true)
     }
 
-    @Test("a configuration that is gone, and one that comes back, are noticed")
+    @Test("a missing configuration is noticed, and its return too")
     func missing() throws {
         let stage = try stage()
         let path = "\(stage.proxy.folder.path)/config.json"
@@ -199,7 +199,7 @@ struct ReloadFilesTests {
         }
     }
 
-    @Test("the swap of a ConfigMap is taken in, again and again")
+    @Test("each swap of a ConfigMap is loaded")
     func configMap() throws {
         let stage = try stage()
         let folder = stage.proxy.folder
@@ -218,7 +218,7 @@ struct ReloadFilesTests {
         #expect(stage.proxy.events("reloadFailed").isEmpty)
     }
 
-    @Test("a folder of pin files that is replaced by another of the name is taken in, and so is the next change in it")
+    @Test("a replaced folder of pin files is loaded, and watched again")
     func replacedFolder() throws {
         let stage = try stage()
         let folder = stage.proxy.folder
@@ -234,7 +234,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/2").status == 200)
     }
 
-    @Test("certificates that files name in another folder are watched, too")
+    @Test("certificates in other folders are watched, too")
     func elsewhere() throws {
         let elsewhere = try TemporaryFolder()
         let other = try TestPKI("another")
@@ -248,7 +248,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/2").problemCode == "certificate_untrusted")
     }
 
-    @Test("files that are written anew with the same bytes are no reload")
+    @Test("files rewritten with the same bytes cause no reload")
     func unchanged() throws {
         let stage = try stage { $0.members["log"] = ["level": "debug"] }
         try stage.proxy.rewrite(stage.settings)
@@ -257,7 +257,7 @@ struct ReloadFilesTests {
         #expect(stage.proxy.events("reloaded").isEmpty)
     }
 
-    @Test("what needs a restart is told, and the rest is taken in")
+    @Test("a reload reports keys that need a restart, and applies all others")
     func restartNeeded() throws {
         let stage = try stage()
         let port = stage.proxy.port
@@ -276,7 +276,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/").status == 200)
     }
 
-    @Test("access rules, limits, hosts and a gateway's policy are those of the new files")
+    @Test("access rules, limits, hosts and a gateway's policy change")
     func everythingElse() throws {
         let stage = try stage { $0.addGateway(to: Stage.host) }
         func gateway() throws -> HTTPMessage {
@@ -305,7 +305,7 @@ struct ReloadFilesTests {
         #expect(try stage.proxy.exchange(post, method: "POST").status == 200)
     }
 
-    @Test("a task log that was moved away is opened anew by SIGHUP, also when the files are bad")
+    @Test("SIGHUP reopens a moved task log, also with bad files")
     func logRotation() throws {
         let stage = try stage { $0.members["log"] = ["tasks": "task.log"] }
         let folder = stage.proxy.folder.path
@@ -326,7 +326,7 @@ struct ReloadFilesTests {
         #expect((1...3).map { lines("task.log.\($0)") } == [1, 1, 1])
     }
 
-    @Test("another place of the task log is taken in; one that cannot be opened is not, and neither is anything else")
+    @Test("a new task log path is applied, or the whole reload fails")
     func logDestination() throws {
         let stage = try stage()
         _ = try stage.get("/stdout")
@@ -354,7 +354,7 @@ struct ReloadFilesTests {
         #expect(lines.compactMap { $0.string("url") }.map { $0.suffix(6) } == ["stdout", "/again"])
     }
 
-    @Test("the demo's host stays over a reload")
+    @Test("the demo's host survives a reload")
     func demoOrigin() throws {
         let folder = try TemporaryFolder()
         let path = try ProxySettings(trusting: Stage.pki).write(to: folder)
@@ -374,7 +374,7 @@ struct ReloadFilesTests {
         #expect(try client.readResponse().status == 200)
     }
 
-    @Test("changed pins hold for a program behind exec, too")
+    @Test("changed pins apply to a program behind exec, too")
     func exec() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }

@@ -27,7 +27,7 @@ struct ReloadLoadTests {
         return wrong
     }
 
-    @Test("no request fails over many reloads, nothing is leaked, and old connections are closed")
+    @Test("no request fails over many reloads, and old connections close")
     func underLoad() throws {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
@@ -71,7 +71,7 @@ struct ReloadLoadTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    @Test("reloads while it stops, and a stop while it reloads, end with 0")
+    @Test("reloads during a stop, and a stop during reloads, end with 0")
     func whileStopping() throws {
         for _ in 0..<5 {
             let stage = try Stage { OriginAnswer.text($0.target) }

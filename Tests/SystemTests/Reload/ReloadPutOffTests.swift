@@ -5,12 +5,12 @@ import TestSupport
 import Testing
 
 /// A request that waits for something when the policy is replaced goes on under the new one, whatever it waited for.
-@Suite("Reload: work that was put off")
+@Suite("Reload: postponed work")
 struct ReloadPutOffTests {
     // MARK: The cache
 
     @Test(
-        "a request that waited for another one's answer goes on after a reload",
+        "a request that waited for another one's response continues",
         arguments: ["Cache-Control: no-store", "Cache-Control: private, max-age=60", "X-Nothing: said"]
     )
     func collapsed(field: String) throws {
@@ -30,7 +30,7 @@ struct ReloadPutOffTests {
         #expect(try cache.get("/cold").status == 200)
     }
 
-    @Test("a request that waited for another one's answer is held to the pins of the reload")
+    @Test("a request that waited for another one's response uses the reload's pins")
     func collapsedUnderOtherPins() throws {
         let gate = Gate()
         let cache = try CacheFixture { connection in
@@ -53,7 +53,7 @@ struct ReloadPutOffTests {
         #expect(try cache.get("/cold").text == "whole")
     }
 
-    @Test("a validation that finds out after a reload that the whole is needed asks under the new policy")
+    @Test("a validation that needs the whole uses the reload's policy")
     func validation() throws {
         for isAccepted in [true, false] {
             let gate = Gate()
@@ -89,7 +89,7 @@ struct ReloadPutOffTests {
     }
 
     @Test(
-        "a refresh in the background that needs the whole after a reload asks under the new policy, or is given up",
+        "a background refresh that needs the whole uses the reload's policy",
         arguments: ["same", "pins", "denied", "uncached", "headers"]
     )
     func refresh(change: String) throws {
@@ -144,7 +144,7 @@ struct ReloadPutOffTests {
     }
 
     @Test(
-        "a request whose connection is being made at the reload goes where the new policy leads",
+        "a request that is being connected goes where the new policy leads",
         arguments: Way.allCases.filter { $0 != .tunnel }
     )
     func dialling(way: Way) throws {
@@ -160,7 +160,7 @@ struct ReloadPutOffTests {
     }
 
     @Test(
-        "a request that waits for its turn at a host is served under the policy of the reload",
+        "a request that waits for a connection uses the reload's policy",
         arguments: Way.allCases
     )
     func queued(way: Way) throws {
@@ -189,7 +189,7 @@ struct ReloadPutOffTests {
         #expect(try stage.start(way).outcome() == "200")
     }
 
-    @Test("a request that is repeated because its kept connection died is repeated under the policy of the reload")
+    @Test("a request repeated after a dead connection uses the reload's policy")
     func repeated() throws {
         let gate = Gate()
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
@@ -230,7 +230,7 @@ struct ReloadPutOffTests {
     }
 
     @Test(
-        "a redirect whose end comes after a reload is followed by the policy of the reload",
+        "a redirect that ends after a reload is followed by its policy",
         arguments: Leading.allCases
     )
     func redirect(change: Leading) throws {
@@ -281,7 +281,7 @@ struct ReloadPutOffTests {
         #expect(line.transactions.count == (change == .same ? 2 : 1), "\(line.text)")
     }
 
-    @Test("the request that a redirect leads to is made anew when a reload comes before its connection stands")
+    @Test("a redirected request without a connection is made anew")
     func redirectDialling() throws {
         let silent = try TestSocket.listen()
         defer { close(silent.descriptor) }
@@ -310,7 +310,7 @@ struct ReloadPutOffTests {
         }
     }
 
-    @Test("an answer that becomes a file goes on through a reload")
+    @Test("a response that becomes a file continues through a reload")
     func download() throws {
         let gate = Gate()
         let folder = try TemporaryFolder()

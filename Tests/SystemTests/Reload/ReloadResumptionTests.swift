@@ -46,7 +46,7 @@ struct ReloadResumptionTests {
         return try connect("-sess_in").contains("Reused, ")
     }
 
-    @Test("66 and 67 nginx would resume, and is never asked to", arguments: Resumption.allCases)
+    @Test("66 and 67 nginx would resume, and is not asked to", arguments: Resumption.allCases)
     func nginx(resumption: Resumption) throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, directives: resumption.nginx + ["keepalive_timeout 0"])
@@ -54,7 +54,7 @@ struct ReloadResumptionTests {
         try check(server, origin.port, resumption, path: "/session") { $0.contains(" . ") }
     }
 
-    @Test("66 and 67 openssl s_server would resume, and is never asked to", arguments: Resumption.allCases)
+    @Test("66 and 67 openssl s_server would resume, and is not asked to", arguments: Resumption.allCases)
     func openSSL(resumption: Resumption) throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try OpenSSLServer(server, mode: .status, arguments: resumption.openSSL)

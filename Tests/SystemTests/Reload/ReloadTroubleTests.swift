@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Operators act while peers misbehave: that is when they have to.
-@Suite("Reload and stop: while peers mean ill")
+@Suite("Reload and stop with hostile peers")
 struct ReloadTroubleTests {
     /// What goes on meanwhile, without a pause.
     enum Situation: CaseIterable {
@@ -171,7 +171,7 @@ struct ReloadTroubleTests {
     }
 
     @Test(
-        "a reload is in force for the next request, a stop ends in time, and nothing is left open",
+        "a reload applies to the next request, and a stop is timely",
         arguments: Situation.allCases
     )
     func operators(situation: Situation) throws {

@@ -44,7 +44,7 @@ struct ReloadWatchTests {
         return text.split(separator: "\n").first { $0.hasPrefix("pinproxy_policy_files_current ") }.map(String.init)
     }
 
-    @Test("events that change no contents do not keep a changed pin file out, however many there are")
+    @Test("events without changes do not delay a changed pin file")
     func eventsWithoutChanges() throws {
         let stage = try stage()
         let folder = stage.proxy.folder.path
@@ -72,7 +72,7 @@ struct ReloadWatchTests {
         #expect(try stage.get("/2").problemCode == "pin_mismatch")
     }
 
-    @Test("the digests of the files in force and on the disk differ while a change is refused, and a metric says so")
+    @Test("digests of loaded and present files differ while a change is refused")
     func digests() throws {
         let stage = try stage { $0.pin("gone.example", to: .unrelated(2)) }
         let first = try Shown(stage.proxy)
@@ -92,7 +92,7 @@ struct ReloadWatchTests {
         #expect(try metric(stage.proxy) == "pinproxy_policy_files_current 1")
     }
 
-    @Test("a policy that could not be put in force is tried again without a change of its files")
+    @Test("a policy that could not be applied is tried again")
     func retry() throws {
         let stage = try stage()
         let failure = try stage.reload {
@@ -199,7 +199,7 @@ struct ReloadWatchTests {
     }
 
     @Test(
-        "whatever sequence of changes there was, the policy is that of the files soon after",
+        "after any sequence of changes the policy soon matches the files",
         arguments: 1...4 as ClosedRange<UInt64>
     )
     func anyChanges(seed: UInt64) throws {

@@ -107,7 +107,7 @@ struct LearnedRuleTests {
     func complete() { for client in Self.all where !client.isThere { Issue.record("\(client.name) is missing") } }
 
     @Test(
-        "a program works under the rules that were learned from it, and the next thing is refused",
+        "a program works under rules learned from it, and no further",
         arguments: all.filter(\.isThere)
     )
     func learned(_ client: Client) throws {

@@ -51,7 +51,7 @@ struct RequestCommandTests {
         #expect(report.output.contains("other (allow): its ports are others"), "\(report.output)")
     }
 
-    @Test("a URL without host is told so", arguments: ["a.example/ok", "/ok"])
+    @Test("a URL without a host is reported as such", arguments: ["a.example/ok", "/ok"])
     func hostless(_ url: String) throws {
         #expect(try check("GET", url).output.contains("Write a whole URL"))
     }
@@ -63,7 +63,7 @@ struct RequestCommandTests {
         #expect(refused.contains("socket (allow): its methods are others: an offer of Upgrade needs"), "\(refused)")
     }
 
-    @Test("what a terminal obeys is not printed, of an option or a log")
+    @Test("characters that steer a terminal are not printed")
     func terminals() throws {
         let user = "\u{1b}]0;owned\u{7}\n  9 x GET https://evil"
         let one = try check("--user", user, "GET", "https://b.example/").output
@@ -83,7 +83,7 @@ struct RequestCommandTests {
             #"{"event":"task",\#(more)"method":"\#(method)",\#(url),"status":\#(status),"transactions":[{\#(url),"status":\#(status)}]}"#
     }
 
-    @Test("requests that were refused, could be read in two ways or cannot be named are counted and left out")
+    @Test("refused, ambiguous and unnameable requests are counted and left out")
     func learned() throws {
         let lines = [
             Self.line("GET", "https://a.example/ok", 200),
@@ -113,7 +113,7 @@ struct RequestCommandTests {
         }
     }
 
-    @Test("a request of a log counts as what it was: ambiguous by its fields, or an offer of Upgrade")
+    @Test("a logged request counts as it was: ambiguous, or an Upgrade")
     func changes() throws {
         let lines = [
             Self.line("GET", "https://a.example/ok", 200),

@@ -27,7 +27,7 @@ struct RequestRuleTests {
         ]
     }
 
-    @Test("a request that a rule allows goes out, and its log line names the rule")
+    @Test("an allowed request is sent, and its log line names the rule")
     func allowed() throws {
         let stage = try stage([Self.readV1])
         #expect(try stage.get("/v1/x").text == "here")
@@ -35,7 +35,7 @@ struct RequestRuleTests {
         #expect(line.string("rule") == "v1" && line["wouldDeny"] == nil && line["ambiguity"] == nil)
     }
 
-    @Test("a request that no rule allows is refused with 403, reaches nobody, and is not told the list")
+    @Test("a request without a matching rule gets 403, and no list")
     func denied() throws {
         let stage = try stage([Self.readV1])
         let answer = try stage.get("/v2/x")
@@ -66,7 +66,7 @@ struct RequestRuleTests {
         #expect(try stage.proxy.waitForTaskLines(2).map { $0.string("rule") } == ["no-delete", "all"])
     }
 
-    @Test("a request that is only reported goes out, and its line says that it would be denied")
+    @Test("a report-only denial is sent, and logged as denied")
     func reported() throws {
         let stage = try stage([["id": "try", "host": Stage.host, "method": "GET", "then": "report"]], policy: "report")
         #expect(try stage.get("/x").status == 200)
@@ -77,7 +77,7 @@ struct RequestRuleTests {
         )
     }
 
-    @Test("an offer of Upgrade takes no other method than GET past a rule, and its log line says so")
+    @Test("an offer of Upgrade passes a rule only with GET")
     func offers() throws {
         let stage = try stage([
             [
@@ -98,7 +98,7 @@ struct RequestRuleTests {
         #expect(lines.count { $0["upgrade"] == nil && $0.string("rule") == "socket" } == 1)
     }
 
-    @Test("a policy that reports sends what can be read in two ways, and names the cause in the log")
+    @Test("a reporting policy sends ambiguous requests, and logs the cause")
     func reportedCauses() throws {
         let stage = try Stage(
             { $0.members["requests"] = ["policy": "report"] },
@@ -112,7 +112,7 @@ struct RequestRuleTests {
         #expect(causes.sorted() == ["", "dotSegment", "hostOverride", "methodOverride"])
     }
 
-    @Test("a request that names another host or a second path in a field is refused")
+    @Test("a field with another host or a second path is refused")
     func otherPlaces() throws {
         let stage = try stage([
             ["id": "copy", "host": Stage.host, "method": ["GET", "COPY"], "path": "/pub/*", "then": "allow"]
@@ -124,7 +124,7 @@ struct RequestRuleTests {
         #expect(try stage.get("/pub/a", fields: ["X-Forwarded-For: ::1"]).status == 200)
     }
 
-    @Test("a hop of a redirect is judged by its own method and path")
+    @Test("a redirect's hop is checked by its own method and path")
     func hops() throws {
         let stage = try stage(
             [
@@ -149,7 +149,7 @@ struct RequestRuleTests {
         #expect(lines[1].string("rule") == "open" && lines[1]["wouldDeny"] as? Bool == true)
     }
 
-    @Test("a hop is judged by the method that it has, and by the client's user")
+    @Test("a hop is checked by its method, and by the client's user")
     func methodAndUserOfHops() throws {
         let digests = ["ann", "bob"].map { name in
             let digest = SecretDigest.sha256(Array("token-\(name)".utf8)).map { String(format: "%02x", $0) }.joined()
@@ -186,7 +186,7 @@ struct RequestRuleTests {
         #expect(stage.origin.requests.map(\.target).sorted() == ["/open", "/start/303", "/start/303", "/start/307"])
     }
 
-    @Test("an intercepted CONNECT passes where a request in it could; these are judged and counted, and it is not")
+    @Test("an intercepted CONNECT passes where a request in it could")
     func interceptions() throws {
         let work = try TemporaryFolder()
         let other = "other.example.com"
@@ -238,7 +238,7 @@ struct RequestRuleTests {
         #expect(try stage.get("/v1").problemCode == "request_denied")
     }
 
-    @Test("a reload that changed files set off neither drops requests nor opens the policy; SIGHUP does")
+    @Test("changed files neither drop requests nor open the policy; SIGHUP does")
     func reloads() throws {
         let stage = try stage([Self.readV1])
         var settings = stage.settings

@@ -51,7 +51,7 @@ struct ClientCertificateRefusalTests {
     }
 
     @Test(
-        "the refusal has its code, the alert's name, the certificate that was sent, and a remedy; nothing is sent again",
+        "the refusal has code, alert, certificate and remedy, without a repetition",
         arguments: ["-tls1_2", "-tls1_3"],
         Certificate.allCases
     )
@@ -85,7 +85,7 @@ struct ClientCertificateRefusalTests {
     }
 
     @Test(
-        "it is the same over HTTP/2, and to a request that offers another protocol",
+        "the refusal is the same over HTTP/2, and for an Upgrade",
         arguments: [Certificate.missing, .expired]
     )
     func otherWays(certificate: Certificate) throws {

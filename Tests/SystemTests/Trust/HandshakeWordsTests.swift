@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What an operator reads when no TLS connection to a server comes about: the reason in plain words, and what its owner can do.
-@Suite("Servers with which no TLS handshake succeeds")
+@Suite("Servers whose TLS handshake always fails")
 struct HandshakeWordsTests {
     /// A server that answers the client's hello with these bytes.
     struct Server: Sendable, CustomTestStringConvertible {
@@ -46,7 +46,7 @@ struct HandshakeWordsTests {
         Server("the end", [], ["ended the connection within the handshake", "firewall or load balancer"]),
     ]
 
-    @Test("the refusal says why in plain words, and what the server's owner can do", arguments: servers)
+    @Test("the refusal says why, and what the server's owner can do", arguments: servers)
     func words(server: Server) throws {
         let identity = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(nil) { connection in
@@ -64,7 +64,7 @@ struct HandshakeWordsTests {
         #expect(answer.text.contains("(OpenSSL: "), "\(answer.text)")
     }
 
-    @Test("a server that has weak Diffie-Hellman alone is told by what it lacks, with tlsProfile legacy")
+    @Test("a server with weak Diffie-Hellman is described, also with tlsProfile legacy")
     func weakDiffieHellman() throws {
         let identity = try Stage.pki.server(Stage.host, key: .rsa(bits: 2048))
         let folder = try TemporaryFolder()
@@ -120,7 +120,7 @@ struct HandshakeWordsTests {
         #expect(try proxy.waitForTaskLines(1).last?.string("error") == "tls_handshake_failed")
     }
 
-    @Test("a server of TLS 1.2 that wants another handshake behind the request, and ends without it, is told as that")
+    @Test("a server that demands renegotiation and ends is recognised")
     func renegotiation() throws {
         // OpenSSL ends the connection with an alert when the client declines.
         let (proxy, origin) = try stage { connection in
@@ -133,7 +133,7 @@ struct HandshakeWordsTests {
         #expect(origin.connections.count > 1)
     }
 
-    @Test("the same for one that waits for the handshake, when the time for a response is over")
+    @Test("a server that waits for renegotiation is recognised")
     func waitingServer() throws {
         let gate = Gate()
         defer { gate.open() }
@@ -142,7 +142,7 @@ struct HandshakeWordsTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("the same for an offer of WebSocket", arguments: [true, false])
+    @Test("renegotiation is recognised for an offer of WebSocket", arguments: [true, false])
     func upgrade(waits: Bool) throws {
         let gate = Gate()
         defer { gate.open() }
@@ -159,7 +159,7 @@ struct HandshakeWordsTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("a server that responds although it got no other handshake is heard")
+    @Test("a server that responds without renegotiation is served")
     func respondingServer() throws {
         let (proxy, origin) = try stage { try $0.answer("as it is") }
         #expect(try proxy.get("http://\(Stage.host)/private").text == "as it is")
@@ -168,7 +168,7 @@ struct HandshakeWordsTests {
 
     // MARK: Names
 
-    @Test("a certificate with a common name and no alternative name is told as that")
+    @Test("a certificate without alternative names is described so")
     func commonName() throws {
         var builder = CertificateBuilder.server(hosts: [], validity: TestPKI.validity)
         builder.subject = [("CN", Stage.host)]

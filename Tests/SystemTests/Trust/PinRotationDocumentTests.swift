@@ -149,7 +149,7 @@ struct PinRotationDocumentTests {
         return lines.joined()
     }
 
-    @Test("every command of the runbook works, in order, against a real server behind a real proxy")
+    @Test("every command of the runbook works in order, with real programs")
     func everyCommand() throws {
         let site = try Site(Self.host)
         let blocks = blocks

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The most important line of the log: it has to say which machine showed which key.
-@Suite("The log line of a server that is refused")
+@Suite("The log line of a refused server")
 struct RefusedServerTests {
     private static let server = try! Stage.pki.server(Stage.host)
 
@@ -38,7 +38,7 @@ struct RefusedServerTests {
         #expect(transaction["requestStart"] == nil && transaction["reusedConnection"] as? Bool == false, "\(what)")
     }
 
-    @Test("over all ways in, over HTTP/1.1 and HTTP/2, and for an upgrade to another protocol")
+    @Test("the line is complete over all ways in, and for upgrades")
     func waysIn() throws {
         for version in ["1.1", "2"] {
             let folder = try TemporaryFolder()
@@ -65,7 +65,7 @@ struct RefusedServerTests {
         }
     }
 
-    @Test("for a CONNECT that is intercepted, and through another proxy")
+    @Test("the line is complete for CONNECT, and through another proxy")
     func connectAndProxy() throws {
         let folder = try TemporaryFolder()
         let made = try Programs.run(try Programs.built("pinproxy"), ["ca", "init", "--dir", folder.path, Stage.host])

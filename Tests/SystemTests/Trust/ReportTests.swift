@@ -35,7 +35,7 @@ struct ReportTests {
         }
     }
 
-    @Test("76 and 78 only reporting lets the request pass, and reports it to collector and file once")
+    @Test("76 and 78 report-only mode passes the request, and reports it once")
     func reportOnly() throws {
         let collector = try Self.answering()
         let folder = try TemporaryFolder()
@@ -71,7 +71,7 @@ struct ReportTests {
         #expect((account["neverMatched"] as? [String])?.contains("\(PublicKeyPin.unrelated(7))") == true)
     }
 
-    @Test("77 only reporting blocks a bad chain, which is no matter of the pins and not reported")
+    @Test("77 report-only mode blocks a bad chain, without a report")
     func badChain() throws {
         let collector = try Self.answering()
         let stage = try Stage(
@@ -92,7 +92,7 @@ struct ReportTests {
         #expect(collector.connections.isEmpty)
     }
 
-    @Test("an enforced mismatch is refused and reported, to a collector over TLS under the collector's own pins")
+    @Test("an enforced mismatch is refused and reported, under the collector's pins")
     func enforced() throws {
         let server = try Stage.pki.server(Self.collector)
         let collector = try ScriptedOrigin(server) { _ in OriginAnswer.text("taken") }
@@ -111,7 +111,7 @@ struct ReportTests {
         #expect(stage.origin.applicationBytes == 0)
     }
 
-    @Test("a collector that stalls holds up no request, and what it did not take is counted at the stop")
+    @Test("a stalled collector delays no request, and losses are counted")
     func stalls() throws {
         let release = Gate()
         let collector = try ScriptedOrigin(nil) { connection in
@@ -138,7 +138,7 @@ struct ReportTests {
         #expect(dropped.map { $0.integer("stopped") } == [1])
     }
 
-    @Test("79 a report URI on the pinned host is refused by check, with the place and what to do")
+    @Test("79 a report URI on the pinned host is refused by check")
     func pinnedHost() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: Stage.pki)
@@ -149,7 +149,7 @@ struct ReportTests {
         #expect(finished.errors.contains("name a collector"))
     }
 
-    @Test("a match through the backup alone, and a pin set near its end, are told in events and in the task log")
+    @Test("backup matches and near ends are in events and the log")
     func warnings() throws {
         let formatter = DateFormatter()
         formatter.dateFormat = "yyyy-MM-dd"

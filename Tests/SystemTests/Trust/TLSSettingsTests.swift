@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// `tlsProfile`, `requireGroups`, `tlsGroup` and `tlsServerName`, with real servers.
-@Suite("What is offered to origins in the TLS handshake")
+@Suite("What the TLS handshake offers to origins")
 struct TLSSettingsTests {
     private static let identity = try! Stage.pki.server(Stage.host, key: .rsa(bits: 2048))
 
@@ -32,7 +32,7 @@ struct TLSSettingsTests {
     // MARK: tlsProfile
 
     @Test(
-        "the refusal names the profile that the server needs, and with that one it is asked",
+        "the refusal names the profile that the server needs",
         arguments: [
             ("AES128-GCM-SHA256", "compatible", "RSA key exchange, AES-CBC"),
             ("ECDHE-RSA-AES256-SHA", "compatible", "RSA key exchange, AES-CBC"),
@@ -65,7 +65,7 @@ struct TLSSettingsTests {
         }
     }
 
-    @Test("a host may be held to more than the defaults")
+    @Test("a host may have stricter settings than the defaults")
     func stricterHost() throws {
         let server = try openSSL("-tls1_2", "-cipher", "AES128-SHA")
         let proxy = try proxy(at: server.port) {
@@ -75,7 +75,7 @@ struct TLSSettingsTests {
         #expect(try proxy.get("http://\(Stage.host)/hello").problemCode == "tls_handshake_failed")
     }
 
-    @Test("a server that refuses every profile is asked two more times for all requests, and told as that")
+    @Test("a server that refuses every profile is tried two more times")
     func hopeless() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = connection.read()
@@ -92,7 +92,7 @@ struct TLSSettingsTests {
         }
     }
 
-    @Test("a reload while a wider profile is tried ends the trial, and the request is answered under the new policy")
+    @Test("a reload ends a trial, and the request uses the new policy")
     func reloadDuringTrial() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = connection.read()
@@ -119,7 +119,7 @@ struct TLSSettingsTests {
         #expect(try proxy.waitForTaskLines(1).count == 1)
     }
 
-    @Test("no trial is made for a host that is spoken to with TLS 1.3 alone")
+    @Test("a host of TLS 1.3 alone gets no trial")
     func noTrial() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = connection.read()
@@ -135,7 +135,7 @@ struct TLSSettingsTests {
         #expect(origin.connections.count == 1)
     }
 
-    @Test("pins show looks at such a server, too, and warns of what it needs")
+    @Test("pins show reaches such a server, and warns of its needs")
     func pinsShow() throws {
         let folder = try TemporaryFolder()
         let anchors = try folder.write(Stage.pki.root.certificate.pem, as: "root.pem")
@@ -158,7 +158,7 @@ struct TLSSettingsTests {
     // MARK: requireGroups and tlsGroup
 
     @Test(
-        "a pin file's requireGroups: the server with another group gets no byte of the request",
+        "requireGroups in a pin file: another group gets no byte",
         arguments: ["-tls1_2", "-tls1_3"]
     )
     func requiredGroups(version: String) throws {
@@ -182,7 +182,7 @@ struct TLSSettingsTests {
         }
     }
 
-    @Test("a reload that requires a group ends the connections that were made on another one")
+    @Test("a reload that requires a group ends connections of others")
     func reload() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text($0.target) }
         #expect(try stage.get().status == 200)
@@ -196,7 +196,7 @@ struct TLSSettingsTests {
         #expect(transaction["tlsGroup"] as? String == "P-256" && transaction["reusedConnection"] as? Bool == false)
     }
 
-    @Test("a group that this OpenSSL has not is a load error that says so")
+    @Test("a group that this OpenSSL lacks is a load error")
     func missingGroup() throws {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: Stage.pki)
@@ -215,7 +215,7 @@ struct TLSSettingsTests {
 
     // MARK: tlsServerName
 
-    @Test("tlsServerName is what the server is asked for and what its certificate has to name; Host stays the URL's")
+    @Test("tlsServerName is requested and verified; Host stays the URL's")
     func serverName() throws {
         let alias = "alias.test"
         let other = try Stage.pki.server("other.example.com")
@@ -239,7 +239,7 @@ struct TLSSettingsTests {
         #expect(try proxy(other, Stage.host).get("http://\(alias)/").problemCode == "pin_mismatch")
     }
 
-    @Test("a tlsServerName that is the name of the HTTPS proxy in between, too: each of both is held to its own pins")
+    @Test("a tlsServerName that names the HTTPS proxy changes no pins")
     func serverNameOfProxy() throws {
         let (hop, server) = (try Stage.pki.server("localhost"), try Stage.pki.server("localhost"))
         let origin = try ScriptedOrigin(server) { OriginAnswer.text($0["Host"] ?? "") }
@@ -285,7 +285,7 @@ struct TLSSettingsTests {
         }
     }
 
-    @Test("a tlsServerName that a pin file names, for a host that none names, is a load error")
+    @Test("a pinned tlsServerName for an unpinned host is a load error")
     func unpinnedAlias() throws {
         for isNamed in [false, true] {
             let folder = try TemporaryFolder()
@@ -301,7 +301,7 @@ struct TLSSettingsTests {
         }
     }
 
-    @Test("so is one for the hosts below a named one, unless the pin file names these, too")
+    @Test("tlsServerName for subdomains is a load error unless they are pinned")
     func unpinnedAliasOfSubdomains() throws {
         for isNamed in [false, true] {
             let folder = try TemporaryFolder()

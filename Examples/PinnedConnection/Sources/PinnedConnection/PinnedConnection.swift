@@ -30,21 +30,19 @@ final class PinnedConnection {
 
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw OpenSSLError(draining: "SSL_CTX_new") }
         do {
-            verification = try TLSVerification.install(
-                on: context,
+            descriptor = try TCP.connect(host: arguments.host.description, port: arguments.port)
+            (ssl, verification) = try TLSVerification.attach(
+                toConnectionOf: context,
                 policy: policy,
                 host: arguments.host,
                 anchors: anchors,
                 generation: 1
             )
-            descriptor = try TCP.connect(host: arguments.host.description, port: arguments.port)
         } catch {
             SSL_CTX_free(context)
             throw error
         }
-        guard let ssl = SSL_new(context) else { fatalError("out of memory") }
         self.context = context
-        self.ssl = ssl
     }
 
     deinit {

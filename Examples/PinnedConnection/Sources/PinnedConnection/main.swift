@@ -3,7 +3,7 @@
 //
 //     PinnedConnection HOST PORT PIN [CA.pem]
 //
-// It opens the connection, puts a policy on its SSL_CTX, and prints the verdict. Exit 0 when the server passed, 1 when
+// It opens the connection, puts a policy in charge of it, and prints the verdict. Exit 0 when the server passed, 1 when
 // it was refused or could not be reached, 64 for a wrong command line.
 
 import Glibc

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCaching
+import HTTPCore
+import IOCore
+import ProxyConfiguration
+import ProxyCore
+import SessionCore
+
+/// The data for the admin listener's responses: it was collected by other threads, so no worker has to be waited for.
+struct AdminSource: Sendable {
+    let build: ProgramBuild
+    let server: ServerFigures
+    /// nil where nothing reloads or stops the proxy at a request.
+    let operatorRequests: OperatorRequests?
+    /// Microseconds since 1970.
+    let startTime = ProcessFigures.startTime()
+
+    /// False when new clients should use another instance.
+    var isReady: Bool { !server.status.isDraining }
+
+    var metrics: MetricsPage {
+        MetricsPage(
+            build: build,
+            workers: server.turns.count,
+            work: server.work,
+            turns: turnFigures,
+            connections: server.connections,
+            heldBytes: server.heldBytes,
+            status: server.status,
+            verdicts: server.monitor.verdicts,
+            otherFailures: server.monitor.failuresOfOthers,
+            lostReports: server.monitor.lostReports,
+            lists: server.lists.figures(at: Clock.realtime / 1_000_000),
+            credentials: server.credentials.figures,
+            date: Clock.realtime / 1_000_000,
+            traces: server.traces.figures,
+            lostLogLines: server.logLosses.count,
+            cache: server.cache.map { CacheFigures($0) },
+            process: .read(),
+            startTime: startTime
+        )
+    }
+
+    var turnFigures: TurnFigures { TurnFigures(server.turns, at: Clock.monotonic) }
+
+    /// The latest lines of the task log. The first call starts their recording where no log is written.
+    func wantedTasks() -> RecentTasks {
+        if server.recentTasks.want() { server.recordTasks() }
+        return server.recentTasks
+    }
+
+    /// - Parameter since: seconds since 1970; nil for all domains.
+    func policy(since: Int64?) -> String {
+        PolicyDocuments.policy(
+            server.status,
+            server.monitor.verdicts,
+            credentials: server.credentials.figures,
+            since: since,
+            at: Clock.realtime / 1_000_000
+        )
+    }
+
+    var figures: String {
+        let date = Clock.realtime / 1_000_000
+        return StatusDocument(
+            build: build,
+            isAlive: server.isAlive,
+            status: server.status,
+            startTime: startTime,
+            date: date,
+            work: server.work,
+            connections: server.connections,
+            heldBytes: server.heldBytes,
+            process: .read(),
+            turns: turnFigures,
+            lostLogLines: server.logLosses.count,
+            logLossAge: server.logLosses.reportAge(at: Clock.monotonic),
+            lostReports: server.monitor.lostReports.values.reduce(0, +),
+            reportLoss: server.monitor.lastLossOfReports,
+            hasCache: server.cache != nil,
+            lists: server.lists.figures(at: date)
+        ).text
+    }
+
+    var configuration: String { PolicyDocuments.configuration(server.status.snapshot) }
+
+    var reloads: String { PolicyDocuments.reloads(server.status) }
+
+    /// The token of `admin.tokenFile`, as the last reload has read it.
+    var token: AdminToken? { server.status.snapshot.parts.adminToken }
+
+    /// Performs a request about the cache.
+    ///
+    /// - Parameters:
+    ///   - deliver: calls the completion on the caller's thread.
+    ///   - completion: receives the document for the response.
+    /// - Returns: false without a cache; nothing is called then.
+    func perform(
+        _ request: CacheAdministration.Request,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (String) -> Void
+    ) -> Bool {
+        guard let cache = server.cache else { return false }
+        switch request {
+        case .figures:
+            let figures = CacheFigures(cache)
+            deliver { completion(CacheAdministration.document(figures)) }
+        case .entries(let host, let limit):
+            let masking = TaskLogLine(redacting: server.status.snapshot.configuration.log.redact)
+            cache.store.list(host: host?.authorityText, atMost: limit, deliver: deliver) { entries in
+                completion(CacheAdministration.document(entries, masking: masking))
+            }
+        case .purge(let purges, let softly):
+            let snapshot = server.status.snapshot
+            let all = purges.flatMap { CacheAdministration.widened($0, under: snapshot) }
+            Self.purge(all[...], softly: softly, in: cache.store, done: 0, deliver: deliver) { [server] document in
+                server.didPurge()
+                completion(document)
+            }
+        }
+        return true
+    }
+
+    /// Performs one after the other.
+    private static func purge(
+        _ purges: ArraySlice<Purge>,
+        softly: Bool,
+        in store: CacheStore,
+        done: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (String) -> Void
+    ) {
+        guard let first = purges.first else {
+            return completion(CacheAdministration.document(purged: done, softly: softly))
+        }
+        let next: @Sendable (Int) -> Void = { count in
+            purge(
+                purges.dropFirst(),
+                softly: softly,
+                in: store,
+                done: done + count,
+                deliver: deliver,
+                completion
+            )
+        }
+        guard softly else { return store.remove(first, deliver: deliver, next) }
+        store.expire(first, now: Int(Clock.realtime / 1_000_000), deliver: deliver, next)
+    }
+}
