@@ -51,6 +51,7 @@ package final class ProxyServer {
     ///   - logObserver: receives the lines of the log that `log.tasks` names, also where that is none.
     ///   - monitoring: settings of reports and warnings.
     ///   - fetching: the bounds of fetching revocation lists.
+    ///   - version: of the program, for collectors of spans.
     ///   - clock: with `.byHand` there is one worker without a thread, which only `turn` and `advance` move.
     ///     `monitoring` must then have the same clock.
     package init(
@@ -59,6 +60,7 @@ package final class ProxyServer {
         logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         fetching: ListFetchLimits = ListFetchLimits(),
+        version: String = "",
         passed: PassedSockets = .none,
         clock: LoopClock = .system
     ) throws(StartFailure) {
@@ -99,7 +101,7 @@ package final class ProxyServer {
         var traceSettings = TraceSettings()
         traceSettings.log = monitoring.log
         traceSettings.lists = lists.source
-        traceSettings.version = build.version
+        traceSettings.version = version
         traces = TraceExport(snapshot: snapshot, settings: traceSettings)
         do throws(MonitoringFailure) {
             monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
