@@ -17,9 +17,8 @@ RELEASE ?=
 # The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on. Overlapping accesses
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
 # in the release build the checks would take a fifth of all Swift code's time.
-# The proxy needs no types of Foundation, which would make the binary half as large again.
 # The table of the addresses of functions is read-only once the program has started.
-RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -DNO_FOUNDATION \
+RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked \
     -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 # mimalloc in the C library's place, for the allocations of OpenSSL and of the Swift runtime. Looked for when it is needed,
 # since build-packages may just have installed it; ALLOCATOR= builds without.
@@ -74,7 +73,7 @@ help:
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make test-library  the libraries alone: they are built without the proxy, and their tests run'
 	@echo 'make clients      every real client and server, and docs/clients.md from what they did'
-	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
+	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in systemd-nspawn'
 	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
 	@echo 'make walk         RELEASE=…, after it: the commands of README and docs, pasted into a fresh Debian with systemd'
 	@echo 'make build        the release binary: $(BINARY)'
@@ -169,7 +168,7 @@ debian-package:
 
 # Afterwards: every command of the walked documents, in a fresh system that systemd has booted.
 walk:
-	@.ci/install-packages unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
+	@.ci/install-packages systemd-nspawn:systemd-container unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
 	@.ci/walk '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
@@ -197,9 +196,10 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
+DOCUMENTED := ServerTrust ServerTrustDates HTTPCaching SessionCore HTTPSession HTTPSessionCodable HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
 
-# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
+# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do: one file, and another for each
+# module whose types it extends.
 docs: build-packages
 	@.ci/install-packages python3:python3
 	@for module in $(DOCUMENTED); do \
@@ -210,8 +210,9 @@ docs: build-packages
 	    $(SWIFT) build --target $$module --scratch-path $(DOCS)/build \
 	        -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc $(abspath $(DOCS))/symbols/all; \
 	    mkdir -p $(DOCS)/symbols/$$module; \
-	    cp $(DOCS)/symbols/all/$$module.symbols.json $(DOCS)/symbols/$$module; \
-	    .ci/documentation $(DOCS)/symbols/$$module/$$module.symbols.json; \
+	    find $(DOCS)/symbols/all \( -name $$module.symbols.json -o -name "$$module@*.symbols.json" \) \
+	        -exec cp -t $(DOCS)/symbols/$$module {} +; \
+	    for graph in $(DOCS)/symbols/$$module/*.json; do .ci/documentation $$graph; done; \
 	    $(DOCC) convert Sources/$$module/$$module.docc --additional-symbol-graph-dir $(DOCS)/symbols/$$module \
 	        --fallback-display-name $$module --fallback-bundle-identifier pinproxy.$$module --warnings-as-errors \
 	        --output-path $(DOCS)/$$module.doccarchive; \
@@ -343,7 +344,7 @@ image: deb
 	@$(PACKAGE_ENVIRONMENT) deploy/make-image $(VERSION) $(PACKAGES)/pinproxy_$(VERSION)-*.deb $(PACKAGES)
 	@$(SUMS)
 
-# The releases of Debian that `make release` makes a package for; others than this machine's are made in a chroot (.ci/debian).
+# The releases of Debian that `make release` makes a package for; others than this machine's are made in systemd-nspawn (.ci/debian).
 RELEASES ?= bookworm trixie
 # The key of GnuPG that signs the checksums; none: no signature.
 KEY ?=

@@ -37,9 +37,4 @@ package struct FrameRateLimiter: Sendable {
         tokens -= count
         return true
     }
-
-    /// Returns tokens, after an event that legitimately causes such frames.
-    package mutating func earn(_ count: Int) {
-        tokens = min(capacity, tokens + Double(count))
-    }
 }

@@ -174,7 +174,7 @@ public final class HTTP2Session {
     }
 
     /// Whether frames are waiting to be produced.
-    package var wantsToWrite: Bool { nghttp2_session_want_write(session) != 0 }
+    var wantsToWrite: Bool { nghttp2_session_want_write(session) != 0 }
 
     /// Whether the connection has ended in both directions.
     package var isOver: Bool { !wantsToWrite && nghttp2_session_want_read(session) == 0 }

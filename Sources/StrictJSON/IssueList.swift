@@ -50,7 +50,7 @@ package struct IssueList: Sendable {
     package var elements: [DocumentIssue] { kept + rest }
 
     /// The same in the order of one document's text.
-    package var inOrder: [DocumentIssue] {
+    var inOrder: [DocumentIssue] {
         let sorted = kept.enumerated().sorted { left, right in
             (left.element.line ?? 0, left.element.column ?? 0, left.offset)
                 < (right.element.line ?? 0, right.element.column ?? 0, right.offset)

@@ -34,11 +34,11 @@ package struct WebSocketClose: Equatable, Sendable {
     package static let protocolError: UInt16 = 1002
     package static let noStatusReceived: UInt16 = 1005
     package static let abnormalClosure: UInt16 = 1006
-    package static let invalidPayload: UInt16 = 1007
+    static let invalidPayload: UInt16 = 1007
     package static let messageTooBig: UInt16 = 1009
     package static let internalError: UInt16 = 1011
     /// The longest reason in bytes: the frame has 125, and the code two of them.
-    package static let longestReason = 123
+    static let longestReason = 123
 
     /// Whether a Close frame may have the code (RFC 6455, section 7.4, and IANA's registry up to 1014).
     package static func mayBeSent(_ code: UInt16) -> Bool {

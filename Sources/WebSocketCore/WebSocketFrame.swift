@@ -47,7 +47,7 @@ package struct WebSocketFrameHead: Equatable, Sendable {
     }
 
     /// The longest payload of a control frame, in bytes (RFC 6455, section 5.5).
-    package static let longestControlPayload = 125
+    static let longestControlPayload = 125
     private static let twoByteLength: UInt8 = 126
     private static let eightByteLength: UInt8 = 127
 

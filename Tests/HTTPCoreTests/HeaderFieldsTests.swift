@@ -187,19 +187,4 @@ struct HeaderFieldsTests {
                 == "GET /a HTTP/1.1\r\nHost: b\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nHTTP/1.1 502 Bad Gateway\r\nHTTP/1.1 299 \r\nConnection: close\r\n"
         )
     }
-
-    @Test(
-        "the authority is written in its normal form",
-        arguments: [
-            ("http://A.example:80/", "a.example"), ("http://[::0:1]:8080/", "[::1]:8080"),
-            ("https://a.example/", "a.example:443"),
-        ]
-    )
-    func authority(target: String, text: String) throws {
-        let host = String(target.split(separator: "/")[1])
-        let head = try accept("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
-        var buffer = ByteBuffer()
-        head.appendAuthority(defaultPort: 80, to: &buffer)
-        #expect(String(copying: buffer.bytes) == text)
-    }
 }

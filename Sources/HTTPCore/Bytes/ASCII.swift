@@ -71,7 +71,7 @@ package enum ASCII {
     /// The bytes of field values: HTAB, SP, VCHAR and obs-text (RFC 9110 5.5).
     @inlinable
     @inline(__always)
-    package static func isFieldValue(_ byte: UInt8) -> Bool {
+    static func isFieldValue(_ byte: UInt8) -> Bool {
         (byte >= 0x20 && byte != delete) || byte == tab
     }
 

@@ -4,5 +4,5 @@ extension FieldName {
 
     /// Whether the field may be forwarded in a trailer section (RFC 9110 6.5.1). Known fields for framing, routing,
     /// authentication, or the interpretation of the message are not allowed.
-    package var isPermittedInTrailers: Bool { Self.permittedInTrailers.contains(self) }
+    var isPermittedInTrailers: Bool { Self.permittedInTrailers.contains(self) }
 }

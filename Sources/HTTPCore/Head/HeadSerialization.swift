@@ -55,20 +55,6 @@ extension ByteBuffer {
     }
 }
 
-extension RequestHead {
-    /// Writes host and port in the form of a Host field: the normal form, brackets around IPv6, and the port unless it
-    /// is `defaultPort` (nil: always).
-    package func appendAuthority(defaultPort: UInt16?, to buffer: inout ByteBuffer) {
-        if hostKind == .ipv6 { buffer.append(ASCII.openBracket) }
-        buffer.append(hostBytes)
-        if hostKind == .ipv6 { buffer.append(ASCII.closeBracket) }
-        if let port, port != defaultPort {
-            buffer.append(ASCII.colon)
-            buffer.append(decimal: Int(port))
-        }
-    }
-}
-
 /// The reason phrase of a registered status; empty for others.
 package enum ReasonPhrase {
     package static func text(of status: Int) -> StaticString {

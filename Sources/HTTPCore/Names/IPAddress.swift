@@ -226,7 +226,7 @@ extension IPAddress {
         return word >> UInt64(48 - 16 * (index & 3)) & 0xFFFF
     }
 
-    package func appendText(to bytes: inout [UInt8]) {
+    func appendText(to bytes: inout [UInt8]) {
         if isIPv4 {
             Self.appendDotted(low, to: &bytes)
             return

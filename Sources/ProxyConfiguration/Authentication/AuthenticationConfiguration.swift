@@ -22,7 +22,7 @@ package struct AuthenticationConfiguration: Hashable, Sendable {
     package init() {}
 
     /// Whether clients send a secret with their requests.
-    package var takesSecrets: Bool { basicFile != nil || bearerFile != nil || runToken != nil }
+    var takesSecrets: Bool { basicFile != nil || bearerFile != nil || runToken != nil }
 
     /// Whether the kernel says who a client is.
     package var knowsProcesses: Bool { peers != nil || localUsers != nil || runToken?.localUser != nil }

@@ -48,7 +48,7 @@ package struct Configuration: Sendable {
     package init() {}
 
     /// The addresses of the listeners, as far as their ports are known before they listen.
-    package var fixedAddresses: [AddressAndPort] {
+    var fixedAddresses: [AddressAndPort] {
         (listeners.map(\.endpoint) + [admin?.endpoint].compactMap { $0 }).compactMap { endpoint in
             guard case .address(let address) = endpoint, address.port != 0 else { return nil }
             return address

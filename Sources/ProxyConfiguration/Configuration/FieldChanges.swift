@@ -42,7 +42,7 @@ package struct FieldChanges: Sendable, Equatable {
         }
     }
 
-    package static func isCredential(_ name: String) -> Bool {
+    static func isCredential(_ name: String) -> Bool {
         switch FieldName(Array(name.utf8).span) {
         case .authorization, .cookie: true
         default: false

@@ -38,7 +38,7 @@ package struct ResponseRule: Sendable {
     package var action: Action
 
     /// A folder that is never emptied does not fill a disk of ordinary size.
-    package static let defaultQuota = 10 << 30
+    static let defaultQuota = 10 << 30
 
     package init(_ action: Action) { self.action = action }
 }

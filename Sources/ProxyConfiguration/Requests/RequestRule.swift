@@ -69,7 +69,7 @@ package struct RequestRule: Hashable, Sendable {
 package struct RuleMethods: Hashable, Sendable {
     package var methods: Set<HTTPMethod> = []
     /// Whether requests that offer another protocol (Upgrade) are among them.
-    package var hasUpgrade = false
+    var hasUpgrade = false
     /// The methods in the words of the configuration.
     package var words: [String] = []
 

@@ -53,7 +53,7 @@ final class ClientWriter: ResponseStage {
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard let exchange else { return .cancel }
-        guard let identity = exchange.identity else { return begin(head, exchange) }
+        guard let identity = exchange.requestIdentity else { return begin(head, exchange) }
         return begin(identity.marked(head), exchange)
     }
 
@@ -153,16 +153,8 @@ final class ClientWriter: ResponseStage {
         )
     }
 
-    /// Writes the response to OPTIONS that is for the proxy itself.
-    func writeOptions(keepAlive: Bool) { write(.options(keepAlive: keepAlive, date: services.httpDate)) }
-
-    /// Writes the location of the file that the body was saved to.
-    func writeDownload(_ outcome: DownloadedFile, keepAlive: Bool) {
-        write(.download(outcome, keepAlive: keepAlive, date: services.httpDate))
-    }
-
-    private func write(_ own: consuming OwnResponse) {
-        own.identity = exchange?.identity
+    func write(_ own: consuming OwnResponse) {
+        own.identity = exchange?.requestIdentity
         response.begin(own)
         stream.write(own)
     }
@@ -171,13 +163,13 @@ final class ClientWriter: ResponseStage {
 
     /// Writes the response to a successful CONNECT.
     func writeConnectionEstablished(to output: inout ByteBuffer) {
-        response.writeConnected(to: &output, date: services.httpDate, exchange?.identity)
+        response.writeConnected(to: &output, date: services.httpDate, exchange?.requestIdentity)
     }
 
     /// Writes a 101 response.
     func writeProtocolSwitch(_ head: borrowing ResponseHead, to output: inout ByteBuffer) {
         guard let exchange, let context = exchange.responseContext(for: head) else { return }
-        guard let identity = exchange.identity else {
+        guard let identity = exchange.requestIdentity else {
             return response.writeSwitchingProtocols(head, context: context, output: &output)
         }
         response.writeSwitchingProtocols(identity.marked(head), context: context, output: &output)

@@ -47,7 +47,7 @@ package struct CertificateBuilder: Sendable {
     /// The path length: how many more CAs may follow below it; `nil` writes no limit.
     package var pathLength: Int?
     /// Whether the basic constraints are written at all.
-    package var writesBasicConstraints = true
+    var writesBasicConstraints = true
     /// Whether subject and authority key identifiers are written.
     package var writesKeyIdentifiers = true
     /// OpenSSL's short names; empty leaves the extension out. `nil` takes the values that fit a CA or a server.
@@ -67,8 +67,8 @@ package struct CertificateBuilder: Sendable {
     package var excludedAddresses: [String] = []
     /// E-mail addresses' hosts, and hosts of URIs, that a CA's certificates may hold; empty writes no constraint for
     /// them.
-    package var permittedEmailHosts: [String] = []
-    package var permittedURIHosts: [String] = []
+    var permittedEmailHosts: [String] = []
+    var permittedURIHosts: [String] = []
     /// The name constraints as DER, instead of the lists above: for constraints that the lists cannot express.
     package var rawNameConstraints: [UInt8]?
     /// `nil` draws 127 random bits.

@@ -63,7 +63,7 @@ package enum PublicAuthority: String, Sendable, CaseIterable {
     }
 
     /// Whether its certificates name an OCSP responder, without which no server can staple.
-    package var hasOCSP: Bool { self != .letsencrypt }
+    var hasOCSP: Bool { self != .letsencrypt }
 
     /// The pins of its set, all of scope `ca`.
     package var pins: [Pin] {

@@ -20,11 +20,11 @@ package enum CertificateMessage {
     }
 
     /// The number of certificates that are read, the peer's own among them.
-    package static let mostCertificates = 16
+    static let mostCertificates = 16
     /// The size of the message, in bytes.
     package static let mostBytes = 64 << 10
     /// The size of an RSA modulus, in bits.
-    package static let mostRSABits = 8192
+    static let mostRSABits = 8192
 
     /// The reason to refuse the message; nil to let OpenSSL decode it.
     ///

@@ -16,7 +16,7 @@ public enum PinFile {
     }
 
     /// The warning period before the end of a pin set, in seconds: 30 days.
-    package static let expirationNotice = Expiry.pinSetNotice
+    static let expirationNotice = Expiry.pinSetNotice
 
     /// Loads a file, or every `*.json` of a folder in the order of their names (hidden ones left out). Blocking disk
     /// I/O: at start and on reload, never on a loop.

@@ -47,7 +47,7 @@ enum PinReader {
 }
 
 /// Reads `trustAnchors`: `{ "system": true, "files": [] }`, in pin files and in the configuration alike.
-package enum TrustAnchorReader {
+enum TrustAnchorReader {
     /// The anchors; `nil` after an issue.
     ///
     /// - Parameter mayBeEmpty: whether an empty set is allowed.

@@ -7,7 +7,7 @@ import ServerTrust
 
 extension LoopTask {
     /// Whether the response may be stored: the policy has accepted its server completely, and not only tolerated it.
-    package var mayStoreResponse: Bool {
+    var mayStoreResponse: Bool {
         // What an origin in memory answers is stored for sessions with such an origin alone (`LoopSession.cacheDigest`).
         guard request.endpoint.scheme == .https, !isStubbed else { return true }
         return switch evaluation?.verdict {

@@ -56,7 +56,7 @@ package final class GuardedFields: Sendable {
     package var masksAlone: GuardedFields { GuardedFields(HeaderFields(), for: .nothing, masks: masks) }
 
     /// Whether there are no fields, and the response alone is masked.
-    package var isMaskAlone: Bool { demand == .nothing }
+    var isMaskAlone: Bool { demand == .nothing }
 
     /// Whether the server may have the fields.
     ///
