@@ -112,7 +112,7 @@ struct SpanExportTests {
         #expect(next.requests.count == 1)
     }
 
-    @Test("a collector without a response, or an endless one, delays neither requests nor a stop")
+    @Test("a collector without response, or with an endless one, delays no request or stop")
     func silent() throws {
         let endless = try ScriptedOrigin(nil) { connection in
             guard try connection.readRequest() != nil else { return }
