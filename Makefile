@@ -17,9 +17,8 @@ RELEASE ?=
 # The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on. Overlapping accesses
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
 # in the release build the checks would take a fifth of all Swift code's time.
-# The proxy needs no types of Foundation, which would make the binary half as large again.
 # The table of the addresses of functions is read-only once the program has started.
-RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -DNO_FOUNDATION \
+RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked \
     -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 # mimalloc in the C library's place, for the allocations of OpenSSL and of the Swift runtime. Looked for when it is needed,
 # since build-packages may just have installed it; ALLOCATOR= builds without.
@@ -124,6 +123,8 @@ test-packages: toolchain
 
 client-packages:
 	@.ci/install-packages $(CLIENT_PACKAGES)
+	@test -d .build/python/opentelemetry || /usr/bin/python3 -m pip install --quiet --disable-pip-version-check \
+	    --root-user-action ignore --target .build/python opentelemetry-proto
 
 # Every real client and server, and docs/clients.md from what they did.
 clients: test-packages client-packages
@@ -195,9 +196,10 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
+DOCUMENTED := ServerTrust ServerTrustDates HTTPCaching SessionCore HTTPSession HTTPSessionCodable HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
 
-# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
+# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do: one file, and another for each
+# module whose types it extends.
 docs: build-packages
 	@.ci/install-packages python3:python3
 	@for module in $(DOCUMENTED); do \
@@ -208,8 +210,9 @@ docs: build-packages
 	    $(SWIFT) build --target $$module --scratch-path $(DOCS)/build \
 	        -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc $(abspath $(DOCS))/symbols/all; \
 	    mkdir -p $(DOCS)/symbols/$$module; \
-	    cp $(DOCS)/symbols/all/$$module.symbols.json $(DOCS)/symbols/$$module; \
-	    .ci/documentation $(DOCS)/symbols/$$module/$$module.symbols.json; \
+	    find $(DOCS)/symbols/all \( -name $$module.symbols.json -o -name "$$module@*.symbols.json" \) \
+	        -exec cp -t $(DOCS)/symbols/$$module {} +; \
+	    for graph in $(DOCS)/symbols/$$module/*.json; do .ci/documentation $$graph; done; \
 	    $(DOCC) convert Sources/$$module/$$module.docc --additional-symbol-graph-dir $(DOCS)/symbols/$$module \
 	        --fallback-display-name $$module --fallback-bundle-identifier pinproxy.$$module --warnings-as-errors \
 	        --output-path $(DOCS)/$$module.doccarchive; \
@@ -289,7 +292,7 @@ install:
 	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
 	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/docs/swift $(DOC)/docs/develop $(DOC)/examples/pins
 	install -m 644 docs/schema/*.json $(SHARE)/schema
-	install -D -m 644 -t $(SHARE)/monitoring deploy/monitoring/*.yml
+	install -D -m 644 -t $(SHARE)/monitoring deploy/monitoring/*.yml deploy/monitoring/*.json
 	sed '$(SCHEMA_PATH)' deploy/config.json > $(SHARE)/config.json
 	chmod 644 $(SHARE)/config.json
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)

@@ -25,10 +25,15 @@ let package = Package(
         .executable(name: "pinproxy", targets: ["pinproxy"]),
         // HTTPCore and StrictJSON are in them because their signatures speak of their types: Host, HeaderFields, HTTPMethod,
         // DocumentIssue.
-        .library(name: "ServerTrust", targets: ["ServerTrust", "StrictJSON", "HTTPCore"]),
+        .library(name: "ServerTrust", targets: ["ServerTrust", "ServerTrustDates", "StrictJSON", "HTTPCore"]),
         .library(name: "HTTPCaching", targets: ["HTTPCaching", "HTTPCore"]),
         .library(name: "SessionCore", targets: ["SessionCore", "ServerTrust", "HTTPCore"]),
-        .library(name: "HTTPSession", targets: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"]),
+        .library(
+            name: "HTTPSession",
+            targets: [
+                "HTTPSession", "HTTPSessionCodable", "SessionCore", "ServerTrust", "ServerTrustDates", "HTTPCore",
+            ]
+        ),
         .library(name: "HTTPSessionFoundation", targets: ["HTTPSessionFoundation"]),
         .library(name: "HTTPSessionImages", targets: ["HTTPSessionImages"]),
         .library(name: "HTTPSessionCodings", targets: ["HTTPSessionCodings"]),
@@ -74,6 +79,12 @@ let package = Package(
             dependencies: ["StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
             swiftSettings: strict
         ),
+        // What has types of Foundation is in modules of its own, so that the proxy is built without: dates here.
+        .target(
+            name: "ServerTrustDates",
+            dependencies: ["ServerTrust", "StrictJSON", "HTTPCore"],
+            swiftSettings: strict
+        ),
         .target(name: "HTTPCaching", dependencies: ["HTTPCore", "IOCore", "CSQLite"], swiftSettings: strict),
         .target(
             name: "SessionCore",
@@ -91,9 +102,15 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // Of Foundation's types those of FoundationEssentials alone: types of Codable, dates, URLs.
+        .target(
+            name: "HTTPSessionCodable",
+            dependencies: ["HTTPSession", "SessionCore", "ServerTrustDates", "HTTPCore"],
+            swiftSettings: strict
+        ),
         .target(
             name: "HTTPSessionFoundation",
-            dependencies: ["HTTPSession", "SessionCore", "HTTPCore"],
+            dependencies: ["HTTPSession", "HTTPSessionCodable", "SessionCore", "HTTPCore"],
             swiftSettings: strict
         ),
         .target(
@@ -108,7 +125,10 @@ let package = Package(
         ),
         .target(
             name: "HTTPSessionStubs",
-            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore", "IOCore"],
+            dependencies: [
+                "HTTPSession", "HTTPSessionCodable", "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore",
+                "IOCore",
+            ],
             swiftSettings: strict
         ),
         // `config.json` to values.
@@ -178,7 +198,10 @@ let package = Package(
         ),
         .testTarget(
             name: "ServerTrustTests",
-            dependencies: ["ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "TestSupport"],
+            dependencies: [
+                "ServerTrust", "ServerTrustDates", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
+                "TestSupport",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -211,8 +234,9 @@ let package = Package(
         .testTarget(
             name: "HTTPSessionTests",
             dependencies: [
-                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionCodings", "HTTPSessionStubs",
-                "SessionCore", "ServerTrust", "WebSocketCore", "HTTP2Core", "HTTPCore", "IOCore", "CZlib",
+                "HTTPSession", "HTTPSessionCodable", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionCodings",
+                "HTTPSessionStubs", "SessionCore", "ServerTrust", "ServerTrustDates", "WebSocketCore", "HTTP2Core",
+                "HTTPCore", "IOCore", "CZlib",
                 "TestSupport",
                 "ReachabilityProbe",
             ],
@@ -221,7 +245,10 @@ let package = Package(
         // The public calls of a program whose code is on the main actor by default; Examples/Chapters makes them from outside.
         .testTarget(
             name: "IsolationTests",
-            dependencies: ["HTTPSession", "HTTPSessionStubs", "SessionCore", "ServerTrust", "HTTPCore", "TestSupport"],
+            dependencies: [
+                "HTTPSession", "HTTPSessionCodable", "HTTPSessionStubs", "SessionCore", "ServerTrust", "HTTPCore",
+                "TestSupport",
+            ],
             swiftSettings: strict + [.defaultIsolation(MainActor.self)]
         ),
         .testTarget(
@@ -230,6 +257,14 @@ let package = Package(
                 "ProxyCore", "ProxyConfiguration", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON",
                 "HTTPCore",
                 "IOCore", "TestSupport",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ProxyConfigurationTests",
+            dependencies: [
+                "ProxyConfiguration", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),

@@ -48,9 +48,9 @@ final class BrotliDecoder: BodyDecoding {
         input.withUnsafeBufferPointer { bytes in
             var next = bytes.baseAddress?.advanced(by: position)
             _ = output.write(upTo: DecodingStep.pieceSize) { room in
-                var place = room.baseAddress?.assumingMemoryBound(to: UInt8.self)
+                var cursor = room.baseAddress?.assumingMemoryBound(to: UInt8.self)
                 var left = room.count
-                result = BrotliDecoderDecompressStream(decoder, &offered, &next, &left, &place, nil)
+                result = BrotliDecoderDecompressStream(decoder, &offered, &next, &left, &cursor, nil)
                 return room.count - left
             }
         }

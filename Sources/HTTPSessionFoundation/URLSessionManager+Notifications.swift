@@ -5,6 +5,7 @@ public import HTTPSession
 extension URLSessionManager {
     /// A task was resumed. The object of these notifications is the task.
     public static let taskDidResumeNotification = Notification.Name("URLSessionManager.taskDidResume")
+    /// A task was suspended.
     public static let taskDidSuspendNotification = Notification.Name("URLSessionManager.taskDidSuspend")
     /// A task is complete. `userInfo` has the values below as far as they exist.
     public static let taskDidCompleteNotification = Notification.Name("URLSessionManager.taskDidComplete")

@@ -20,7 +20,7 @@ package final class DocumentReader {
     private var errorList = IssueList()
     private var warningList = IssueList("warnings")
     /// The document's value; `nil` when it could not be parsed (see the issues), and after `forget`.
-    package private(set) var root: JSONValue?
+    package private(set) var root: DocumentValue?
 
     package init(_ document: JSONDocument) {
         file = document.file
@@ -49,7 +49,7 @@ package final class DocumentReader {
         _ message: @autoclosure () -> String,
         remedy: @autoclosure () -> String,
         pointer: @autoclosure () -> String = "",
-        place: JSONValue.Place? = nil
+        place: DocumentValue.Place? = nil
     ) {
         errorList.append(issue(message(), remedy(), pointer(), place), of: file)
     }
@@ -58,7 +58,7 @@ package final class DocumentReader {
         _ message: @autoclosure () -> String,
         remedy: @autoclosure () -> String,
         pointer: @autoclosure () -> String = "",
-        place: JSONValue.Place? = nil,
+        place: DocumentValue.Place? = nil,
         code: String? = nil
     ) {
         warningList.append(issue(message(), remedy(), pointer(), place, code), of: file)
@@ -68,7 +68,7 @@ package final class DocumentReader {
         _ message: String,
         _ remedy: String,
         _ pointer: String,
-        _ place: JSONValue.Place?,
+        _ place: DocumentValue.Place?,
         _ code: String? = nil
     ) -> DocumentIssue {
         var issue = DocumentIssue(
@@ -86,11 +86,11 @@ package final class DocumentReader {
 
 /// One value of a document with its pointer, for reports of issues.
 package struct DocumentElement {
-    package let value: JSONValue
+    package let value: DocumentValue
     package let pointer: String
     package let reader: DocumentReader
 
-    package init(value: JSONValue, pointer: String, reader: DocumentReader) {
+    package init(value: DocumentValue, pointer: String, reader: DocumentReader) {
         self.value = value
         self.pointer = pointer
         self.reader = reader
@@ -179,7 +179,7 @@ package struct DocumentElement {
 /// An object of a document. It records the requested keys, so that `finish` can report the others.
 package final class DocumentObject {
     package let element: DocumentElement
-    private let members: [JSONValue.Member]
+    private let members: [DocumentValue.Member]
     private var known: [String] = []
     /// The first member of each name in a large object, where a search for each key would take long.
     private let places: [String: Int]
@@ -187,7 +187,7 @@ package final class DocumentObject {
     /// An object with more members has a table of them.
     private static let searchedMembers = 64
 
-    init(element: DocumentElement, members: [JSONValue.Member]) {
+    init(element: DocumentElement, members: [DocumentValue.Member]) {
         self.element = element
         self.members = members
         guard members.count > Self.searchedMembers else {
@@ -211,7 +211,7 @@ package final class DocumentObject {
     }
 
     /// Names are compared by bytes, because Swift's own comparison treats canonically equivalent ones as equal.
-    private func member(_ key: String) -> JSONValue.Member? {
+    private func member(_ key: String) -> DocumentValue.Member? {
         guard members.count > Self.searchedMembers else {
             return members.first { $0.name.utf8.elementsEqual(key.utf8) }
         }

@@ -14,7 +14,7 @@ package struct JSONDocument: Sendable {
 
     package let file: String
     /// The value; `nil` when the text was incomplete.
-    package let root: JSONValue?
+    package let root: DocumentValue?
     /// All issues of the text; empty for a valid one.
     package let issues: [DocumentIssue]
 

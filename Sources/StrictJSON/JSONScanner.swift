@@ -18,7 +18,7 @@ struct JSONScanner {
     }
 
     /// Reads the whole text: one value and white space.
-    mutating func document() -> JSONValue? {
+    mutating func document() -> DocumentValue? {
         guard bytes.count <= JSONDocument.maximumBytes else {
             issues.append(
                 DocumentIssue(
@@ -49,12 +49,12 @@ struct JSONScanner {
 
     // MARK: - Values
 
-    private mutating func value(at pointer: String) throws(Broken) -> JSONValue {
+    private mutating func value(at pointer: String) throws(Broken) -> DocumentValue {
         let start = place
         guard let byte = peek else {
             try fail("the text ends where a value should be", "complete it", at: pointer)
         }
-        let content: JSONValue.Content
+        let content: DocumentValue.Content
         switch byte {
         case UInt8(ascii: "{"): content = .object(try members(at: pointer))
         case UInt8(ascii: "["): content = .array(try elements(at: pointer))
@@ -68,14 +68,14 @@ struct JSONScanner {
         default:
             try fail("\(character) where a value should be", "write a JSON value", at: pointer)
         }
-        return JSONValue(content: content, place: start)
+        return DocumentValue(content: content, place: start)
     }
 
-    private mutating func members(at pointer: String) throws(Broken) -> [JSONValue.Member] {
+    private mutating func members(at pointer: String) throws(Broken) -> [DocumentValue.Member] {
         try enter(at: pointer)
         advance()
-        var members: [JSONValue.Member] = []
-        var seen: [String: JSONValue.Place] = [:]
+        var members: [DocumentValue.Member] = []
+        var seen: [String: DocumentValue.Place] = [:]
         try skipSpace(at: pointer)
         if peek == UInt8(ascii: "}") {
             leave()
@@ -116,10 +116,10 @@ struct JSONScanner {
         return members
     }
 
-    private mutating func elements(at pointer: String) throws(Broken) -> [JSONValue] {
+    private mutating func elements(at pointer: String) throws(Broken) -> [DocumentValue] {
         try enter(at: pointer)
         advance()
-        var elements: [JSONValue] = []
+        var elements: [DocumentValue] = []
         try skipSpace(at: pointer)
         if peek == UInt8(ascii: "]") {
             leave()
@@ -173,7 +173,7 @@ struct JSONScanner {
         depth -= 1
     }
 
-    private mutating func literal(at pointer: String) throws(Broken) -> JSONValue.Content {
+    private mutating func literal(at pointer: String) throws(Broken) -> DocumentValue.Content {
         let start = place
         let first = index
         while let byte = peek, Self.isWord(byte) { advance() }
@@ -191,7 +191,7 @@ struct JSONScanner {
         }
     }
 
-    private mutating func number(at pointer: String) throws(Broken) -> JSONValue.Content {
+    private mutating func number(at pointer: String) throws(Broken) -> DocumentValue.Content {
         let start = place
         let first = index
         while let byte = peek, Self.isWord(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: ".") {
@@ -218,7 +218,7 @@ struct JSONScanner {
 
     // MARK: - Strings
 
-    private mutating func stringContent(at pointer: String) throws(Broken) -> JSONValue.Content {
+    private mutating func stringContent(at pointer: String) throws(Broken) -> DocumentValue.Content {
         let (text, readable) = try string(at: pointer)
         return readable ? .string(text) : .unreadable
     }
@@ -301,7 +301,7 @@ struct JSONScanner {
 
     private var peek: UInt8? { index < bytes.count ? bytes[index] : nil }
     private var peekNext: UInt8? { index + 1 < bytes.count ? bytes[index + 1] : nil }
-    private var place: JSONValue.Place { .init(line: line, column: column) }
+    private var place: DocumentValue.Place { .init(line: line, column: column) }
 
     /// The current character, in words.
     private var character: String {
@@ -346,7 +346,7 @@ struct JSONScanner {
         _ message: String,
         _ remedy: String,
         at pointer: String,
-        place: JSONValue.Place? = nil
+        place: DocumentValue.Place? = nil
     ) throws(Broken) {
         let place = place ?? self.place
         issues.append(
@@ -366,7 +366,7 @@ struct JSONScanner {
         _ message: String,
         _ remedy: String,
         at pointer: String,
-        place: JSONValue.Place? = nil
+        place: DocumentValue.Place? = nil
     ) throws(Broken) -> Never {
         try report(message, remedy, at: pointer, place: place)
         throw Broken()

@@ -227,15 +227,15 @@ extension HeaderFields {
     /// Whether all members of a field's list are that one, and there is at least one.
     func hasOnly(_ member: StaticString, of id: FieldName) -> Bool {
         var hasAny = false
-        var place = first(id)
-        while let index = place {
+        var found = first(id)
+        while let index = found {
             let value = value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
                 guard value.extracting(range).equalsIgnoringCase(member) else { return false }
                 hasAny = true
             }
-            place = next(id, after: index)
+            found = next(id, after: index)
         }
         return hasAny
     }

@@ -15,7 +15,7 @@ struct MetricsTests {
         zip(times, times.dropFirst()).allSatisfy { $0 <= $1 }
     }
 
-    @Test("the times of a part's transactions begin with the task, the last one behind the others")
+    @Test("the times of a part's transactions begin with the task, in order")
     func parts() {
         func part(_ start: Int64, _ fetchStarts: [Int64]) -> TaskMetrics {
             var part = TaskMetrics()

@@ -143,4 +143,16 @@ struct TransferClockTests {
         #expect(expiry(clock, at: 4 * second)?.isTotal == true)
         #expect(expiry(clock, at: 4 * second - 1) == nil)
     }
+
+    @Test("a kept connection that had rested for a second is doubted")
+    func doubt() {
+        let second = Self.second
+        var clock = TransferClock(timeouts(), taskStart: 0, now: 0)
+        clock.beginExchange(at: 5 * second)
+        #expect(clock.exchangeBegan == 5 * second)
+        #expect(clock.doubts(4 * second) && clock.doubts(0))
+        #expect(!clock.doubts(4 * second + 1) && !clock.doubts(nil))
+        clock.enter(.waiting, at: 9 * second)
+        #expect(!clock.doubts(5 * second), "the time of the request itself does not count")
+    }
 }

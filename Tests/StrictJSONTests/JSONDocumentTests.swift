@@ -6,7 +6,7 @@ import Testing
 @Suite("Strict JSON")
 struct JSONDocumentTests {
     /// A minimal serialisation, to compare values.
-    private static func rendered(_ value: JSONValue) -> String {
+    private static func rendered(_ value: DocumentValue) -> String {
         switch value.content {
         case .null: "null"
         case .bool(let flag): "\(flag)"
@@ -180,7 +180,7 @@ struct JSONDocumentTests {
     }
 
     /// Valid JSON again, for the round trip.
-    private static func canonical(_ value: JSONValue) -> String {
+    private static func canonical(_ value: DocumentValue) -> String {
         func quoted(_ text: String) -> String {
             var result = "\""
             for scalar in text.unicodeScalars {

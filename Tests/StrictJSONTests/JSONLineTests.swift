@@ -27,7 +27,7 @@ struct JSONLineTests {
         )
     }
 
-    @Test("a string has escapes for quotes, backslashes and what disturbs a line, and no others")
+    @Test("a string escapes quotes, backslashes and what disturbs a line, and nothing else")
     func strings() {
         #expect(JSONString.quoted("/é\u{1F600}") == "\"/é\u{1F600}\"")
         #expect(JSONString.quoted("\"\\\n\t\u{7f}\u{2028}\u{E0001}") == #""\"\\\n\u0009\u007f\u2028\udb40\udc01""#)

@@ -84,14 +84,14 @@ public struct CacheControl: Hashable, Sendable {
 
     /// The directives of these fields.
     public init(_ fields: HeaderFields) {
-        var place = fields.first(.cacheControl)
-        while let index = place {
+        var found = fields.first(.cacheControl)
+        while let index = found {
             let value = fields.value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
                 parseDirective(value.extracting(range))
             }
-            place = fields.next(.cacheControl, after: index)
+            found = fields.next(.cacheControl, after: index)
         }
     }
 

@@ -58,27 +58,27 @@ struct StructuredDictionary {
 
     private struct Reader {
         let text: [UInt8]
-        var place = 0
+        var position = 0
 
         init(text: [UInt8]) { self.text = text }
 
-        var isAtEnd: Bool { place == text.count }
-        var next: UInt8? { place < text.count ? text[place] : nil }
+        var isAtEnd: Bool { position == text.count }
+        var next: UInt8? { position < text.count ? text[position] : nil }
 
         mutating func consume(_ scalar: Unicode.Scalar) -> Bool {
             guard next == UInt8(ascii: scalar) else { return false }
-            place += 1
+            position += 1
             return true
         }
 
         mutating func skip(_ condition: (UInt8) -> Bool) {
-            while let byte = next, condition(byte) { place += 1 }
+            while let byte = next, condition(byte) { position += 1 }
         }
 
         private mutating func run(_ condition: (UInt8) -> Bool) -> [UInt8] {
-            let start = place
+            let start = position
             skip(condition)
-            return Array(text[start..<place])
+            return Array(text[start..<position])
         }
 
         private static func isLowercase(_ byte: UInt8) -> Bool {
@@ -98,7 +98,7 @@ struct StructuredDictionary {
             case UInt8(ascii: "\""): return string()
             case UInt8(ascii: ":"): return byteSequence()
             case UInt8(ascii: "?"):
-                place += 1
+                position += 1
                 if consume("1") { return .boolean(true) }
                 return consume("0") ? .boolean(false) : nil
             case UInt8(ascii: "-"): return number()
@@ -124,17 +124,17 @@ struct StructuredDictionary {
         }
 
         private mutating func string() -> Value? {
-            place += 1
+            position += 1
             var content: [UInt8] = []
             while let byte = next {
-                place += 1
+                position += 1
                 if byte == UInt8(ascii: "\"") { return .string(content) }
                 if byte == UInt8(ascii: "\\") {
                     guard let escaped = next, escaped == UInt8(ascii: "\"") || escaped == UInt8(ascii: "\\") else {
                         return nil
                     }
                     content.append(escaped)
-                    place += 1
+                    position += 1
                 } else {
                     guard byte >= 0x20, byte < 0x7F else { return nil }
                     content.append(byte)
@@ -144,7 +144,7 @@ struct StructuredDictionary {
         }
 
         private mutating func byteSequence() -> Value? {
-            place += 1
+            position += 1
             skip { ASCII.isLetter($0) || ASCII.isDigit($0) || "+/=".utf8.contains($0) }
             return consume(":") ? .other : nil
         }

@@ -149,11 +149,11 @@ extension [UInt8] {
         let start = count
         append(contentsOf: repeatElement(0, count: digits))
         var rest = value
-        var place = start + digits - 1
-        while place >= start {
-            self[place] = UInt8(ascii: "0") + UInt8(rest % 10)
+        var position = start + digits - 1
+        while position >= start {
+            self[position] = UInt8(ascii: "0") + UInt8(rest % 10)
             rest /= 10
-            place -= 1
+            position -= 1
         }
     }
 

@@ -74,8 +74,8 @@ public struct SelectingFields: Hashable, Sendable {
     /// The names that Vary lists, in lower case, sorted, each once; more than the limit for a list that is too long.
     static func names(_ response: HeaderFields) -> [[UInt8]] {
         var names: [[UInt8]] = []
-        var place = response.first(.vary)
-        while let index = place {
+        var found = response.first(.vary)
+        while let index = found {
             let value = response.value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
@@ -86,7 +86,7 @@ public struct SelectingFields: Hashable, Sendable {
                 // The rest is not read.
                 if names.count > varyMembersAtMost { return names }
             }
-            place = response.next(.vary, after: index)
+            found = response.next(.vary, after: index)
         }
         return Set(names).sorted { $0.lexicographicallyPrecedes($1) }
     }
@@ -116,8 +116,8 @@ public struct SelectingFields: Hashable, Sendable {
     /// - Returns: nil for a list with too many members.
     private static func normalizedList(_ id: FieldName, _ request: HeaderFields, _ first: Int) -> [UInt8]? {
         var members: [[UInt8]] = []
-        var place: Int? = first
-        while let index = place {
+        var found: Int? = first
+        while let index = found {
             let value = request.value(at: index)
             var list = ListMembers()
             while let range = list.next(in: value) {
@@ -125,7 +125,7 @@ public struct SelectingFields: Hashable, Sendable {
                 guard members.count < membersAtMost else { return nil }
                 members.append(normalizedMember(value.extracting(range), inLowerCase: id != .accept))
             }
-            place = request.next(id, after: index)
+            found = request.next(id, after: index)
         }
         if id == .acceptEncoding { members.sort { $0.lexicographicallyPrecedes($1) } }
         return Array(members.joined(separator: [UInt8(ascii: ",")]))

@@ -91,33 +91,33 @@ enum HeadCoding {
     private struct Reader {
         let bytes: [UInt8]
         let end: Int
-        var place = 0
+        var position = 0
 
         init(bytes: [UInt8], end: Int) {
             self.bytes = bytes
             self.end = end
         }
 
-        var isAtEnd: Bool { place == end }
+        var isAtEnd: Bool { position == end }
 
         mutating func byte() -> UInt8? {
-            guard place < end else { return nil }
-            defer { place += 1 }
-            return bytes[place]
+            guard position < end else { return nil }
+            defer { position += 1 }
+            return bytes[position]
         }
 
         mutating func number() -> Int? {
-            guard end - place >= 8 else { return nil }
+            guard end - position >= 8 else { return nil }
             var value: UInt64 = 0
-            for shift in 0..<8 { value |= UInt64(bytes[place + shift]) << UInt64(shift * 8) }
-            place += 8
+            for shift in 0..<8 { value |= UInt64(bytes[position + shift]) << UInt64(shift * 8) }
+            position += 8
             return Int(Int64(bitPattern: value))
         }
 
         mutating func run() -> [UInt8]? {
-            guard let count = number(), count >= 0, count <= end - place else { return nil }
-            defer { place += count }
-            return Array(bytes[place..<place + count])
+            guard let count = number(), count >= 0, count <= end - position else { return nil }
+            defer { position += count }
+            return Array(bytes[position..<position + count])
         }
 
         mutating func fields() -> HeaderFields? {

@@ -82,17 +82,17 @@ final class SQLiteStatement {
     func bind(_ values: Value...) throws(SQLiteFailure) {
         sqlite3_reset(handle)
         for (index, value) in values.enumerated() {
-            let place = Int32(index + 1)
+            let column = Int32(index + 1)
             let code: Int32
             switch value {
-            case .integer(let number): code = sqlite3_bind_int64(handle, place, number)
-            case .null: code = sqlite3_bind_null(handle, place)
+            case .integer(let number): code = sqlite3_bind_int64(handle, column, number)
+            case .null: code = sqlite3_bind_null(handle, column)
             case .bytes(let bytes):
                 // SQLite copies the bytes; without this an empty blob would be NULL.
                 code =
                     bytes.isEmpty
-                    ? sqlite3_bind_zeroblob(handle, place, 0)
-                    : sqlite3_bind_blob(handle, place, bytes, Int32(bytes.count), Self.copied)
+                    ? sqlite3_bind_zeroblob(handle, column, 0)
+                    : sqlite3_bind_blob(handle, column, bytes, Int32(bytes.count), Self.copied)
             }
             guard code == SQLITE_OK else { throw database.failure(code) }
         }

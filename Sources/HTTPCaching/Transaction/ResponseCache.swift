@@ -122,10 +122,10 @@ package final class ResponseCache: @unchecked Sendable {
         }
         for follower in followers {
             // Until the follower reads, this reader stands for it: the body is received on, and nothing of it is freed.
-            let place = follower.epoch == epoch ? growing.body.makeReader() : nil
+            let reader = follower.epoch == epoch ? growing.body.makeReader() : nil
             follower.loop.submit {
-                guard let place else { return follower.transaction.wake(.goAlone) }
-                withExtendedLifetime(place) { follower.transaction.read(growing) }
+                guard let reader else { return follower.transaction.wake(.goAlone) }
+                withExtendedLifetime(reader) { follower.transaction.read(growing) }
             }
         }
     }

@@ -43,8 +43,8 @@ enum EntityTagList {
 
     /// Members that are not entity tags are skipped.
     static func forEach(in fields: HeaderFields, _ name: FieldName, _ body: (Member) -> Void) {
-        var place = fields.first(name)
-        while let index = place {
+        var found = fields.first(name)
+        while let index = found {
             let value = fields.value(at: index)
             var members = ListMembers(hasEscapes: false)
             while let range = members.next(in: value) {
@@ -55,7 +55,7 @@ enum EntityTagList {
                     body(.tag(tag))
                 }
             }
-            place = fields.next(name, after: index)
+            found = fields.next(name, after: index)
         }
     }
 }

@@ -67,13 +67,13 @@ package struct XXH64: Sendable {
     private mutating func consumeStripes(_ bytes: borrowing Span<UInt8>, _ start: Int, _ end: Int) {
         var (one, two, three, four) = lanes
         let raw = bytes.bytes
-        var place = start
-        while place < end {
-            one = Self.round(one, Self.word(raw, place))
-            two = Self.round(two, Self.word(raw, place &+ 8))
-            three = Self.round(three, Self.word(raw, place &+ 16))
-            four = Self.round(four, Self.word(raw, place &+ 24))
-            place &+= 32
+        var position = start
+        while position < end {
+            one = Self.round(one, Self.word(raw, position))
+            two = Self.round(two, Self.word(raw, position &+ 8))
+            three = Self.round(three, Self.word(raw, position &+ 16))
+            four = Self.round(four, Self.word(raw, position &+ 24))
+            position &+= 32
         }
         lanes = (one, two, three, four)
     }
@@ -92,19 +92,19 @@ package struct XXH64: Sendable {
         }
         hash &+= UInt64(length)
         let raw = bytes.bytes
-        var place = start
-        while place &+ 8 <= bytes.count {
-            hash = Self.rotated(hash ^ Self.round(0, Self.word(raw, place)), 27) &* Self.prime1 &+ Self.prime4
-            place &+= 8
+        var position = start
+        while position &+ 8 <= bytes.count {
+            hash = Self.rotated(hash ^ Self.round(0, Self.word(raw, position)), 27) &* Self.prime1 &+ Self.prime4
+            position &+= 8
         }
-        if place &+ 4 <= bytes.count {
-            let half = UInt32(littleEndian: unsafe raw.unsafeLoadUnaligned(fromByteOffset: place, as: UInt32.self))
+        if position &+ 4 <= bytes.count {
+            let half = UInt32(littleEndian: unsafe raw.unsafeLoadUnaligned(fromByteOffset: position, as: UInt32.self))
             hash = Self.rotated(hash ^ UInt64(half) &* Self.prime1, 23) &* Self.prime2 &+ Self.prime3
-            place &+= 4
+            position &+= 4
         }
-        while place < bytes.count {
-            hash = Self.rotated(hash ^ UInt64(bytes[place]) &* Self.prime5, 11) &* Self.prime1
-            place &+= 1
+        while position < bytes.count {
+            hash = Self.rotated(hash ^ UInt64(bytes[position]) &* Self.prime5, 11) &* Self.prime1
+            position &+= 1
         }
         hash = (hash ^ hash &>> 33) &* Self.prime2
         hash = (hash ^ hash &>> 29) &* Self.prime3

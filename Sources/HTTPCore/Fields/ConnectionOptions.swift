@@ -17,9 +17,9 @@ package struct ConnectionOptions: Hashable, Sendable {
     package init() {}
 
     package init(_ fields: borrowing HeaderFields) {
-        var place = fields.first(.connection)
+        var found = fields.first(.connection)
         var length = 0
-        while let index = place {
+        while let index = found {
             let value = fields.value(at: index)
             length += value.count
             guard length <= Self.longest else {
@@ -29,7 +29,7 @@ package struct ConnectionOptions: Hashable, Sendable {
             // Nearly every such field is this one.
             if value.count == 10, value.equalsIgnoringCase("keep-alive") {
                 keepAlive = true
-                place = fields.next(.connection, after: index)
+                found = fields.next(.connection, after: index)
                 continue
             }
             var members = ListMembers()
@@ -45,7 +45,7 @@ package struct ConnectionOptions: Hashable, Sendable {
                     namesFields = true
                 }
             }
-            place = fields.next(.connection, after: index)
+            found = fields.next(.connection, after: index)
         }
     }
 

@@ -14,8 +14,8 @@ extension HeaderFields {
 
     private func namesConnectionScheme(_ id: FieldName) -> Bool {
         var index = first(id)
-        while let place = index {
-            let value = value(at: place)
+        while let current = index {
+            let value = value(at: current)
             var members = ListMembers()
             while let member = members.next(in: value) {
                 var end = member.lowerBound
@@ -23,7 +23,7 @@ extension HeaderFields {
                 let scheme = value.extracting(member.lowerBound..<end)
                 if scheme.equalsIgnoringCase("NTLM") || scheme.equalsIgnoringCase("Negotiate") { return true }
             }
-            index = next(id, after: place)
+            index = next(id, after: current)
         }
         return false
     }

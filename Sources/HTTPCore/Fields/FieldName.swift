@@ -151,10 +151,10 @@ final class FieldNameTable: Sendable {
                     entry.first |= byte << UInt64(8 * index)
                     entry.firstCases |= letter << UInt64(8 * index)
                 }
-                let place = index - max(0, bytes.count - 8)
-                if place >= 0 {
-                    entry.last |= byte << UInt64(8 * place)
-                    entry.lastCases |= letter << UInt64(8 * place)
+                let position = index - max(0, bytes.count - 8)
+                if position >= 0 {
+                    entry.last |= byte << UInt64(8 * position)
+                    entry.lastCases |= letter << UInt64(8 * position)
                 }
             }
             names[Int(name.rawValue)] = entry

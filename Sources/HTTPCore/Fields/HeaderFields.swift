@@ -321,12 +321,12 @@ public struct HeaderFields: Sendable {
     /// Replaces the first field of that name and removes the others, or appends one at the end.
     package mutating func set(_ id: FieldName, _ value: borrowing Span<UInt8>) {
         precondition(id != .other, "only a name can be set")
-        guard let place = first(id) else { return append(id, value) }
+        guard let found = first(id) else { return append(id, value) }
         append(id, value)
         let fresh = entries.removeLast()
-        entries[place] = fresh
+        entries[found] = fresh
         var index = entries.count - 1
-        while index > place {
+        while index > found {
             if entries[index].id == id { entries.remove(at: index) }
             index -= 1
         }

@@ -46,14 +46,14 @@ extension HeaderFields {
     }
 
     private func isNamedInConnection(_ name: borrowing Span<UInt8>) -> Bool {
-        var place = first(.connection)
-        while let index = place {
+        var found = first(.connection)
+        while let index = found {
             let value = value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
                 if value.extracting(range).equalsIgnoringCase(name) { return true }
             }
-            place = next(.connection, after: index)
+            found = next(.connection, after: index)
         }
         return false
     }
@@ -63,8 +63,8 @@ extension HeaderFields {
 
     /// Whether a field of that name has `member` in its list, ignoring parameters.
     package func hasMember(_ member: StaticString, of id: FieldName) -> Bool {
-        var place = first(id)
-        while let index = place {
+        var found = first(id)
+        while let index = found {
             let value = value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
@@ -72,7 +72,7 @@ extension HeaderFields {
                 let end = text.firstIndex(of: ASCII.semicolon) ?? text.count
                 if text.extracting(text.trimmingBlanks(0..<end)).equalsIgnoringCase(member) { return true }
             }
-            place = next(id, after: index)
+            found = next(id, after: index)
         }
         return false
     }

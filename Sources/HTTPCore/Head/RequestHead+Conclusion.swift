@@ -95,13 +95,13 @@ extension RequestHead {
     }
 
     private mutating func concludeExpectation() -> RequestFault? {
-        var place = fields.first(.expect)
-        while let index = place {
+        var found = fields.first(.expect)
+        while let index = found {
             guard fields.value(at: index).equalsIgnoringCase("100-continue") else { return .expectationUnknown }
             // A client of HTTP/1.0 does not understand 100, and a client without a body does not wait for it (RFC 9110
             // 10.1.1).
             if minorVersion >= 1, framing.hasBody { expectsContinue = true }
-            place = fields.next(.expect, after: index)
+            found = fields.next(.expect, after: index)
         }
         return nil
     }

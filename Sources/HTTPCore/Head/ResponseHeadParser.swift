@@ -241,8 +241,8 @@ extension ResponseHead {
         var common: Int?
         var isRepeated = false
         var hasZeros = false
-        var place = fields.first(.contentLength)
-        while let index = place {
+        var found = fields.first(.contentLength)
+        while let index = found {
             let value = fields.value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
@@ -253,7 +253,7 @@ extension ResponseHead {
                 if member.count > 1, member[0] == UInt8(ascii: "0") { hasZeros = true }
                 common = number
             }
-            place = fields.next(.contentLength, after: index)
+            found = fields.next(.contentLength, after: index)
         }
         contentLength = common
         if isRepeated { endsConnection = true }

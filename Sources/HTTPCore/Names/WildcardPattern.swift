@@ -47,13 +47,13 @@ package struct WildcardPattern: Hashable, Sendable {
             name.extracting((name.count - last)..<name.count).equals(rest.span)
         else { return false }
         // The middle pieces are searched one after the other, each at its earliest position.
-        var place = first
+        var position = first
         let end = name.count - last
         for index in 1..<max(pieces.count - 1, 1) {
-            let found = pieces[index].end(in: name, place..<end)
-            budget -= (found ?? end) - place
+            let found = pieces[index].end(in: name, position..<end)
+            budget -= (found ?? end) - position
             guard let found, budget >= 0 else { return false }
-            place = found
+            position = found
         }
         return true
     }

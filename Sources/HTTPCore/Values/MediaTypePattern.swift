@@ -49,20 +49,20 @@ extension [MediaTypePattern] {
     /// Whether one of the patterns matches any `Content-Type` of these fields: a second Content-Type must not evade a
     /// rule that refuses. `*/*` also matches fields without one.
     package func matchAny(_ fields: HeaderFields) -> Bool {
-        guard var place = fields.first(.contentType) else { return contains { $0.isAny } }
+        guard var index = fields.first(.contentType) else { return contains { $0.isAny } }
         while true {
-            for type in self where type.matches(fields.value(at: place)) { return true }
-            guard let next = fields.next(.contentType, after: place) else { return false }
-            place = next
+            for type in self where type.matches(fields.value(at: index)) { return true }
+            guard let next = fields.next(.contentType, after: index) else { return false }
+            index = next
         }
     }
 
     /// Whether there is exactly one `Content-Type`, and one of the patterns matches it: for rules that permit
     /// something. `*/*` also matches fields without one.
     package func matchOnly(_ fields: HeaderFields) -> Bool {
-        guard let place = fields.first(.contentType) else { return contains { $0.isAny } }
-        guard fields.next(.contentType, after: place) == nil else { return false }
-        for type in self where type.matches(fields.value(at: place)) { return true }
+        guard let index = fields.first(.contentType) else { return contains { $0.isAny } }
+        guard fields.next(.contentType, after: index) == nil else { return false }
+        for type in self where type.matches(fields.value(at: index)) { return true }
         return false
     }
 }

@@ -93,13 +93,9 @@ extension Request {
 
     /// The response for serializers that use the manager's decoder.
     private func decoded(_ response: DataResponse) -> DataResponse {
-        #if NO_FOUNDATION
-        return response
-        #else
         var response = response
-        response.decoder = manager.decoder
+        response.decoder = manager.givenDecoder
         return response
-        #endif
     }
 
     /// Makes the object from a response.

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import IOCore
 
-#if !NO_FOUNDATION
-import FoundationEssentials
-#endif
-
 /// A manager's serializers.
 ///
 /// `@unchecked Sendable`: what changes is behind `lock`.
@@ -15,17 +11,13 @@ final class SerializerBox: @unchecked Sendable {
     private struct Shared {
         var request: any RequestSerializer = HTTPRequestSerializer()
         var response = AnyResponseSerializer.json
-        #if !NO_FOUNDATION
-        var decoder: any DataDecoder = JSONDecoder()
-        #endif
+        var decoder: (any DataDecoder)?
     }
 
-    #if !NO_FOUNDATION
-    var decoder: any DataDecoder {
+    var decoder: (any DataDecoder)? {
         get { lock.withLock { shared.decoder } }
         set { lock.withLock { shared.decoder = newValue } }
     }
-    #endif
 
     var request: any RequestSerializer {
         get { lock.withLock { shared.request } }

@@ -69,11 +69,7 @@ final class StreamRequest: Request, @unchecked Sendable {
                 finish()
             }
             let response = ReceivedResponse(head: head, url: task.currentRequest.url)
-            #if NO_FOUNDATION
-            return ResponseStream(response, task, stream)
-            #else
-            return ResponseStream(response, task, stream, manager.decoder)
-            #endif
+            return ResponseStream(response, task, stream, manager.givenDecoder)
         } catch {
             didEnd(task)
             throw failure(of: task, error)

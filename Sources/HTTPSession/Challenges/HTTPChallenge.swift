@@ -14,12 +14,12 @@ package struct HTTPChallenge: Equatable, Sendable {
     /// before it count.
     static func challenges(in fields: borrowing HeaderFields) -> [HTTPChallenge] {
         var all: [HTTPChallenge] = []
-        var place = fields.first(.wwwAuthenticate)
-        while let index = place {
+        var found = fields.first(.wwwAuthenticate)
+        while let index = found {
             var value: [UInt8] = []
             fields.appendValue(at: index, to: &value)
             all += list(value)
-            place = fields.next(.wwwAuthenticate, after: index)
+            found = fields.next(.wwwAuthenticate, after: index)
         }
         return all
     }

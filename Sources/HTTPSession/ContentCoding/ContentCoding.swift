@@ -33,8 +33,8 @@ package enum ContentCoding: Equatable {
     /// The codings that fields name, likewise: in one field or in several (RFC 9110, section 8.4).
     static func of(_ fields: borrowing HeaderFields, _ others: [ContentDecoder] = []) -> [ContentCoding] {
         var codings: [ContentCoding] = []
-        var place = fields.first(.contentEncoding)
-        while let line = place {
+        var index = fields.first(.contentEncoding)
+        while let line = index {
             let text = String(copying: fields.value(at: line))
             for name in text.split(separator: ",", omittingEmptySubsequences: true) {
                 let name = name.trimmingBlanks.lowercased()
@@ -47,7 +47,7 @@ package enum ContentCoding: Equatable {
                     codings.append(.other(other))
                 }
             }
-            place = fields.next(.contentEncoding, after: line)
+            index = fields.next(.contentEncoding, after: line)
         }
         return codings.count <= limit ? codings : []
     }

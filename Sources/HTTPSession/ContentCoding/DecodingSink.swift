@@ -43,7 +43,9 @@ final class DecodingSink: BodySink {
         return sink
     }
 
-    override func receive(_ head: ResponseHead, expected: Int?) -> Reception { inner.receive(head, expected: expected) }
+    override func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception {
+        inner.receiveHead(head, expected: expected)
+    }
 
     /// One piece of input is decoded and passed on completely, also when the inner sink would pause: at most a thousand
     /// times its length, which is the highest ratio of gzip and deflate, or `Expansion.limit`.

@@ -125,14 +125,14 @@ public final class CookieStorage: @unchecked Sendable {
 
     /// Stores the cookies of a response.
     func storeCookies(of fields: borrowing HeaderFields, from url: AbsoluteURL, at now: Int64) {
-        var place = fields.first(.setCookie)
-        while let index = place {
+        var found = fields.first(.setCookie)
+        while let index = found {
             var line: [UInt8] = []
             fields.appendValue(at: index, to: &line)
             if let cookie = Cookie(setCookie: line, from: url, at: now) {
                 change { store(cookie, from: url, at: now) }
             }
-            place = fields.next(.setCookie, after: index)
+            found = fields.next(.setCookie, after: index)
         }
     }
 

@@ -42,7 +42,7 @@ class BodySink {
     func needsBodyData() {}
 
     /// Receives the head of the final response.
-    func receive(_ head: ResponseHead, expected: Int?) -> Reception { .accept }
+    func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception { .accept }
 
     func append(_ bytes: borrowing Span<UInt8>) -> AppendResult { .more }
 
@@ -63,7 +63,7 @@ final class DataSink: BodySink {
         session = task.session
     }
 
-    override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
+    override func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception {
         let hook = own.dataTaskDidReceiveResponse ?? session.hookBox.hooks.dataTaskDidReceiveResponse
         switch hook?(task, head) ?? .allow {
         case .cancel: return .end(.taskCancelled)
@@ -105,7 +105,7 @@ final class StreamSink: BodySink {
         self.validation = validation
     }
 
-    override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
+    override func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception {
         let hook =
             task.dataDelegate.dataTaskDidReceiveResponse ?? task.session.hookBox.hooks.dataTaskDidReceiveResponse
         switch hook?(task, head) ?? .allow {

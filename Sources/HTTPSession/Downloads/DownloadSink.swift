@@ -71,7 +71,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         return request
     }
 
-    override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
+    override func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception {
         self.head = head
         request = task.currentRequest
         if let resumption {

@@ -2,10 +2,6 @@
 public import HTTPCore
 import IOCore
 
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
 /// The credential of an `Authenticator`, mostly a token.
 public protocol AuthenticationCredential: Sendable {
     /// Whether the credential has expired, or expires soon. Called before each request.
@@ -239,10 +235,3 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         return false
     }
 }
-
-#if !NO_FOUNDATION
-extension AuthenticationError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
-}
-#endif

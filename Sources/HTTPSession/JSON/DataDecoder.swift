@@ -1,26 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-public import FoundationEssentials
-
-/// Decodes bytes to values of a type.
+/// Decodes bytes to values of a type. With `HTTPSessionCodable` a `JSONDecoder` is one, with `HTTPSessionFoundation` a
+/// `PropertyListDecoder`, too.
 public protocol DataDecoder: Sendable {
     /// - Throws: any error; it becomes the reason `decodingFailed`, but a `JSONFault` the reason `invalidJSON`.
     func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value
 }
-
-extension JSONDecoder: DataDecoder {
-    /// The same for bytes in an array.
-    ///
-    /// - Throws: `JSONFault`, with its place, for what is no JSON; `DecodingError` for JSON that does not match the type; the
-    ///   type's own errors.
-    public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
-        do {
-            return try decode(type, from: Data(bytes))
-        } catch DecodingError.dataCorrupted(let context) where context.codingPath.isEmpty {
-            // Foundation tells the place in words, if at all.
-            if !allowsJSON5, !assumesTopLevelDictionary { _ = try JSONValue(parsing: bytes) }
-            throw DecodingError.dataCorrupted(context)
-        }
-    }
-}
-#endif

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import StrictJSON
 
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
 /// Options for reading JSON.
 public struct JSONReadingOptions: Sendable, Hashable {
     /// Whether a text may be a single number, string, boolean or null (RFC 8259 allows it, RFC 4627 did not).
@@ -141,10 +137,10 @@ struct JSONReader {
         var members = OrderedMembers<JSONValue>()
         if consume(UInt8(ascii: "}")) { return .object(members) }
         while true {
-            let place = index
+            let start = index
             guard byte == UInt8(ascii: "\"") else { throw fault("no name of a member") }
             let name = try string()
-            guard members[name] == nil else { throw JSONFault(message: "a name for the second time", offset: place) }
+            guard members[name] == nil else { throw JSONFault(message: "a name for the second time", offset: start) }
             skipBlanks()
             guard consume(UInt8(ascii: ":")) else { throw fault("no colon behind a name") }
             skipBlanks()
@@ -188,19 +184,12 @@ struct JSONReader {
     }
 
     private mutating func escape(into text: inout [UInt8]) throws(JSONFault) {
-        let place = index
+        let start = index
         switch JSONGrammar.escape(in: bytes, at: &index) {
         case .character(let scalar): text.append(contentsOf: UTF8.encode(scalar)!)
         case .unknown: throw fault("an unknown escape")
         case .incomplete: throw fault("no hexadecimal digit")
-        case .halfOfPair: throw JSONFault(message: "half of a surrogate pair", offset: place + 1)
+        case .halfOfPair: throw JSONFault(message: "half of a surrogate pair", offset: start + 1)
         }
     }
 }
-
-#if !NO_FOUNDATION
-extension JSONFault: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
-}
-#endif

@@ -87,14 +87,12 @@ public final class HTTPSessionManager: Sendable {
         _modify { yield &serializers.response }
     }
 
-    #if !NO_FOUNDATION
-    /// Decodes the bodies for serializers and streams that have no decoder of their own (`.decodable(Item.self)`); by default
-    /// Foundation's `JSONDecoder`, without strategies.
-    public var decoder: any DataDecoder {
+    /// The decoder for serializers and streams that have none of their own; nil for Foundation's `JSONDecoder`. `HTTPSessionCodable`
+    /// makes it public.
+    package var givenDecoder: (any DataDecoder)? {
         get { serializers.decoder }
         set { serializers.decoder = newValue }
     }
-    #endif
 
     /// Encodes the parameters of `Encodable` types, for calls that name no serializer of their own: the `parameterEncoder` of
     /// `requestSerializer`.

@@ -8,7 +8,7 @@ import SessionCore
 /// The implementation of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as
 /// long as a task or the manager.
 ///
-/// `@unchecked Sendable`: `manager`, `isClosing`, `cancelsUnstarted` and `authorizers` are for work on `loop`; before
+/// `@unchecked Sendable`: `engine`, `isClosing`, `cancelsUnstarted` and `authorizers` are for work on `loop`; before
 /// the first such work no other thread has the object. `gate` is accessed with `lock` held, and all else is immutable.
 final class SessionThread: @unchecked Sendable {
     /// State that several threads share.
@@ -35,7 +35,7 @@ final class SessionThread: @unchecked Sendable {
     /// has its own, so that those of one do not hold up another.
     let blocking = BlockingThreads(name: "session")
     /// For the loop; nil after the end of the session.
-    private(set) var manager: LoopSession!
+    private(set) var engine: LoopSession!
     /// For the loop.
     private var isClosing = false
     private var cancelsUnstarted = false
@@ -57,7 +57,7 @@ final class SessionThread: @unchecked Sendable {
         self.serverTrust = serverTrust
         ownsHome = home == nil
         if let home { self.home = home } else { self.home = try SessionLoop() }
-        manager = try LoopSession(
+        engine = try LoopSession(
             loop: self.home.loop,
             configuration: configuration.session,
             cache: configuration.cache,
@@ -220,19 +220,19 @@ final class SessionThread: @unchecked Sendable {
 
     /// On the loop.
     private func close(cancelingTasks: Bool) {
-        guard let manager else { return }
+        guard let engine else { return }
         isClosing = true
         if cancelingTasks { cancelsUnstarted = true }
-        manager.sessionDidBecomeInvalid = { [self] in didClose() }
+        engine.sessionDidBecomeInvalid = { [self] in didClose() }
         // Tasks that were made in `perform`.
-        if cancelingTasks { manager.cancelResumed() }
+        if cancelingTasks { engine.cancelResumed() }
         closeWhenEmpty()
     }
 
     /// On the loop.
     private func closeWhenEmpty() {
         guard isClosing, table.isEmpty else { return }
-        manager?.invalidateSession(cancelingTasks: cancelsUnstarted)
+        engine?.invalidateSession(cancelingTasks: cancelsUnstarted)
     }
 
     /// On the loop, when a task is complete.
@@ -244,7 +244,7 @@ final class SessionThread: @unchecked Sendable {
     /// On the loop, when all connections are closed.
     private func didClose() {
         // It is freed on the loop that it was used on.
-        manager = nil
+        engine = nil
         authorizers = [:]
         hookBox.hooks.sessionDidBecomeInvalid?()
         notifyObservers(.didInvalidate)

@@ -275,7 +275,7 @@ public final class URLSessionManager: Sendable {
     /// - Returns: false, and `work` is dropped, when the session has been invalidated.
     @discardableResult
     public func perform(_ work: @escaping @Sendable (LoopSession) -> Void) -> Bool {
-        thread.perform { work($0.manager) }
+        thread.perform { work($0.engine) }
     }
 
     /// The endpoint of a URL: the same value for the same scheme, host and port. For `SessionRequest`s in `perform`.

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-import FoundationEssentials
-#endif
-
 /// A parameter of a request, simple or nested, written as a Swift literal:
 ///
 /// ```swift
@@ -99,6 +95,12 @@ extension ParameterValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, 
 
 // MARK: - Inside other types
 
+/// Encodes numbers that no type of the standard library holds: `JSONNumber`, in programs with `HTTPSessionCodable`.
+package protocol ManyDigits {
+    /// - Returns: false for a number that has too many digits here, too.
+    func encode(in container: inout any SingleValueEncodingContainer) throws -> Bool
+}
+
 extension ParameterValue: Encodable {
     /// Encodes its contents, a set as an array sorted by its text, so that it can be a member of an `Encodable` type.
     public func encode(to encoder: any Encoder) throws {
@@ -125,9 +127,7 @@ extension ParameterValue: Encodable {
     private static func encode(_ number: JSONNumber, in container: inout any SingleValueEncodingContainer) throws {
         if let whole = Int128(number.text) { return try container.encode(whole) }
         if let whole = UInt128(number.text) { return try container.encode(whole) }
-        #if !NO_FOUNDATION
-        if let decimal = Decimal(string: number.text) { return try container.encode(decimal) }
-        #endif
+        if let number = number as? any ManyDigits, try number.encode(in: &container) { return }
         try container.encode(number.text)
     }
 

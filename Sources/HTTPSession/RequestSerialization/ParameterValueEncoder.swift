@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
-/// Makes parameters from `Encodable` types, as Foundation's `JSONEncoder` makes JSON: a `URL` is its text, `Data` is
-/// base64, a `Decimal` and an `Int128` are numbers to their last digit.
+/// Makes parameters from `Encodable` types, as Foundation's `JSONEncoder` makes JSON. With `HTTPSessionCodable` it has the strategies of
+/// `JSONEncoder`, a `URL` is its text, `Data` is base64, and a `Decimal` a number to its last digit, as an `Int128` always is.
 ///
 /// Members keep their order, except those of a `Dictionary`, which are sorted by name. Optional members that are nil are
 /// left out, unless the type encodes them. A `ParameterConvertible` value is converted by itself.
 public struct ParameterValueEncoder: Sendable {
-    #if !NO_FOUNDATION
-    /// The names of members; as in the type by default.
-    public var keyEncodingStrategy = JSONEncoder.KeyEncodingStrategy.useDefaultKeys
-    /// The form of a `Date`; by default the seconds since 2001 as a number (`deferredToDate`).
-    public var dateEncodingStrategy = JSONEncoder.DateEncodingStrategy.deferredToDate
-    /// The form of `Data`; base64 by default.
-    public var dataEncodingStrategy = JSONEncoder.DataEncodingStrategy.base64
-    /// The form of infinities and NaN; by default encoding throws.
-    public var nonConformingFloatEncodingStrategy = JSONEncoder.NonConformingFloatEncodingStrategy.throw
-    #endif
+    /// How names, numbers and types of Foundation are encoded; nil for the defaults.
+    package var strategies: (any ParameterStrategies)?
     /// For the types' own use while they encode themselves.
     public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
     /// An encoder with the defaults of the properties.
     public init() {}
-
-    #if !NO_FOUNDATION
-    /// An encoder with the strategies of Foundation's; its `outputFormatting` is not used.
-    public init(_ encoder: JSONEncoder) {
-        keyEncodingStrategy = encoder.keyEncodingStrategy
-        dateEncodingStrategy = encoder.dateEncodingStrategy
-        dataEncodingStrategy = encoder.dataEncodingStrategy
-        nonConformingFloatEncodingStrategy = encoder.nonConformingFloatEncodingStrategy
-        userInfo = encoder.userInfo.compactMapValues { $0 as any Sendable }
-    }
-    #endif
 
     /// Makes a parameter of a value.
     ///
@@ -44,10 +21,44 @@ public struct ParameterValueEncoder: Sendable {
     }
 }
 
+// MARK: - Strategies
+
+/// The choices of an encoder that have Foundation's types.
+package protocol ParameterStrategies: Sendable {
+    /// The name of a member.
+    func name(_ key: any CodingKey, at path: [any CodingKey]) -> String
+    /// The text of an infinity or NaN; nil where these cannot be encoded.
+    func text(ofNonConforming number: Double) -> String?
+}
+
+/// A type that strategies encode, in place of its members: types of Foundation, with `HTTPSessionCodable`.
+package protocol ParameterByStrategy {
+    /// - Parameter path: the place of the value.
+    func parameter(by encoder: ParameterValueEncoder, at path: [any CodingKey]) throws -> ParameterValue
+}
+
+extension ParameterValueEncoder {
+    func name(_ key: any CodingKey, at path: [any CodingKey]) -> String {
+        strategies?.name(key, at: path) ?? key.stringValue
+    }
+
+    private func nonConforming(_ number: Double, _ path: [any CodingKey]) throws -> ParameterValue {
+        guard let text = strategies?.text(ofNonConforming: number) else { throw Self.noNumber(number, path) }
+        return .string(text)
+    }
+
+    /// Encodes a value by a closure. One that encodes nothing makes an empty object, as in Foundation.
+    package func encode(_ path: [any CodingKey], _ work: (any Encoder) throws -> Void) throws -> ParameterValue {
+        let encoder = ParameterEncoder(codingPath: path, self)
+        try work(encoder)
+        return encoder.value
+    }
+}
+
 // MARK: - Numbers
 
 extension ParameterValueEncoder {
-    func encode(_ number: Double, _ path: [any CodingKey]) throws -> ParameterValue {
+    package func encode(_ number: Double, _ path: [any CodingKey]) throws -> ParameterValue {
         number.isFinite ? .double(number) : try nonConforming(number, path)
     }
 
@@ -57,7 +68,7 @@ extension ParameterValueEncoder {
             ? .double(Double(number.description) ?? Double(number)) : try nonConforming(Double(number), path)
     }
 
-    static func noNumber(_ value: Any, _ path: [any CodingKey]) -> EncodingError {
+    package static func noNumber(_ value: Any, _ path: [any CodingKey]) -> EncodingError {
         EncodingError.invalidValue(
             value,
             EncodingError.Context(
@@ -67,90 +78,6 @@ extension ParameterValueEncoder {
         )
     }
 }
-
-// MARK: - Types of Foundation
-
-// The proxy's binary is built without them: FoundationEssentials would make it half as large again.
-
-#if NO_FOUNDATION
-
-extension ParameterValueEncoder {
-    func encodeFoundationType(_ value: Any, _ path: [any CodingKey]) throws -> ParameterValue? { nil }
-    func name(_ key: any CodingKey, at path: [any CodingKey]) -> String { key.stringValue }
-
-    private func nonConforming(_ number: Double, _ path: [any CodingKey]) throws -> ParameterValue {
-        throw Self.noNumber(number, path)
-    }
-}
-
-#else
-
-extension ParameterValueEncoder {
-    /// A value of one of Foundation's types that `JSONEncoder` does not encode by their members; nil for others.
-    func encodeFoundationType(_ value: Any, _ path: [any CodingKey]) throws -> ParameterValue? {
-        switch value {
-        case let date as Date: try encode(date, path)
-        case let data as Data: try encode(data, path)
-        case let url as URL: .string(url.absoluteString)
-        case let decimal as Decimal: try Self.encode(decimal, path)
-        default: nil
-        }
-    }
-
-    private func encode(_ date: Date, _ path: [any CodingKey]) throws -> ParameterValue {
-        switch dateEncodingStrategy {
-        case .secondsSince1970: return try encode(date.timeIntervalSince1970, path)
-        case .millisecondsSince1970: return try encode(1000 * date.timeIntervalSince1970, path)
-        case .iso8601: return .string(date.formatted(.iso8601))
-        case .custom(let closure): return try encode(path) { try closure(date, $0) }
-        default: return try encode(path) { try date.encode(to: $0) }
-        }
-    }
-
-    private func encode(_ data: Data, _ path: [any CodingKey]) throws -> ParameterValue {
-        switch dataEncodingStrategy {
-        case .base64: return .string(data.base64EncodedString())
-        case .custom(let closure): return try encode(path) { try closure(data, $0) }
-        default: return try encode(path) { try data.encode(to: $0) }
-        }
-    }
-
-    /// A closure that encodes nothing makes an empty object, as in Foundation.
-    private func encode(
-        _ path: [any CodingKey],
-        _ work: (ParameterEncoder) throws -> Void
-    ) throws -> ParameterValue {
-        let encoder = ParameterEncoder(codingPath: path, self)
-        try work(encoder)
-        return encoder.value
-    }
-
-    private func nonConforming(_ number: Double, _ path: [any CodingKey]) throws -> ParameterValue {
-        guard case .convertToString(let positive, let negative, let nan) = nonConformingFloatEncodingStrategy else {
-            throw Self.noNumber(number, path)
-        }
-        return .string(number.isNaN ? nan : number > 0 ? positive : negative)
-    }
-
-    private static func encode(_ number: Decimal, _ path: [any CodingKey]) throws -> ParameterValue {
-        let text = number.description
-        if let whole = Int(text) { return .int(whole) }
-        if let double = Double(text), JSONNumber.text(double) == text { return .double(double) }
-        guard let number = JSONNumber(text) else { throw noNumber(number, path) }
-        return .number(number)
-    }
-
-    /// The name of a member.
-    func name(_ key: any CodingKey, at path: [any CodingKey]) -> String {
-        switch keyEncodingStrategy {
-        case .convertToSnakeCase: SnakeCase.encode(key.stringValue)
-        case .custom(let closure): closure(path + [key]).stringValue
-        default: key.stringValue
-        }
-    }
-}
-
-#endif
 
 // MARK: - The encoder
 
@@ -209,9 +136,9 @@ final class ParameterEncoder: Encoder {
         switch value {
         case let parameter as ParameterValue: return parameter
         case let convertible as any ParameterConvertible: return convertible.parameterValue
+        case let known as any ParameterByStrategy: return try known.parameter(by: options, at: codingPath)
         default: break
         }
-        if let known = try options.encodeFoundationType(value, codingPath) { return known }
         let encoder = ParameterEncoder(codingPath: codingPath, options)
         encoder.isDictionary = value is any NamedByData
         encoder.isUnordered = value is any Unordered

@@ -39,10 +39,10 @@ public struct HTTPHeaders: Sendable, Sequence, ExpressibleByDictionaryLiteral, C
     public subscript(name: String) -> String? {
         get { value(for: name) }
         set {
-            let place = list.firstIndex { Self.isSame($0.name, name) }
+            let index = list.firstIndex { Self.isSame($0.name, name) }
             remove(name: name)
             guard let newValue else { return }
-            list.insert((name: name, value: newValue), at: place ?? list.endIndex)
+            list.insert((name: name, value: newValue), at: index ?? list.endIndex)
         }
     }
 

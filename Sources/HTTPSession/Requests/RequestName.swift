@@ -14,12 +14,12 @@ enum RequestName {
         let span = bytes.span
         var search = SecretParameters.Search(span)
         var text: [UInt8] = []
-        var place = 0
+        var position = 0
         while let secret = secrets.next(in: span, &search) {
-            text += bytes[place..<secret.lowerBound] + Array("***".utf8)
-            place = secret.upperBound
+            text += bytes[position..<secret.lowerBound] + Array("***".utf8)
+            position = secret.upperBound
         }
-        text += bytes[place...]
+        text += bytes[position...]
         removeUserInformation(from: &text)
         guard text.count > limit else { return "\(method) \(String(decoding: text, as: UTF8.self))" }
         return "\(method) \(String(decoding: text.prefix(limit), as: UTF8.self))…"

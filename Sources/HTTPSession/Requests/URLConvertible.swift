@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
-/// The URL of a request: text, or Foundation's `URL`. A manager resolves it against its `baseURL` unless it is absolute.
+/// The URL of a request: text, or Foundation's `URL` (with `HTTPSessionCodable`). A manager resolves it against its `baseURL` unless it is absolute.
 public protocol URLConvertible: Sendable {
     /// The URL as text.
     var urlText: String { get }
@@ -18,10 +14,3 @@ extension Substring: URLConvertible {
     /// The text itself.
     public var urlText: String { String(self) }
 }
-
-#if !NO_FOUNDATION
-extension URL: URLConvertible {
-    /// `absoluteString`.
-    public var urlText: String { absoluteString }
-}
-#endif

@@ -50,8 +50,8 @@ enum URLEscaping {
         var start = 0
         // A scheme ends with the first colon before any of `/?#`.
         let colon = UInt8(ascii: ":")
-        if let place = bytes.firstIndex(where: { $0 == colon || ends.contains($0) }), bytes[place] == colon {
-            start = place + 1
+        if let found = bytes.firstIndex(where: { $0 == colon || ends.contains($0) }), bytes[found] == colon {
+            start = found + 1
         }
         guard bytes[start...].starts(with: Array("//".utf8)) else { return start }
         return bytes[(start + 2)...].firstIndex(where: ends.contains) ?? bytes.count

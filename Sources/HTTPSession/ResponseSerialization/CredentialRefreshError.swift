@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
 /// A refresh of the credential failed; the requests that waited for it were not sent, or not sent again.
 public struct CredentialRefreshError: Error, Sendable, CustomStringConvertible {
     /// The error that `Authenticator.refresh` has thrown.
@@ -13,10 +9,3 @@ public struct CredentialRefreshError: Error, Sendable, CustomStringConvertible {
 
     public var description: String { "The credential could not be refreshed: \(underlying)" }
 }
-
-#if !NO_FOUNDATION
-extension CredentialRefreshError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
-}
-#endif

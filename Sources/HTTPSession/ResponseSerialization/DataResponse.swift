@@ -17,10 +17,8 @@ public struct DataResponse: Sendable {
     /// The metrics of the task, redirects included.
     public let metrics: TaskMetrics
 
-    #if !NO_FOUNDATION
-    /// The decoder of the manager that serializes it; nil for none.
-    var decoder: (any DataDecoder)?
-    #endif
+    /// The decoder that the manager that serializes it was given; nil for none.
+    package var decoder: (any DataDecoder)?
 
     /// A response as a session makes it, for tests of serializers.
     ///

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
 
-#if !NO_FOUNDATION
-import FoundationEssentials
-#endif
-
 /// Reads JSON of any form. A response that may have no body, and has none, is `null`.
 public struct JSONResponseSerializer: ValidatingResponseSerializer {
     /// The registered content types of JSON.
@@ -55,53 +51,6 @@ extension ResponseValidation {
         ResponseValidation(acceptableContentTypes: JSONResponseSerializer.contentTypes)
     }
 }
-
-#if !NO_FOUNDATION
-
-/// Decodes a `Decodable` type, by default from JSON, with Foundation's `JSONDecoder` and its strategies. With
-/// `HTTPSessionFoundation` a `PropertyListDecoder` is a `DataDecoder`, too.
-public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ValidatingResponseSerializer {
-    /// The required status and content type.
-    public var validation: ResponseValidation
-    /// The decoder of the body; nil for the manager's.
-    public var decoder: (any DataDecoder)?
-
-    /// A serializer that by default accepts what `ResponseValidation.json` does.
-    public init(
-        _ type: Output.Type = Output.self,
-        validation: ResponseValidation = .json,
-        decoder: (any DataDecoder)? = nil
-    ) {
-        self.validation = validation
-        self.decoder = decoder
-    }
-
-    /// The decoded value. A response that may have no body, and has none, is nil for an optional type and
-    /// `EmptyResponse()` for that type; for others the reason is `inputDataEmpty`.
-    public func serialize(
-        _ response: DataResponse,
-        to method: HTTPMethod
-    ) throws(ResponseSerializationError) -> sending Output {
-        let isEmpty = try validation.validateEmptiness(response, to: method)
-        do {
-            if isEmpty {
-                guard let empty = try? JSONDecoder().decode(Output.self, from: Array("null".utf8)) else {
-                    throw ResponseSerializationError(.inputDataEmpty, response: response)
-                }
-                return empty
-            }
-            return try (decoder ?? response.decoder ?? JSONDecoder()).decode(Output.self, from: response.data)
-        } catch let error as ResponseSerializationError {
-            throw error
-        } catch let fault as JSONFault {
-            throw ResponseSerializationError(.invalidJSON(fault), response: response)
-        } catch {
-            throw ResponseSerializationError(.decodingFailed(error), response: response)
-        }
-    }
-}
-
-#endif
 
 /// The decoded value of a response without a body.
 public struct EmptyResponse: Codable, Sendable, Hashable {

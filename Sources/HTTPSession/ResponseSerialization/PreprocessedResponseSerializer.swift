@@ -42,9 +42,7 @@ public struct PreprocessedResponseSerializer<Base: ValidatingResponseSerializer>
             trailers: response.trailers,
             metrics: response.metrics
         )
-        #if !NO_FOUNDATION
         changed.decoder = response.decoder
-        #endif
         return try validated.serialize(changed, to: method)
     }
 }

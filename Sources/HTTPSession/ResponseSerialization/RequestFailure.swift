@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import SessionCore
 
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
-
 /// The failure of a request with a serializer: it could not be made or sent, or its response was rejected.
 public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
     /// There was no complete response.
@@ -63,10 +59,3 @@ public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
         }
     }
 }
-
-#if !NO_FOUNDATION
-extension RequestFailure: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
-}
-#endif

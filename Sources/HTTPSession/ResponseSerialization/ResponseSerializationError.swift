@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#if !NO_FOUNDATION
-public import FoundationEssentials
-#endif
 /// The reason why a serializer rejected a response, with the response: head, data and metrics.
 public struct ResponseSerializationError: Error, Sendable, CustomStringConvertible {
     /// The reasons for a rejection.
@@ -70,10 +67,3 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         return error
     }
 }
-
-#if !NO_FOUNDATION
-extension ResponseSerializationError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
-}
-#endif

@@ -2,10 +2,6 @@
 public import HTTPCore
 public import SessionCore
 
-#if !NO_FOUNDATION
-import FoundationEssentials
-#endif
-
 /// A response whose body is read while it arrives, once and by one consumer.
 ///
 /// ```swift
@@ -22,23 +18,15 @@ public final class ResponseStream: Sendable {
     private let task: DataTask
     private let stream: ByteStream
 
-    #if NO_FOUNDATION
-    init(_ response: ReceivedResponse, _ task: DataTask, _ stream: ByteStream) {
-        self.response = response
-        self.task = task
-        self.stream = stream
-    }
-    #else
-    private let decoder: any DataDecoder
+    /// The one that the manager was given; nil for none.
+    package let decoder: (any DataDecoder)?
 
-    /// - Parameter decoder: the manager's.
-    init(_ response: ReceivedResponse, _ task: DataTask, _ stream: ByteStream, _ decoder: any DataDecoder) {
+    init(_ response: ReceivedResponse, _ task: DataTask, _ stream: ByteStream, _ decoder: (any DataDecoder)?) {
         self.response = response
         self.task = task
         self.stream = stream
         self.decoder = decoder
     }
-    #endif
 
     deinit { task.cancel() }
 
@@ -60,27 +48,13 @@ public final class ResponseStream: Sendable {
     /// the sequence with `stringDecodingFailed`, and a line longer than `maximumBodySize` with `responseTooLarge`.
     public var lines: Lines { Lines(stream: self) }
 
-    #if !NO_FOUNDATION
-    /// A value of each line that is not blank: JSON Lines (ndjson).
-    ///
-    /// - Parameters:
-    ///   - type: of the values.
-    ///   - decoder: of one line; nil for the manager's.
-    public func decodables<Value: Decodable & Sendable>(
-        _ type: Value.Type = Value.self,
-        decoder: (any DataDecoder)? = nil
-    ) -> Decodables<Value> {
-        Decodables(stream: self, decoder: decoder ?? self.decoder)
-    }
-    #endif
-
     /// The events of `text/event-stream`, without reconnection; see `HTTPSessionManager.events`.
     public var events: Events { Events(stream: self) }
 
     // MARK: Reading
 
     /// Ends the transfer when the consumer is gone: a sequence can be read only once, so no other consumer will read it.
-    fileprivate final class Reader: Sendable {
+    final class Reader: Sendable {
         let stream: ResponseStream
         private let isFirst: Bool
         let lineLimit: Int
@@ -175,7 +149,7 @@ public final class ResponseStream: Sendable {
         let stream: ResponseStream
 
         /// Reads the body; the second iterator throws.
-        public func makeAsyncIterator() -> Iterator { Iterator(LineReader(Reader(stream))) }
+        public func makeAsyncIterator() -> Iterator { Iterator(LineReader(stream)) }
 
         /// The place in the body.
         public struct Iterator: AsyncIteratorProtocol {
@@ -190,59 +164,19 @@ public final class ResponseStream: Sendable {
             public mutating func next(isolation actor: isolated (any Actor)?) async throws(RequestFailure) -> String? {
                 guard let line = try await lines.next(isolation: actor) else { return nil }
                 guard let text = String(validating: line, as: UTF8.self) else {
-                    throw lines.reader.failure(.stringDecodingFailed(charset: "utf-8"))
+                    throw lines.failure(.stringDecodingFailed(charset: "utf-8"))
                 }
                 return text
             }
         }
     }
 
-    #if !NO_FOUNDATION
-    /// The values of a body of JSON Lines.
-    public struct Decodables<Value: Decodable & Sendable>: AsyncSequence, Sendable {
-        let stream: ResponseStream
-        let decoder: any DataDecoder
-
-        /// Reads the body; the second iterator throws.
-        public func makeAsyncIterator() -> Iterator { Iterator(LineReader(Reader(stream)), decoder) }
-
-        /// The place in the body.
-        public struct Iterator: AsyncIteratorProtocol {
-            private var lines: LineReader
-            private let decoder: any DataDecoder
-
-            fileprivate init(_ lines: LineReader, _ decoder: any DataDecoder) {
-                self.lines = lines
-                self.decoder = decoder
-            }
-
-            /// The value of the next line.
-            public mutating func next() async throws(RequestFailure) -> Value? { try await next(isolation: nil) }
-
-            /// The value of the next line.
-            public mutating func next(isolation actor: isolated (any Actor)?) async throws(RequestFailure) -> Value? {
-                while let line = try await lines.next(isolation: actor) {
-                    guard line.contains(where: { !ASCII.isBlank($0) }) else { continue }
-                    do {
-                        return try decoder.decode(Value.self, from: line)
-                    } catch let fault as JSONFault {
-                        throw lines.reader.failure(.invalidJSON(fault))
-                    } catch {
-                        throw lines.reader.failure(.decodingFailed(error))
-                    }
-                }
-                return nil
-            }
-        }
-    }
-    #endif
-
     /// The events of a body of `text/event-stream`.
     public struct Events: AsyncSequence, Sendable {
         let stream: ResponseStream
 
         /// Reads the body; the second iterator throws.
-        public func makeAsyncIterator() -> Iterator { Iterator(LineReader(Reader(stream))) }
+        public func makeAsyncIterator() -> Iterator { Iterator(LineReader(stream)) }
 
         /// The place in the body.
         public struct Iterator: AsyncIteratorProtocol {
@@ -276,14 +210,14 @@ public final class ResponseStream: Sendable {
     }
 
     /// Lines as bytes.
-    fileprivate struct LineReader {
+    package struct LineReader {
         let reader: Reader
         private var splitter = LineSplitter()
         private var isOver = false
 
-        init(_ reader: Reader) { self.reader = reader }
+        package init(_ stream: ResponseStream) { reader = Reader(stream) }
 
-        mutating func next(isolation actor: isolated (any Actor)?) async throws(RequestFailure) -> [UInt8]? {
+        package mutating func next(isolation actor: isolated (any Actor)?) async throws(RequestFailure) -> [UInt8]? {
             while true {
                 if let line = splitter.next() { return line }
                 if isOver { return splitter.rest() }
@@ -291,6 +225,8 @@ public final class ResponseStream: Sendable {
                 if let piece = try await reader.next() { splitter.append(piece) } else { isOver = true }
             }
         }
+
+        package func failure(_ reason: ResponseSerializationError.Reason) -> RequestFailure { reader.failure(reason) }
 
         var tooLong: RequestFailure {
             .session(

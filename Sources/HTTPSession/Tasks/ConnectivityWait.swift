@@ -55,9 +55,9 @@ final class ConnectivityWait: @unchecked Sendable {
         guard error.code == .dnsFailed || error.code == .connectFailed else { return nil }
         let wait = ConnectivityWait(error, loop, onEvent)
         // A name without an address says nothing about the network.
-        let place = error.code == .dnsFailed ? nil : host
+        let target = error.code == .dnsFailed ? nil : host
         do throws(SessionError) {
-            wait.watch = try watch(place) { [weak wait, loop] isReachable in
+            wait.watch = try watch(target) { [weak wait, loop] isReachable in
                 loop.submit { [weak wait] in wait?.connectivityChanged(isReachable) }
             }
         } catch {

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-
-#if NO_FOUNDATION
 import SessionCore
-#else
-public import FoundationEssentials
-public import SessionCore
-#endif
 
 extension RedirectProposal.Denial {
     init(_ denial: RedirectMachine.Denial) {
@@ -44,10 +38,3 @@ extension SessionError {
 extension SessionError {
     static let taskCancelled = SessionError(.cancelled, "The task was cancelled.")
 }
-
-#if !NO_FOUNDATION
-extension SessionError: LocalizedError {
-    /// `details`, and in parentheses `request`.
-    public var errorDescription: String? { text }
-}
-#endif

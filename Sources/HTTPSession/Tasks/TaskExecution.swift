@@ -138,7 +138,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             task.willSend(request)
             // What goes over another protocol is no body that could be recorded.
             let recording = sent.isUpgrade ? nil : session.configuration.recording?(sent, self)
-            beginHop(session.manager.dataTask(with: sent, delegate: recording?.delegate ?? self), recording)
+            beginHop(session.engine.dataTask(with: sent, delegate: recording?.delegate ?? self), recording)
         } catch {
             finish(error)
         }
@@ -305,7 +305,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         task.delegate.reset()
         task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         task.didReceive(head, expected: expected.map { Int64($0) })
-        switch sink?.receive(head, expected: expected) ?? .accept {
+        switch sink?.receiveHead(head, expected: expected) ?? .accept {
         case .accept: return .allow
         case .ask(let request): return flow.follow(request, after: head.framing)
         case .end(let error):
@@ -336,7 +336,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         download.didReceive(head, expected: expected.map { Int64($0) })
         session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
-        _ = sink.receive(head, expected: expected)
+        _ = sink.receiveHead(head, expected: expected)
         // A range of the response is one of the coded body, and the file has the decoded one.
         file.mayBeResumed = content.codings.isEmpty
         return .allow

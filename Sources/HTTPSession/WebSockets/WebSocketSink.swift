@@ -50,7 +50,7 @@ final class WebSocketSink: BodySink {
 
     override func begin(_ hop: LoopTask) { self.hop = hop }
 
-    override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
+    override func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception {
         guard let offer, let hop else { return .end(.taskCancelled) }
         switch offer.agreement(head) {
         case .failure(let refusal):

@@ -2,6 +2,7 @@
 public import FoundationEssentials
 public import HTTPCore
 public import HTTPSession
+public import HTTPSessionCodable
 
 /// A request as a `StubOrigin` has received it.
 public struct StubRequest: Sendable {

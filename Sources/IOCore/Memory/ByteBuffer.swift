@@ -200,25 +200,25 @@ package struct ByteBuffer: ~Copyable {
         let digits = Self.digitCount(value)
         reserve(digits)
         let base = base!
-        var place = writeIndex &+ digits
-        writeIndex = place
+        var position = writeIndex &+ digits
+        writeIndex = position
         var rest = value
         // Two digits with one division.
         while rest >= 10 {
-            place &-= 2
+            position &-= 2
             let hundreds = rest / 100
             base.storeBytes(
                 of: UInt16(truncatingIfNeeded: Self.pair(UInt32(truncatingIfNeeded: rest &- hundreds &* 100)))
                     .littleEndian,
-                toByteOffset: place,
+                toByteOffset: position,
                 as: UInt16.self
             )
             rest = hundreds
         }
-        guard place > writeIndex &- digits else { return }
+        guard position > writeIndex &- digits else { return }
         base.storeBytes(
             of: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest),
-            toByteOffset: place &- 1,
+            toByteOffset: position &- 1,
             as: UInt8.self
         )
     }

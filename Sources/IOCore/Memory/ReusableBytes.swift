@@ -45,10 +45,10 @@ package struct ReusableBytes: Sendable {
         guard !bytes.isEmpty else { return }
         let end = count &+ bytes.count
         if end > memory.count { grow(to: end) }
-        let place = count
+        let start = count
         bytes.withUnsafeBufferPointer { source in
             memory.withUnsafeMutableBufferPointer {
-                ($0.baseAddress! + place).update(from: source.baseAddress!, count: source.count)
+                ($0.baseAddress! + start).update(from: source.baseAddress!, count: source.count)
             }
         }
         count = end

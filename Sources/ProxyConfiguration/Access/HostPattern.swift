@@ -55,10 +55,10 @@ package struct HostPatternSet: Equatable, Sendable {
         guard host.kind == .name else { return nil }
         // A host below a name has that name, or one below it, as its parent.
         let bytes = host.bytes.span
-        var place = 0
-        while place < bytes.count, bytes[place] != UInt8(ascii: ".") { place += 1 }
-        guard place + 1 < bytes.count else { return nil }
-        return below.lookup(bytes: bytes.extracting((place + 1)...), isName: true)
+        var position = 0
+        while position < bytes.count, bytes[position] != UInt8(ascii: ".") { position += 1 }
+        guard position + 1 < bytes.count else { return nil }
+        return below.lookup(bytes: bytes.extracting((position + 1)...), isName: true)
     }
 
     package func contains(_ host: Host) -> Bool { match(host) != nil }

@@ -26,6 +26,21 @@ package struct PolicyParts: Sendable {
         ownListeners = configuration.fixedAddresses
     }
 
+    /// What a listener demands of its clients.
+    package func security(of listener: ListenerConfiguration) -> ListenerSecurity {
+        let open = configuration.authentication(of: listener).map(listener.waysOpen)
+        return ListenerSecurity(
+            tls: tls(of: listener, open),
+            authentication: open.map { credentials[$0].map { .credentials($0) } ?? .unusable } ?? .none
+        )
+    }
+
+    private func tls(of listener: ListenerConfiguration, _ open: AuthenticationConfiguration?) -> ListenerSecurity.TLS {
+        guard let files = listener.tls else { return .none }
+        let context = try? tlsMaterial[files]?.context(for: open, http2: listener.http2)
+        return context.map { .context($0) } ?? .unusable
+    }
+
     /// Lets a listener serve only who has the token.
     package mutating func demand(_ token: RunToken, atListener index: Int) {
         var authentication = AuthenticationConfiguration()

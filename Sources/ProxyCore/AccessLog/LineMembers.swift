@@ -3,11 +3,11 @@ package import StrictJSON
 
 /// The members of a log line, or of an object in it, by their names.
 package struct LineMembers {
-    private let members: [JSONValue.Member]
+    private let members: [DocumentValue.Member]
 
-    package init(_ members: [JSONValue.Member]) { self.members = members }
+    package init(_ members: [DocumentValue.Member]) { self.members = members }
 
-    private func value(_ name: String) -> JSONValue? { members.first { $0.name == name }?.value }
+    private func value(_ name: String) -> DocumentValue? { members.first { $0.name == name }?.value }
 
     package func text(_ name: String) -> String? { value(name).flatMap(Self.text) }
 
@@ -37,7 +37,7 @@ package struct LineMembers {
     }
 
     /// A value as words: a list with commas, an object by its size.
-    static func words(_ value: JSONValue) -> String {
+    static func words(_ value: DocumentValue) -> String {
         switch value.content {
         case .array(let elements): elements.isEmpty ? "none" : elements.map(words).joined(separator: ",")
         case .object(let members): "{\(members.count)}"
@@ -46,7 +46,7 @@ package struct LineMembers {
     }
 
     /// A string, number or boolean as text.
-    static func text(_ value: JSONValue) -> String? {
+    static func text(_ value: DocumentValue) -> String? {
         switch value.content {
         case .string(let text), .number(let text): text
         case .bool(let value): value ? "true" : "false"

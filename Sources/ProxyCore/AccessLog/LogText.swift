@@ -131,7 +131,7 @@ package struct LogText: Sendable {
 
     // MARK: An event
 
-    private func event(_ name: String, _ members: [JSONValue.Member]) -> String {
+    private func event(_ name: String, _ members: [DocumentValue.Member]) -> String {
         let colour: Colour =
             name.hasSuffix("Failed") ? .boldRed : name == "warning" || name == "restartNeeded" ? .yellow : .bold
         var text = styled(Self.padded(Self.printable(name), 10), colour)

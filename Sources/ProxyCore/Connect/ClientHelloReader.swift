@@ -151,8 +151,8 @@ package struct ClientHelloReader: Sendable {
         var reader = VectorReader()
         var seen: [UInt16] = []
         while reader.position < extensions.count {
-            let place = try reader.fixed(2, of: extensions).lowerBound
-            let type = UInt16(extensions[place]) << 8 | UInt16(extensions[place + 1])
+            let start = try reader.fixed(2, of: extensions).lowerBound
+            let type = UInt16(extensions[start]) << 8 | UInt16(extensions[start + 1])
             let content = try reader.vector(2, of: extensions)
             guard !seen.contains(type) else { throw .malformed("the extension \(type) twice") }
             guard seen.count < extensionLimit else { throw .malformed("more than \(extensionLimit) extensions") }

@@ -22,7 +22,7 @@ final class Interception: Relay {
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         task.pauseReceiving()
-        takeOverConnection(.opening) { owner.writeConnectionEstablished(&$0) }
+        takeOverConnection(checksFirstBytes: true) { owner.writeConnectionEstablished(&$0) }
         passConnectionOn { input, output in
             // It has shown the origin's key, and carries nothing.
             task.cancel()

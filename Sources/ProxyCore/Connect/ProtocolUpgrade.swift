@@ -140,7 +140,7 @@ final class ProtocolUpgrade: Relay {
                 SessionError(.responseInvalid, "\(endpoint.host) switches to a protocol that it was not asked for.")
             )
         }
-        takeOverConnection(.relaying) { owner.writeProtocolSwitch(responseHead, &$0) }
+        takeOverConnection(checksFirstBytes: false) { owner.writeProtocolSwitch(responseHead, &$0) }
     }
 
     /// A response other than 101 is complete.

@@ -3,26 +3,15 @@ import IOCore
 import SessionCore
 
 /// A client's connection and a stream to an origin, whose bytes are relayed in both directions until both have ended. A
-/// base class: `Tunnel` defines the steps before that.
+/// base class: `Tunnel` defines the steps before that. `RelayFlow` decides; this class acts.
 ///
 /// The stream is established first, while the client's connection is still HTTP's; `takeOverConnection` takes that
 /// over.
 class Relay: LoopStreamTaskDelegate, TransportUser {
-    enum Phase {
-        /// The origin is being dialled; the client's connection is HTTP's.
-        case dialling
-        /// The client's connection is the relay's; its first bytes are checked.
-        case opening
-        case relaying
-        /// The stream is over; the client still receives the waiting output.
-        case finishing
-        case closed
-    }
-
     final let services: WorkerServices
     final let owner: any RelayOwner
     final let transport: ClientTransport
-    private(set) final var phase = Phase.dialling
+    private var flow = RelayFlow()
     private var output = ByteBuffer()
     private let clientStream: ExchangeStream
     final let endpoint: Endpoint
@@ -30,17 +19,6 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
     private var input = ByteBuffer()
     private(set) final var stream: LoopStreamTask!
     private var timer: LoopTimer!
-    private var clientHasEnded = false
-    private var originHasEnded = false
-    private var hasSentEnd = false
-    /// The origin is paused because the client reads too slowly.
-    private var isHeldBack = false
-    /// The error that ended the stream.
-    private var failure: SessionError?
-
-    /// More waiting bytes than this, in either direction, pause the other side.
-    private static let highWater = 256 << 10
-    private static let lowWater = 64 << 10
     /// The limit of bytes read from a client in one turn, so that other connections are served.
     private static let turnLimit = 1 << 20
 
@@ -63,18 +41,22 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
     final var task: LoopTask? { stream?.task ?? ended }
     private var ended: LoopTask?
 
+    final var phase: RelayFlow.Phase { flow.phase }
+
     /// Takes the client's connection over from HTTP.
     ///
-    /// - Parameter write: writes the response that ends HTTP on it.
-    final func takeOverConnection(_ phase: Phase, _ write: (inout ByteBuffer) -> Void) {
+    /// - Parameters:
+    ///   - checksFirstBytes: `open` gets the client's first bytes.
+    ///   - write: writes the response that ends HTTP on it.
+    final func takeOverConnection(checksFirstBytes: Bool, _ write: (inout ByteBuffer) -> Void) {
         write(&output)
-        self.phase = phase
+        flow.takeOver(checksFirstBytes: checksFirstBytes)
         clientStream.handOver(to: self) { adopt(input: &$0, output: &$1) }
     }
 
     /// Begins with the first bytes of the client, which were checked.
     final func beginRelaying(_ first: borrowing Span<UInt8>) {
-        phase = .relaying
+        flow.beginRelaying()
         send(first)
         stream.resumeReceiving()
     }
@@ -119,13 +101,7 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
 
     final var endsByHalves: Bool { true }
 
-    private var wantsInput: Bool {
-        switch phase {
-        case .opening: !clientHasEnded
-        case .relaying: !clientHasEnded && stream.pendingBytes < Self.highWater
-        case .dialling, .finishing, .closed: false
-        }
-    }
+    private var wantsInput: Bool { flow.wantsInput(pending: stream.pendingBytes) }
 
     /// Reads while there is input and the origin takes it.
     final func pump() {
@@ -166,12 +142,10 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
     }
 
     private func clientEnded() {
-        guard !clientHasEnded else { return }
-        clientHasEnded = true
-        switch phase {
-        case .opening: endedWhileOpening()
-        case .relaying: stream.closeWrite()
-        case .dialling, .finishing, .closed: break
+        switch flow.inputEnded() {
+        case .refuse: endedWhileOpening()
+        case .passOn: stream.closeWrite()
+        case .ignore: break
         }
     }
 
@@ -195,9 +169,7 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
         }
         // After a short write the kernel has not reported that it is full, and would not report room.
         if !output.isEmpty, !transport.isWriteBlocked { transport.flushLater() }
-        guard output.count >= Self.highWater else { return .proceed }
-        isHeldBack = true
-        return .pause
+        return flow.delivered(waiting: output.count)
     }
 
     /// Writes the waiting output, and then the end.
@@ -210,16 +182,13 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
             case .failed: return close()
             }
         }
-        if isHeldBack, output.count < Self.lowWater {
-            isHeldBack = false
-            stream.resumeReceiving()
-        }
+        if flow.resumes(waiting: output.count) { stream.resumeReceiving() }
         guard output.isEmpty, !transport.isWriteBlocked else { return }
         output.release()
-        if phase == .finishing { return finishDelivered() }
-        if originHasEnded, !hasSentEnd {
-            hasSentEnd = true
-            transport.shutdownWrite()
+        switch flow.allDelivered() {
+        case .wait: break
+        case .shutDown: transport.shutdownWrite()
+        case .close(let end): finish(end)
         }
     }
 
@@ -234,23 +203,20 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {
-        originHasEnded = true
+        flow.originEnded()
         transport.flushLater()
     }
 
     override func streamTaskDidComplete(_ task: LoopStreamTask, error: SessionError?) {
-        switch phase {
-        case .closed: break
-        case .dialling:
+        switch flow.streamEnded(error) {
+        case .ignore: break
+        case .giveBack:
             end { if let error { owner.relayDidFail(error, at: endpoint) } }
-        case .opening, .relaying:
-            failure = error
-            phase = .finishing
+        case .deliverRest:
             // A client that does not read the rest would hold the connection for ever. This is a time of the connection
             // and not of the request, so it comes from the current policy.
             services.loop.arm(timer, after: services.generation.idleTime)
             transport.flushLater()
-        case .finishing: break
         }
     }
 
@@ -260,36 +226,24 @@ class Relay: LoopStreamTaskDelegate, TransportUser {
     ///
     /// - Parameter notify: notifies the owner.
     final func end(_ notify: () -> Void) {
-        phase = .closed
+        flow.end()
         notify()
         detach()
     }
 
-    /// The client has received everything.
-    private func finishDelivered() {
-        // The client must not take a broken connection for a complete one.
-        if failure != nil { transport.resetOnClose() }
-        finish(failure.map { Problem($0) })
-    }
-
     /// Ends both sides at once.
     final func close() {
-        guard phase != .closed else { return }
-        if !(output.isEmpty && originHasEnded) { transport.resetOnClose() }
-        if services.isDraining {
-            finish(Problem(.cancelled, "The connection was ended because pinproxy stops."))
-        } else if clientHasEnded || originHasEnded && output.isEmpty {
-            // Most clients close like this: they do not wait for the origin to close when they have sent everything, or
-            // received everything.
-            finish(nil)
-        } else {
-            finish(Problem(.clientClosed, "The client broke off the connection."))
-        }
+        if let end = flow.close(hasOutput: !output.isEmpty, isDraining: services.isDraining) { finish(end) }
+    }
+
+    private func finish(_ end: RelayFlow.End) {
+        if end.resets { transport.resetOnClose() }
+        finish(end.problem)
     }
 
     /// Writes the log line, closes the client's connection, and cancels the stream.
     final func finish(_ problem: Problem?) {
-        phase = .closed
+        flow.end()
         owner.relayDidEnd(problem)
         output.release()
         input.release()

@@ -24,7 +24,7 @@ final class Tunnel: Relay {
         // A TLS server does not send first, and the client must not receive bytes of any other server.
         task.pauseReceiving()
         arm(after: headTime)
-        takeOverConnection(.opening) { owner.writeConnectionEstablished(&$0) }
+        takeOverConnection(checksFirstBytes: true) { owner.writeConnectionEstablished(&$0) }
     }
 
     override func open(_ bytes: borrowing Span<UInt8>) {

@@ -31,9 +31,9 @@ struct AWSFields {
         guard let mark = target.firstIndex(of: UInt8(ascii: "?")) else { return false }
         var name: [UInt8] = []
         var isName = true
-        var place = mark + 1
-        while place < target.count {
-            let byte = target[place]
+        var position = mark + 1
+        while position < target.count {
+            let byte = target[position]
             if byte == UInt8(ascii: "&") || byte == UInt8(ascii: ";") {
                 if ofSignature.contains(name) { return true }
                 name = []
@@ -41,17 +41,17 @@ struct AWSFields {
             } else if byte == UInt8(ascii: "=") {
                 isName = false
             } else if isName, name.count <= longestOfSignature {
-                if byte == UInt8(ascii: "%"), place + 2 < target.count,
-                    let high = ASCII.hexadecimalValue(target[place + 1]),
-                    let low = ASCII.hexadecimalValue(target[place + 2])
+                if byte == UInt8(ascii: "%"), position + 2 < target.count,
+                    let high = ASCII.hexadecimalValue(target[position + 1]),
+                    let low = ASCII.hexadecimalValue(target[position + 2])
                 {
                     name.append(ASCII.lowercased(high << 4 | low))
-                    place += 2
+                    position += 2
                 } else {
                     name.append(ASCII.lowercased(byte))
                 }
             }
-            place += 1
+            position += 1
         }
         return ofSignature.contains(name)
     }

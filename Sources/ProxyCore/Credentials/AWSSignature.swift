@@ -195,16 +195,17 @@ package struct AWSSignature: Sendable {
     /// - Parameter plusIsSpace: as in a query.
     private static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = true) -> [UInt8] {
         var bytes: [UInt8] = []
-        var place = text.startIndex
-        while place < text.endIndex {
-            if text[place] == UInt8(ascii: "%"), place + 2 < text.endIndex,
-                let high = ASCII.hexadecimalValue(text[place + 1]), let low = ASCII.hexadecimalValue(text[place + 2])
+        var position = text.startIndex
+        while position < text.endIndex {
+            if text[position] == UInt8(ascii: "%"), position + 2 < text.endIndex,
+                let high = ASCII.hexadecimalValue(text[position + 1]),
+                let low = ASCII.hexadecimalValue(text[position + 2])
             {
                 bytes.append(high << 4 | low)
-                place += 3
+                position += 3
             } else {
-                bytes.append(plusIsSpace && text[place] == UInt8(ascii: "+") ? UInt8(ascii: " ") : text[place])
-                place += 1
+                bytes.append(plusIsSpace && text[position] == UInt8(ascii: "+") ? UInt8(ascii: " ") : text[position])
+                position += 1
             }
         }
         return bytes

@@ -55,12 +55,12 @@ package struct CommandRun: Sendable {
     /// The environment of this process without some of its variables.
     package static func environment(without names: Set<String>) -> [String] {
         var found: [String] = []
-        var place = environ
-        while let variable = place.pointee {
+        var cursor = environ
+        while let variable = cursor.pointee {
             let text = String(cString: variable)
             let name = text.utf8.prefix { $0 != UInt8(ascii: "=") }
             if !names.contains(String(decoding: Array(name), as: UTF8.self)) { found.append(text) }
-            place += 1
+            cursor += 1
         }
         return found
     }

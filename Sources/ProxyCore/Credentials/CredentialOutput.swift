@@ -193,12 +193,12 @@ package struct CredentialOutput: Sendable {
 
 /// The members of an object, found by the bytes of their names.
 private struct JSONMembers {
-    private let members: [JSONValue.Member]
+    private let members: [DocumentValue.Member]
 
-    init(_ members: [JSONValue.Member]) { self.members = members }
+    init(_ members: [DocumentValue.Member]) { self.members = members }
 
     /// Nil for a name that is missing, and for `null`.
-    subscript(_ name: String) -> JSONValue.Content? {
+    subscript(_ name: String) -> DocumentValue.Content? {
         guard let member = members.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else { return nil }
         if case .null = member.value.content { return nil }
         return member.value.content

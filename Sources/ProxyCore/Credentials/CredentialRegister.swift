@@ -102,8 +102,8 @@ final class CredentialRegister: Sendable {
 
     func change(_ name: String, _ change: (inout CredentialFigures) -> Void) {
         contents.withLock { contents in
-            guard let place = contents.figures.firstIndex(where: { $0.name == name }) else { return }
-            change(&contents.figures[place])
+            guard let index = contents.figures.firstIndex(where: { $0.name == name }) else { return }
+            change(&contents.figures[index])
         }
     }
 }

@@ -125,8 +125,8 @@ final class OAuthRequest: LoopTaskDelegate {
             )
             return .cancel
         }
-        if let place = response.fields.first(.contentEncoding),
-            !response.fields.value(at: place).equalsIgnoringCase("identity")
+        if let index = response.fields.first(.contentEncoding),
+            !response.fields.value(at: index).equalsIgnoringCase("identity")
         {
             fault = CredentialFault(
                 .output,

@@ -115,6 +115,11 @@ struct RequestCredentials {
         return AWSFields.needsBody(head.fields, scope)
     }
 
+    /// The time that a request may wait for credentials: as long as for a connection.
+    static func patience(at endpoint: Endpoint) -> TimeSpan {
+        endpoint.timeouts.spans.queue ?? endpoint.timeouts.spans.connect
+    }
+
     /// Waits for the sources, for which the step was `wait`.
     ///
     /// - Parameter completion: called once and later, unless `end` comes first, with the next step: never `wait`.

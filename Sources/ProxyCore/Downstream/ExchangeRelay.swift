@@ -40,10 +40,23 @@ final class ExchangeRelay: RelayOwner {
         tunnel.dial(generation.manager)
     }
 
-    func intercept(to endpoint: Endpoint, _ generation: Generation, _ context: TLSServerContext) {
-        let interception = Interception(self, stream, to: endpoint, context: context)
-        relay = interception
-        interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
+    /// - Parameter now: Unix time in seconds.
+    func intercept(to endpoint: Endpoint, _ generation: Generation, at now: Int64) {
+        do throws(LeafContexts.Refusal) {
+            guard let leaves = generation.leaves else { throw LeafContexts.Refusal(reason: "there is none") }
+            let context = try leaves.context(for: endpoint.host, at: now)
+            let interception = Interception(self, stream, to: endpoint, context: context)
+            relay = interception
+            interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
+        } catch {
+            exchange.refuse(
+                Problem(
+                    .connectDenied,
+                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). \(error.remedy)"
+                ),
+                keepAlive: exchange.canPersist
+            )
+        }
     }
 
     func upgrade(by offer: UpgradeOffer, to endpoint: Endpoint, _ generation: Generation) {
@@ -68,10 +81,10 @@ final class ExchangeRelay: RelayOwner {
             stream,
             to: endpoint,
             method: exchange.head.method,
-            responseHeadLimits: exchange.responseHeadLimits,
+            responseHeadLimits: generation.manager.responseHeadLimits,
             offer: offer,
             request: request,
-            guarded: exchange.guardedFields(of: signed)
+            guarded: exchange.admission.credentials.fields(of: signed)
         )
         relay = upgrade
         upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
@@ -79,7 +92,7 @@ final class ExchangeRelay: RelayOwner {
 
     // MARK: From the relay
 
-    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? { exchange.authenticatedUser }
+    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? { exchange.identity.authenticated }
 
     func writeConnectionEstablished(_ output: inout ByteBuffer) {
         writer.writeConnectionEstablished(to: &output)
@@ -94,13 +107,13 @@ final class ExchangeRelay: RelayOwner {
     /// The host's response rules apply, except that no redirect is followed and no file is written.
     func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
         guard exchange.isUnderWay else { return nil }
-        if response.status == 401 { exchange.noteRefusedCredentials() }
+        if response.status == 401 { exchange.admission.credentials.noteRefusal() }
         guard let rules = route.hooks else {
             _ = writer.receive(response)
             return nil
         }
         let hooks = ExchangeHooks(rules, route: route, deadline: nil)
-        let decision = hooks.decide(response, to: exchange.head, body: .none, router: exchange.currentRouter)
+        let decision = hooks.decide(response, to: exchange.head, body: .none, router: stream.services.generation.router)
         if case .refuse(let problem) = decision { return problem }
         switch ResponseHook.decide(response, rules) {
         case .cancel(let problem): return problem

@@ -12,8 +12,8 @@ final class HookStage: ResponseStage {
     private let hooks: ExchangeHooks
     /// The exchange lets this stage go when its request is over.
     private let exchange: StageOwner
-    private let files: FileThread
-    private let loop: EventLoop
+    private let listener: ListenerRoutes
+    private let services: WorkerServices
     private let origin: OriginStage
     private let writer: ClientWriter
     /// The latest request, which is sent again when its credential is refused; nil for requests without one.
@@ -30,25 +30,32 @@ final class HookStage: ResponseStage {
         let changes: FieldChanges?
     }
 
-    /// - Parameters:
-    ///   - route: the route of the client's request.
-    ///   - deadline: the end of the exchange's time, in nanoseconds of the loop's clock.
+    /// - Parameter route: the route of the client's request.
     init(
         _ rules: HostHooks,
         of exchange: StageOwner,
         on route: Route,
-        deadline: UInt64?,
-        files: FileThread,
-        loop: EventLoop,
-        origin: OriginStage,
-        writer: ClientWriter
+        to endpoint: Endpoint,
+        _ origin: OriginStage,
+        _ writer: ClientWriter
     ) {
+        let deadline = endpoint.timeouts.spans.total.map { exchange.startedAt &+ $0.nanoseconds }
         hooks = ExchangeHooks(rules, route: route, deadline: deadline)
         self.exchange = exchange
-        self.files = files
-        self.loop = loop
+        listener = exchange.stream.listener
+        services = exchange.stream.services
         self.origin = origin
         self.writer = writer
+    }
+
+    /// Prepares the request that is about to be sent.
+    ///
+    /// - Parameter bodyLimit: a longer body is not kept.
+    func prepare(_ fields: inout HeaderFields, bodyLimit: Int) {
+        let changes = hooks.rules.headers.request
+        changes.apply(to: &fields)
+        if !changes.isEmpty { exchange.credentials?.removeWritten(from: &fields) }
+        keepBody(of: exchange.head.framing, limit: bodyLimit)
     }
 
     /// The request is over, or starts again.
@@ -88,14 +95,14 @@ final class HookStage: ResponseStage {
     // MARK: - The request body
 
     /// Keeps the request body for redirects, if it is short enough.
-    func keepBody(of framing: BodyFraming, limit: Int) {
+    private func keepBody(of framing: BodyFraming, limit: Int) {
         guard hooks.rules.keepsBodies || exchange.credentials?.canRenew == true, framing.hasBody else { return }
         if case .length(let count) = framing, count > limit { return }
         hooks.keepBody(
             in: ReplayBuffer(
                 limit: limit,
-                files: files,
-                loop: loop,
+                files: services.files,
+                loop: services.loop,
                 resume: { [weak self] in self?.replayBufferDidAdvance() },
                 fail: { [weak self] in
                     self?.exchange.fail(
@@ -123,6 +130,18 @@ final class HookStage: ResponseStage {
         }
         origin.send(bytes)
     }
+
+    /// The same for bytes that were kept before: the last piece may be kept back, which is not to be a copy of a whole body.
+    func sendInPieces(_ bytes: borrowing Span<UInt8>, isLast: Bool) {
+        var position = 0
+        while position < bytes.count {
+            let end = min(bytes.count, position + Self.keptPiece)
+            send(bytes.extracting(position..<end), isLast: isLast && end == bytes.count)
+            position = end
+        }
+    }
+
+    private static let keptPiece = 64 << 10
 
     /// The client's body has ended. Returns false when the replay buffer has to be sent or written first.
     func canEndBody() -> Bool {
@@ -185,17 +204,17 @@ final class HookStage: ResponseStage {
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         if head.status == 401, sent != nil {
-            if repetition.mayBegin, repeatableBody != .lost, let refused = exchange.renewableCredentials() {
+            if repetition.mayBegin, repeatableBody != .lost, let refused = origin.renewableCredentials {
                 repetition.begin(refused)
                 awaitsCredential = true
                 // It is not read to its end, which could be long in coming.
                 return .cancel
             }
-            if origin.task != nil { exchange.noteRefusedCredentials() }
+            if origin.task != nil { exchange.admission.credentials.noteRefusal() }
         }
         // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
         // again.
-        let router = exchange.currentRouter
+        let router = services.generation.router
         // A URL that held a credential leads nowhere.
         let isGuarded = exchange.credentials != nil || origin.task?.guarded != nil
         let isMasked = isGuarded && CredentialFields.isMasked(.location, of: head.fields)
@@ -225,7 +244,7 @@ final class HookStage: ResponseStage {
     /// Whether a response that nobody gets is read to its end, so that its connection can be used again.
     private func isWorthReading(_ framing: BodyFraming) -> Bool {
         let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
-        let isWhole = exchange.body.isComplete && origin.task?.pendingBodyBytes == 0 && isSent
+        let isWhole = exchange.upload.isComplete && origin.task?.pendingBodyBytes == 0 && isSent
         return isWhole && UnwantedBody.isWorthReading(framing)
     }
 
@@ -262,11 +281,17 @@ final class HookStage: ResponseStage {
             error == nil
             && hooks.finishDownload { [weak self] result in
                 switch result {
-                case .success(let outcome): self?.exchange.respondWithDownload(outcome)
+                case .success(let outcome): self?.respond(with: outcome)
                 case .failure(let problem): self?.exchange.fail(problem)
                 }
             }
         if !isSaved { writer.receiveEnd(error) }
+    }
+
+    /// The body was saved to a file: sends the client the file's location.
+    private func respond(with outcome: DownloadedFile) {
+        let date = services.httpDate
+        exchange.respond(with: .download(outcome, keepAlive: exchange.canPersist, date: date))
     }
 
     /// Sends the request once more, with a credential that was renewed.
@@ -274,15 +299,24 @@ final class HookStage: ResponseStage {
         awaitsCredential = false
         guard var sent else { return }
         if repeatableBody == .lost { return failForLostBody() }
-        guard let timeouts = hooks.timeouts(of: sent.request.endpoint, now: loop.now) else { return failForTime() }
+        let now = services.loop.now
+        guard let timeouts = hooks.timeouts(of: sent.request.endpoint, now: now) else { return failForTime() }
         sent.request.timeouts = timeouts
         // A client that waits for 100 (Continue) still does, unless some of its body is here.
         sent.request.fields.remove(.expect)
         if exchange.head.framing.hasBody {
-            exchange.expectContinue(of: sent.request.endpoint, keepsBody: true, &sent.request.fields)
+            expectContinue(of: sent.request.endpoint, keepsBody: true, &sent.request.fields)
         }
         origin.noteRepetition()
         origin.send(sent.request, on: sent.route, with: sent.changes, to: self)
+    }
+
+    /// Determines whether the origin gets the client's expectation.
+    private func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HeaderFields) {
+        let originDecides = endpoint.httpVersion == .http1
+        if exchange.upload.expectAfterRedirect(keepsBody: keepsBody, originDecides: originDecides) {
+            fields.append(.expect, "100-continue")
+        }
     }
 
     private func becomeDownload(in directory: String, quota: Int, length: Int?) {
@@ -293,8 +327,8 @@ final class HookStage: ResponseStage {
                 quota: quota,
                 length: length,
                 name: ResponseDownload.name(of: target.span),
-                files: files,
-                loop: loop,
+                files: services.files,
+                loop: services.loop,
                 resume: { [weak self] in self?.origin.resumeReceiving() },
                 fail: { [weak self] problem in self?.exchange.fail(problem) }
             )
@@ -308,7 +342,7 @@ final class HookStage: ResponseStage {
     /// - Parameter rules: the current hooks of the host that the client requested.
     func followAgain(under rules: HostHooks?) {
         awaitsCredential = false
-        switch hooks.decideAgain(under: rules, body: repeatableBody, router: exchange.currentRouter) {
+        switch hooks.decideAgain(under: rules, body: repeatableBody, router: services.generation.router) {
         case .follow(let plan): follow(plan)
         case .refuse(let problem): exchange.fail(problem)
         case .deliver:
@@ -323,19 +357,27 @@ final class HookStage: ResponseStage {
 
     /// Sends the request to the target of a redirect.
     private func follow(_ plan: RedirectHook.Plan) {
-        guard let route = exchange.route(toHop: plan.hop.url.origin) else { return }
+        guard let generation = exchange.generation else { return }
+        let route = listener.route(toHop: plan.hop.url.origin, under: generation.router)
         switch route.destination {
         case .refused(let problem): fail(problem, at: plan.hop)
         case .tunnel, .intercept, .requests: exchange.fail(Problem(.internal, "A redirect leads to a tunnel."))
         case .origin(let endpoint):
             if let rules = route.rules {
-                if let problem = exchange.refusal(ofHop: plan.hop, by: rules) { return fail(problem, at: plan.hop) }
-                awaitsCredential = true
-                let isReady = exchange.obtainCredentials(ofHop: plan.hop, to: endpoint) { [weak self] in
-                    self?.goOn(plan, to: endpoint, on: route)
+                let refusal = exchange.admission.refusal(
+                    ofHop: plan.hop,
+                    by: rules,
+                    fields: exchange.head.fields,
+                    user: exchange.user
+                )
+                if let refusal { return fail(refusal, at: plan.hop) }
+                let step = exchange.admission.credentialsOfHop(generation.credentials, plan.hop, exchange.head)
+                guard case .ready = step else {
+                    awaitsCredential = true
+                    return exchange.follow(step, to: endpoint) { [weak self] in
+                        self?.goOn(plan, to: endpoint, on: route)
+                    }
                 }
-                guard isReady else { return }
-                awaitsCredential = false
             }
             follow(plan, to: endpoint, on: route)
         }
@@ -375,7 +417,7 @@ final class HookStage: ResponseStage {
     }
 
     private func follow(_ plan: RedirectHook.Plan, to endpoint: Endpoint, on route: Route) {
-        guard let timeouts = hooks.timeouts(of: endpoint, now: loop.now) else { return failForTime() }
+        guard let timeouts = hooks.timeouts(of: endpoint, now: services.loop.now) else { return failForTime() }
         let hop = plan.hop
         hooks.prepare(for: hop, on: route)
         var fields = hooks.fields(
@@ -384,7 +426,8 @@ final class HookStage: ResponseStage {
             client: exchange.clientFields(on: route),
             credentials: exchange.credentials
         )
-        exchange.expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
+        exchange.requestIdentity?.renew(hop: hooks.earlier.count, in: &fields)
+        expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
         var request = SessionRequest(
             endpoint: endpoint,
             method: hop.method,

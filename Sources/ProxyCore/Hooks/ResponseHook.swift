@@ -99,7 +99,7 @@ struct ResponseHook {
     }
 
     private static func described(_ head: borrowing ResponseHead) -> String {
-        guard let place = head.fields.first(.contentType) else { return ", no content type" }
-        return ", \(String(copying: head.fields.value(at: place)))"
+        guard let index = head.fields.first(.contentType) else { return ", no content type" }
+        return ", \(String(copying: head.fields.value(at: index)))"
     }
 }

@@ -46,7 +46,7 @@ package final class PolicySnapshot: Sendable {
         access = AccessRules(parts.configuration.access, ownListeners: parts.ownListeners)
         defaults = HostPolicy(parts.configuration.defaults)
         requests = parts.configuration.requests.map { RequestRules($0, following: former?.requests) }
-        security = parts.configuration.listeners.map { ListenerSecurity($0, parts) }
+        security = parts.configuration.listeners.map { parts.security(of: $0) }
         var hosts = HostTable<HostPolicy>()
         for entry in parts.configuration.hosts {
             guard let host = entry.host else { continue }
@@ -68,31 +68,5 @@ package final class PolicySnapshot: Sendable {
     /// The entry for a host's normal form, as `Host.bytes` holds it.
     package func policy(bytes: borrowing Span<UInt8>, isName: Bool) -> HostPolicy {
         hosts.lookup(bytes: bytes, isName: isName) ?? defaults
-    }
-}
-
-extension ListenerSecurity {
-    fileprivate convenience init(_ listener: ListenerConfiguration, _ parts: borrowing PolicyParts) {
-        let demanded = parts.configuration.authentication(of: listener)
-        let open = demanded.map(listener.waysOpen)
-        self.init(
-            tls: TLS(listener, open, parts),
-            authentication: open.map { parts.credentials[$0].map(Authentication.credentials) ?? .unusable } ?? .none
-        )
-    }
-}
-
-extension ListenerSecurity.TLS {
-    fileprivate init(
-        _ listener: ListenerConfiguration,
-        _ open: AuthenticationConfiguration?,
-        _ parts: borrowing PolicyParts
-    ) {
-        guard let files = listener.tls else {
-            self = .none
-            return
-        }
-        let context = try? parts.tlsMaterial[files]?.context(for: open, http2: listener.http2)
-        self = context.map { .context($0) } ?? .unusable
     }
 }

@@ -117,8 +117,8 @@ final class ListFetch: LoopTaskDelegate {
             fault = "the response has the status \(response.status)"
             return .cancel
         }
-        if let place = response.fields.first(.contentEncoding),
-            !response.fields.value(at: place).equalsIgnoringCase("identity")
+        if let index = response.fields.first(.contentEncoding),
+            !response.fields.value(at: index).equalsIgnoringCase("identity")
         {
             fault = "the response has a content coding, which was not asked for"
             return .cancel
@@ -129,10 +129,10 @@ final class ListFetch: LoopTaskDelegate {
     }
 
     private static func value(_ field: FieldName, of response: borrowing ResponseHead) -> [UInt8]? {
-        guard let place = response.fields.first(field), response.fields.next(field, after: place) == nil else {
+        guard let index = response.fields.first(field), response.fields.next(field, after: index) == nil else {
             return nil
         }
-        let value = Array(copying: response.fields.value(at: place))
+        let value = Array(copying: response.fields.value(at: index))
         return value.count <= 1024 ? value : nil
     }
 

@@ -180,8 +180,8 @@ final class ListFetchLoop: @unchecked Sendable {
     /// The list of one key while it is fetched.
     private final class Job {
         let need: RevocationListNeed
-        /// The place of the URL that is asked now.
-        var place = 0
+        /// The index of the URL that is requested now.
+        var index = 0
         var faults: [String] = []
 
         init(_ need: RevocationListNeed) { self.need = need }
@@ -323,7 +323,7 @@ final class ListFetchLoop: @unchecked Sendable {
 
     private func fetch(_ job: Job) {
         guard !isStopping, let session = currentSession() else { return fail(job, "there is no session for it") }
-        let url = job.need.urls[job.place]
+        let url = job.need.urls[job.index]
         let isHeld = store.list(for: job.need.key, usedAt: nil) != nil
         ListFetch(
             url,
@@ -340,7 +340,7 @@ final class ListFetchLoop: @unchecked Sendable {
         switch outcome {
         case .failed where used !== session:
             // A reload came between: under its rules everything is asked anew.
-            job.place = 0
+            job.index = 0
             job.faults = []
             fetch(job)
         case .failed(let fault): tryNext(job, fault)
@@ -386,7 +386,7 @@ final class ListFetchLoop: @unchecked Sendable {
         if let validators { lists[key]?.validators = validators }
         if isNew {
             hold(list, key)
-            log(ListEvents.fetched(list, from: job.need.urls[job.place]), .info)
+            log(ListEvents.fetched(list, from: job.need.urls[job.index]), .info)
         }
         counts.change {
             if isNew { $0.fetched += 1 } else { $0.unchanged += 1 }
@@ -406,8 +406,8 @@ final class ListFetchLoop: @unchecked Sendable {
         // A list that the server took for the one that is held, and that cannot be used, is asked for as a whole next time.
         lists[job.need.key]?.validators = nil
         job.faults.append(fault)
-        job.place += 1
-        if job.place < job.need.urls.count { fetch(job) } else { fail(job, fault) }
+        job.index += 1
+        if job.index < job.need.urls.count { fetch(job) } else { fail(job, fault) }
     }
 
     private func fail(_ job: Job, _ fault: String) {

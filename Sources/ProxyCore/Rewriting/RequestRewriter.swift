@@ -20,10 +20,25 @@ final class RequestRewriter {
     /// The fields that may be rewritten.
     static let names: FieldNameSet = [.origin, .referer, .contentLocation, .destination, .if, .link]
 
-    /// The rewriter for a request with one of `names`; nil when its URLs are the origin's.
+    /// The rewriter for a client's request; nil when its URLs are the origin's, as for most.
     ///
-    /// - Parameter clientAuthority: host and port as a gateway's client wrote them in Host.
+    /// - Parameters:
+    ///   - head: of the client's request.
+    ///   - route: of the client's request, also at the hops of redirects.
+    @inline(__always)
     static func make(
+        for head: borrowing RequestHead,
+        on route: Route,
+        _ listener: ListenerRoutes,
+        _ router: Router
+    ) -> RequestRewriter? {
+        guard head.fields.mayContain(anyOf: names) else { return nil }
+        let authority = listener.clientAuthority(of: head)
+        return make(on: route, listener.configuration, router, clientAuthority: authority)
+    }
+
+    /// - Parameter clientAuthority: host and port as a gateway's client wrote them in Host.
+    private static func make(
         on route: Route,
         _ listener: ListenerConfiguration,
         _ router: Router,

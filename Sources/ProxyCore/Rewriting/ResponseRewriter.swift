@@ -61,7 +61,33 @@ final class ResponseRewriter {
         )
     }
 
-    /// The rewriter for a response with one of `names`; nil when its URLs are the client's.
+    /// The rewriter for a response; nil when its URLs are the client's, as in most.
+    ///
+    /// - Parameters:
+    ///   - head: of the client's request.
+    ///   - base: the URL that the response came from, if redirects were followed.
+    @inline(__always)
+    static func make(
+        for response: borrowing ResponseHead,
+        to head: borrowing RequestHead,
+        on route: Route,
+        _ listener: ListenerRoutes,
+        _ router: Router,
+        base: @autoclosure () -> AbsoluteURL?
+    ) -> ResponseRewriter? {
+        guard response.fields.mayContain(anyOf: names) else { return nil }
+        let origin = head.fields.first(.origin).map { Array(copying: head.fields.value(at: $0)) }
+        return make(
+            on: route,
+            listener.configuration,
+            router,
+            clientAuthority: listener.clientAuthority(of: head),
+            clientOrigin: origin,
+            base: base()
+        )
+    }
+
+    /// The rewriter for a response with one of `names`.
     static func make(
         on route: Route,
         _ listener: ListenerConfiguration,

@@ -219,9 +219,9 @@ struct URLRewriter {
 extension URLRewriter {
     /// Changes a value like `5; url=https://…` (HTML, section 4.2.5.3, describes this field).
     func rewritten(refresh value: borrowing Span<UInt8>) -> [UInt8]? {
-        guard let place = Self.url(inRefresh: value), let url = rewritten(value.extracting(place)) else { return nil }
-        return Array(copying: value.extracting(0..<place.lowerBound)) + url
-            + Array(copying: value.extracting(place.upperBound..<value.count))
+        guard let range = Self.url(inRefresh: value), let url = rewritten(value.extracting(range)) else { return nil }
+        return Array(copying: value.extracting(0..<range.lowerBound)) + url
+            + Array(copying: value.extracting(range.upperBound..<value.count))
     }
 
     private static func url(inRefresh value: borrowing Span<UInt8>) -> Range<Int>? {

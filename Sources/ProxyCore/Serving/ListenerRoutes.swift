@@ -25,7 +25,8 @@ final class ListenerRoutes {
         case route(Route)
         /// The request is for the proxy itself.
         case own
-        case refused(Problem, Route?)
+        // Indirect: every request would copy the room for it.
+        indirect case refused(Problem, Route?)
     }
 
     init(_ configuration: ListenerConfiguration, index: Int, under generation: Generation) {
@@ -58,7 +59,8 @@ final class ListenerRoutes {
         if head.method == .connect { return connect(head) }
         if isGateway { return gateway(head, localAddress) }
         // RFC 9110, section 9.3.7. For a gateway the request is meant for its upstream.
-        return head.form == .asterisk ? .own : forward(head)
+        if case .asterisk = head.form { return .own }
+        return forward(head)
     }
 
     /// Routes a request inside a CONNECT: it may only go to the host and port of the CONNECT.
@@ -90,8 +92,14 @@ final class ListenerRoutes {
         return decision(route)
     }
 
+    /// Host and port as the client of a gateway wrote them; empty for others.
+    func clientAuthority(of head: borrowing RequestHead) -> [UInt8] {
+        guard isGateway, let index = head.fields.first(.host) else { return [] }
+        return Array(copying: head.fields.value(at: index))
+    }
+
     private func forward(_ head: borrowing RequestHead) -> Decision {
-        guard head.form == .absolute, let scheme = head.scheme, let port = head.port else {
+        guard case .absolute = head.form, let scheme = head.scheme, let port = head.port else {
             return .refused(
                 Problem(
                     .requestInvalid,
@@ -101,7 +109,7 @@ final class ListenerRoutes {
                 nil
             )
         }
-        let isHTTPS = scheme == .https
+        let isHTTPS = if case .https = scheme { true } else { false }
         if let known = routes.lookup(isHTTPS: isHTTPS, host: head.hostBytes, port: port) { return decision(known) }
         guard let host = head.host else {
             return .refused(Problem(.requestInvalid, "The request names no host."), nil)

@@ -10,6 +10,16 @@ enum OriginFields {
         case via([UInt8])
         /// The pseudonym alone, in CDN-Loop (RFC 8586), for which no server switches compression off.
         case cdnLoop([UInt8])
+
+        init(for head: borrowing RequestHead, on route: Route, _ services: WorkerServices) {
+            if !route.addsVia {
+                self = .cdnLoop(services.pseudonym)
+            } else if head.majorVersion == 2 {
+                self = .via(services.viaOfVersion2)
+            } else {
+                self = .via(head.minorVersion == 0 ? services.viaOfVersion10 : services.viaOfVersion11)
+            }
+        }
     }
 
     /// Copies the end-to-end fields in their order, then adds this proxy's mark (RFC 9110, section 7.6). The session adds
@@ -72,10 +82,10 @@ enum OriginFields {
 
     /// Whether a request has this process's name already (rule 45): a redirect may have led it from a host with Via to one without.
     static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8]) -> Bool {
-        var place = fields.first(.via)
-        while let index = place {
+        var found = fields.first(.via)
+        while let index = found {
             if holds(fields.value(at: index), pseudonym) { return true }
-            place = fields.next(.via, after: index)
+            found = fields.next(.via, after: index)
         }
         for index in 0..<fields.count where fields.id(at: index) == .other {
             if fields.name(at: index).equalsIgnoringCase(cdnLoop.bytes), holds(fields.value(at: index), pseudonym) {

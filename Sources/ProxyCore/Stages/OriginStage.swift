@@ -90,7 +90,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             givesCredentials: route.hooks?.givesCredentials == true || changes?.givesCredentials == true,
             credentials: exchange.credentials?.partition,
             bypasses: request.fields.authenticatesConnection
-                || exchange.connectionOwner(isNew: false)?.owns(request.endpoint) == true,
+                || connectionOwner(for: exchange, isNew: false)?.owns(request.endpoint) == true,
             loop: services.loop
         )
         let cache = CacheStage(transaction, consume request, delegate: self, loop: services.loop)
@@ -101,8 +101,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
-        let guarded = exchange.guardedFields(of: request)
-        let owner = exchange.connectionOwner(isNew: request.fields.authenticatesConnection)
+        let guarded = exchange.admission.credentials.fields(of: request)
+        let owner = connectionOwner(for: exchange, isNew: request.fields.authenticatesConnection)
         let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
         if let owner { task.owner = owner }
@@ -110,6 +110,14 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if unsent != nil { unsent = nil }
         exchange.sendWaitingBody(to: task)
         task.resume()
+    }
+
+    /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
+    ///
+    /// - Parameter isNew: the client is about to.
+    private func connectionOwner(for exchange: StageOwner, isNew: Bool) -> ConnectionOwner? {
+        guard let transport = exchange.stream?.transport, isNew || transport.ownsConnections else { return nil }
+        return transport.connectionOwner(for: exchange.user, isNew: isNew)
     }
 
     // MARK: The request body
@@ -227,17 +235,24 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }
         if repeatsRefused, head.status == 401 {
-            if let fields = exchange?.renewableCredentials() {
+            if let fields = renewableCredentials {
                 refused = fields
                 // It is not read to its end, which could be long in coming.
                 return .cancel
             }
-            if task != nil { exchange?.noteRefusedCredentials() }
+            if task != nil { exchange?.admission.credentials.noteRefusal() }
         }
-        if head.fields.offersConnectionAuthentication, let owner = exchange?.connectionOwner(isNew: true) {
+        if head.fields.offersConnectionAuthentication, let exchange,
+            let owner = connectionOwner(for: exchange, isNew: true)
+        {
             task?.giveConnection(to: owner)
         }
         return next.receive(head)
+    }
+
+    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
+    var renewableCredentials: CredentialFields? {
+        task?.wasRepeated == false ? exchange?.admission.credentials.renewable : nil
     }
 
     private func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {

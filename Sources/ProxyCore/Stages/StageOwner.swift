@@ -7,18 +7,28 @@ import SessionCore
 /// The exchange as the stages of its response see it: its request, and what they ask of it. A base class.
 class StageOwner {
     final var head = RequestHead()
-    final var body = RequestBody()
+    final var upload = RequestUpload()
     final var startedAt: UInt64 = 0
-    /// The authenticated user; nil when the listener does not authenticate clients.
-    final var user: [UInt8]?
+    final var identity = ClientIdentity()
+    final var admission = RequestAdmission()
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     final var generation: Generation?
     final var isOver = true
+    /// The client's side; nil while the exchange is unused.
+    final var stream: ExchangeStream!
+    /// What others know the request by; nil where requests have neither trace nor id.
+    final var requestIdentity: RequestIdentity?
 
     /// Whether the exchange has begun and not ended.
     final var isUnderWay: Bool { !isOver }
 
     // MARK: The request
+
+    /// The authenticated user; nil when the listener does not authenticate clients.
+    final var user: [UInt8]? { identity.user }
+
+    /// The credentials that the request gets, or the hop of it that is under way; nil for most.
+    final var credentials: RuleCredentials? { admission.credentials.rule }
 
     /// Whether a delayed step may still be carried out. Every step that had to wait checks this first.
     func canContinue() -> Bool { preconditionFailure("a subclass overrides this") }
@@ -40,11 +50,6 @@ class StageOwner {
     /// Ends the request with an error, and cancels its task.
     func fail(_ problem: Problem) { preconditionFailure("a subclass overrides this") }
 
-    /// The owner of the connections to origins that the client authenticates; nil as long as it has authenticated none.
-    ///
-    /// - Parameter isNew: the client is about to.
-    func connectionOwner(isNew: Bool) -> ConnectionOwner? { preconditionFailure("a subclass overrides this") }
-
     /// The path and query of the client's request.
     final var target: [UInt8] { head.copyOfTarget() }
 
@@ -57,7 +62,17 @@ class StageOwner {
     }
 
     /// The fields of the client's request that are sent to an origin.
-    func clientFields(on route: Route?) -> HeaderFields { preconditionFailure("a subclass overrides this") }
+    final func clientFields(on route: Route) -> HeaderFields {
+        // At each hop of redirects: the client has asked for the first one.
+        let rewriter = admission.route.flatMap {
+            RequestRewriter.make(for: head, on: $0, stream.listener, stream.services.generation.router)
+        }
+        let mark = OriginFields.Mark(for: head, on: route, stream.services)
+        var fields = OriginFields.make(from: head, mark: mark, rewriter: rewriter)
+        credentials?.removeFieldsOfClient(from: &fields)
+        requestIdentity?.write(to: &fields)
+        return fields
+    }
 
     /// Sends a new task the part of the body that is here.
     func sendWaitingBody(to task: LoopTask) { preconditionFailure("a subclass overrides this") }
@@ -73,20 +88,6 @@ class StageOwner {
 
     // MARK: Credentials
 
-    /// The credentials that the request gets, or the hop of it that is under way; nil for most.
-    var credentials: RuleCredentials? { preconditionFailure("a subclass overrides this") }
-
-    /// The fields that the request's credentials make of it; nil for most requests.
-    func guardedFields(of request: borrowing SessionRequest) -> GuardedFields? {
-        preconditionFailure("a subclass overrides this")
-    }
-
-    /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
-    func renewableCredentials() -> CredentialFields? { preconditionFailure("a subclass overrides this") }
-
-    /// The server has refused the credentials of a request that is not sent again.
-    func noteRefusedCredentials() { preconditionFailure("a subclass overrides this") }
-
     /// Waits for other credentials than the refused ones.
     func renewCredentials(_ refused: CredentialFields, _ then: @escaping () -> Void) {
         preconditionFailure("a subclass overrides this")
@@ -95,45 +96,12 @@ class StageOwner {
     /// Sends a request without body and hooks once more, with credentials that were renewed.
     func sendAgain() { preconditionFailure("a subclass overrides this") }
 
-    // MARK: Redirects
-
-    /// The router of the current policy.
-    var currentRouter: Router { preconditionFailure("a subclass overrides this") }
-
-    /// The route of a redirected request.
-    func route(toHop target: Origin) -> Route? { preconditionFailure("a subclass overrides this") }
-
-    /// The refusal of a redirected request. It has fields of the client, and the client's user.
-    func refusal(ofHop hop: RedirectMachine.Hop, by rules: HostRules) -> Problem? {
-        preconditionFailure("a subclass overrides this")
-    }
-
-    /// Determines the credentials of a hop, by its rule.
+    /// Waits for what the credentials of the request need, or those of a hop.
     ///
-    /// - Parameter then: called when the values are there, where their sources have to run first.
-    /// - Returns: whether they are there already; otherwise the request waits, or was refused.
-    func obtainCredentials(
-        ofHop hop: RedirectMachine.Hop,
-        to endpoint: Endpoint,
-        _ then: @escaping () -> Void
-    ) -> Bool {
+    /// - Parameter then: called when they are there, unless the request was refused.
+    func follow(_ step: RequestCredentials.Step, to endpoint: Endpoint, _ then: @escaping () -> Void) {
         preconditionFailure("a subclass overrides this")
     }
-
-    /// A redirected request is sent: determines whether the origin gets the client's expectation.
-    func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HeaderFields) {
-        preconditionFailure("a subclass overrides this")
-    }
-
-    // MARK: Relays
-
-    /// The user that the request has authenticated, with the credentials for it.
-    var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? {
-        preconditionFailure("a subclass overrides this")
-    }
-
-    /// The limits of the head of the origin's response.
-    var responseHeadLimits: HeadLimits { preconditionFailure("a subclass overrides this") }
 
     /// The relay is over, and so is the request.
     func relayDidEnd(_ problem: Problem?) { preconditionFailure("a subclass overrides this") }
@@ -148,8 +116,8 @@ class StageOwner {
         preconditionFailure("a subclass overrides this")
     }
 
-    /// The body was saved to a file: sends the client the file's location.
-    func respondWithDownload(_ outcome: DownloadedFile) { preconditionFailure("a subclass overrides this") }
+    /// Sends a response of the proxy's own that is no error.
+    func respond(with own: consuming OwnResponse) { preconditionFailure("a subclass overrides this") }
 
     /// Starts the background refresh of a stored response that is being served stale.
     func refresh(_ stage: CacheStage) { preconditionFailure("a subclass overrides this") }

@@ -134,6 +134,13 @@ final class ClientTransport: EventHandler {
         clientCredentials = user.credentials
     }
 
+    /// Routes a request of this connection.
+    @inline(__always)
+    func route(for head: borrowing RequestHead) -> ListenerRoutes.Decision {
+        if let intercepted { return listener.route(for: head, inside: intercepted) }
+        return listener.route(for: head, localAddress: listener.isGateway ? localAddress : nil)
+    }
+
     /// The versions of HTTP that the next request may have. Over TLS that is the one which was agreed in the handshake (ALPN), and
     /// HTTP/1.1 without an agreement (RFC 9113, section 3.2); otherwise the first bytes tell, where the listener has HTTP/2.
     var expectedProtocol: ClientProtocol {

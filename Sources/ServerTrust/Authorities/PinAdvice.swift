@@ -88,10 +88,10 @@ package struct PinAdvice: Hashable, Sendable {
 
         /// The name of a certificate with that key, if it is known as an intermediate of a CA of the table.
         private func intermediate(_ key: PublicKeyPin) -> (String, PublicAuthority)? {
-            if let place = chain.dropFirst().firstIndex(where: { $0.publicKeyPin == key }),
-                let above = chain[place...].dropFirst().lazy.compactMap({ PublicAuthority.root($0.publicKeyPin) }).first
+            if let index = chain.dropFirst().firstIndex(where: { $0.publicKeyPin == key }),
+                let above = chain[index...].dropFirst().lazy.compactMap({ PublicAuthority.root($0.publicKeyPin) }).first
             {
-                return (chain[place].subject, above.authority)
+                return (chain[index].subject, above.authority)
             }
             if let known = PublicAuthority.intermediate(key) { return (known.root.name, known.authority) }
             guard

@@ -33,9 +33,9 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// Reads one certificate in DER, and nothing after it.
     public convenience init(der: [UInt8]) throws(CertificateFault) {
         let pointer = der.withUnsafeBufferPointer { bytes -> OpaquePointer? in
-            var place = bytes.baseAddress
-            guard let certificate = d2i_X509(nil, &place, bytes.count) else { return nil }
-            if place == bytes.baseAddress.map({ $0 + bytes.count }) { return certificate }
+            var cursor = bytes.baseAddress
+            guard let certificate = d2i_X509(nil, &cursor, bytes.count) else { return nil }
+            if cursor == bytes.baseAddress.map({ $0 + bytes.count }) { return certificate }
             X509_free(certificate)
             return nil
         }
@@ -164,8 +164,8 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         let count = i2d_X509(pointer, nil)
         guard count > 0 else { return [] }
         return [UInt8](unsafeUninitializedCapacity: Int(count)) { buffer, filled in
-            var place = buffer.baseAddress
-            filled = Int(max(0, i2d_X509(pointer, &place)))
+            var cursor = buffer.baseAddress
+            filled = Int(max(0, i2d_X509(pointer, &cursor)))
         }
     }
 
@@ -189,8 +189,8 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         let count = Int(OpenSSLError.keepingQueueClean { i2d_X509_PUBKEY(key, nil) })
         guard count > 0 else { return PublicKeyPin.ofNoKey() }
         return withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { buffer in
-            var place = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self)
-            i2d_X509_PUBKEY(key, &place)
+            var cursor = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self)
+            i2d_X509_PUBKEY(key, &cursor)
             return PublicKeyPin(hashing: UnsafeRawBufferPointer(buffer))
         }
     }

@@ -54,9 +54,9 @@ final class OCSPResponse {
         case .some(let fault): throw .costlyCertificate(fault)
         }
         let response = der.withUnsafeBufferPointer { bytes -> OpaquePointer? in
-            var place = bytes.baseAddress
-            guard let response = d2i_OCSP_RESPONSE(nil, &place, bytes.count) else { return nil }
-            if place == bytes.baseAddress.map({ $0 + bytes.count }) { return response }
+            var cursor = bytes.baseAddress
+            guard let response = d2i_OCSP_RESPONSE(nil, &cursor, bytes.count) else { return nil }
+            if cursor == bytes.baseAddress.map({ $0 + bytes.count }) { return response }
             OCSP_RESPONSE_free(response)
             return nil
         }

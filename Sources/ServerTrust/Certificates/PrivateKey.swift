@@ -27,8 +27,8 @@ final class PrivateKey: @unchecked Sendable {
         }
         let der = keys == nil ? bytes : keys?.count == 1 ? keys?[0].der : nil
         let key = der?.withUnsafeBufferPointer { raw -> OpaquePointer? in
-            var place = raw.baseAddress
-            return d2i_AutoPrivateKey(nil, &place, raw.count)
+            var cursor = raw.baseAddress
+            return d2i_AutoPrivateKey(nil, &cursor, raw.count)
         }
         guard let key else {
             throw CertificateFault(

@@ -81,8 +81,8 @@ public struct PublicKey: Sendable {
         if let key { return key }
         let isEncrypted = OpenSSLError.keepingQueueClean {
             bytes.withUnsafeBufferPointer { raw -> Bool in
-                var place = raw.baseAddress
-                guard let box = d2i_X509_SIG(nil, &place, raw.count) else { return false }
+                var cursor = raw.baseAddress
+                guard let box = d2i_X509_SIG(nil, &cursor, raw.count) else { return false }
                 X509_SIG_free(box)
                 return true
             }
@@ -110,8 +110,8 @@ public struct PublicKey: Sendable {
 
     private static func fromRequest(_ der: [UInt8]) -> PublicKey? {
         der.withUnsafeBufferPointer { raw in
-            var place = raw.baseAddress
-            guard let request = d2i_X509_REQ(nil, &place, raw.count) else { return nil }
+            var cursor = raw.baseAddress
+            guard let request = d2i_X509_REQ(nil, &cursor, raw.count) else { return nil }
             defer { X509_REQ_free(request) }
             guard let key = X509_REQ_get0_pubkey(request) else { return nil }
             return PublicKey(
@@ -125,8 +125,8 @@ public struct PublicKey: Sendable {
 
     private static func fromPublicKey(_ der: [UInt8]) -> PublicKey? {
         der.withUnsafeBufferPointer { raw in
-            var place = raw.baseAddress
-            guard let key = d2i_PUBKEY(nil, &place, raw.count) else { return nil }
+            var cursor = raw.baseAddress
+            guard let key = d2i_PUBKEY(nil, &cursor, raw.count) else { return nil }
             defer { EVP_PKEY_free(key) }
             return PublicKey(source: .publicKey, key: key, pin: PublicKey.pin(of: key))
         }
@@ -134,8 +134,8 @@ public struct PublicKey: Sendable {
 
     private static func fromPrivateKey(_ der: [UInt8]) -> PublicKey? {
         der.withUnsafeBufferPointer { raw in
-            var place = raw.baseAddress
-            guard let key = d2i_AutoPrivateKey(nil, &place, raw.count) else { return nil }
+            var cursor = raw.baseAddress
+            guard let key = d2i_AutoPrivateKey(nil, &cursor, raw.count) else { return nil }
             defer { EVP_PKEY_free(key) }
             return PublicKey(source: .privateKey, key: key, pin: PublicKey.pin(of: key))
         }

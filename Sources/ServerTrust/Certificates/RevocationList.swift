@@ -48,8 +48,8 @@ package final class RevocationList: @unchecked Sendable {
         let count = i2d_X509_CRL(list, nil)
         guard count > 0 else { return [] }
         return [UInt8](unsafeUninitializedCapacity: Int(count)) { buffer, filled in
-            var place = buffer.baseAddress
-            filled = Int(max(0, i2d_X509_CRL(list, &place)))
+            var cursor = buffer.baseAddress
+            filled = Int(max(0, i2d_X509_CRL(list, &cursor)))
         }
     }
 
@@ -167,9 +167,9 @@ package final class RevocationList: @unchecked Sendable {
     /// One list in DER, and nothing after it.
     private static func decode(_ der: [UInt8]) -> OpaquePointer? {
         der.withUnsafeBufferPointer { raw -> OpaquePointer? in
-            var place = raw.baseAddress
-            guard let list = d2i_X509_CRL(nil, &place, raw.count) else { return nil }
-            if place == raw.baseAddress.map({ $0 + raw.count }) { return list }
+            var cursor = raw.baseAddress
+            guard let list = d2i_X509_CRL(nil, &cursor, raw.count) else { return nil }
+            if cursor == raw.baseAddress.map({ $0 + raw.count }) { return list }
             X509_CRL_free(list)
             return nil
         }

@@ -271,11 +271,11 @@ private final class ExactOrder: @unchecked Sendable {
             func certificate(_ place: Int32) -> OpaquePointer? {
                 OPENSSL_sk_value(stack, place).map { OpaquePointer($0) }
             }
-            guard let place = (0..<max(0, count)).first(where: { certificate($0) == subject }) else {
+            guard let depth = (0..<max(0, count)).first(where: { certificate($0) == subject }) else {
                 // The anchor: whether it has issued itself is asked for its revocation list.
                 return subject == issuer && X509_check_issued(issuer, subject) == X509_V_OK ? 1 : 0
             }
-            if place + 1 < count { return certificate(place + 1) == issuer ? 1 : 0 }
+            if depth + 1 < count { return certificate(depth + 1) == issuer ? 1 : 0 }
             return (0..<count).contains { certificate($0) == issuer } ? 0 : 1
         }
     }

@@ -149,16 +149,16 @@ struct PathBuilder {
     /// Leaves out every path with this certificate from now on.
     mutating func exclude(_ certificate: Certificate) {
         faulty.append(certificate)
-        if let place = links.firstIndex(where: { $0.certificate.isSame(as: certificate) }) {
-            links.removeSubrange(place...)
+        if let index = links.firstIndex(where: { $0.certificate.isSame(as: certificate) }) {
+            links.removeSubrange(index...)
         }
     }
 
     /// Leaves out every path in which the key of `issuer` has signed `subject`: it has not.
     mutating func excludeSignature(of subject: Certificate, by issuer: Certificate) {
         signatures[Signature(subject: ObjectIdentifier(subject), key: issuer.publicKeyPin)] = false
-        if let place = links.firstIndex(where: { $0.certificate === subject }) {
-            links.removeSubrange((place + 1)...)
+        if let index = links.firstIndex(where: { $0.certificate === subject }) {
+            links.removeSubrange((index + 1)...)
         }
     }
 

@@ -112,16 +112,16 @@ package final class TLSServerContext: @unchecked Sendable {
         _ offered: UnsafePointer<UInt8>?,
         _ offeredCount: UInt32
     ) -> Bool {
-        var place: UnsafeMutablePointer<UInt8>?
+        var cursor: UnsafeMutablePointer<UInt8>?
         let result = SSL_select_next_proto(
-            &place,
+            &cursor,
             chosenCount,
             protocols.baseAddress,
             UInt32(protocols.count),
             offered,
             offeredCount
         )
-        chosen?.pointee = UnsafePointer(place)
+        chosen?.pointee = UnsafePointer(cursor)
         return result == OPENSSL_NPN_NEGOTIATED
     }
 

@@ -140,8 +140,7 @@ final class ConnectionAttempt {
 
     private var measured = ConnectionTimes()
     private let protocols: [ApplicationProtocol]
-    /// An HTTP proxy is asked for a tunnel.
-    private let isTunnelled: Bool
+    private var course: AttemptCourse
     private let dialler: Dialler
     private let context: TLSClientContext
     private let headLimits: HeadLimits
@@ -164,11 +163,8 @@ final class ConnectionAttempt {
     private var profileTrial: ProfileTrial?
     /// The wait for revocation lists.
     private var listWait: ListWait?
-    /// Lists were waited for; that is not done twice.
-    private var hasAwaitedLists = false
     /// The owner's reason to end the handshake, given when it was asked for a client certificate.
     private var identityFailure: SessionError?
-    private var isOver = false
 
     /// - Parameters:
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
@@ -188,7 +184,12 @@ final class ConnectionAttempt {
     ) {
         self.endpoint = endpoint
         self.protocols = protocols
-        self.isTunnelled = endpoint.hasHTTPProxy && (isTunnelled || !endpoint.isForwarded)
+        course = AttemptCourse(
+            isSecure: endpoint.scheme == .https,
+            isTunnelled: endpoint.hasHTTPProxy && (isTunnelled || !endpoint.isForwarded),
+            isTrial: trial != nil,
+            hasListSource: context.lists != nil
+        )
         self.dialler = dialler
         self.context = context
         self.headLimits = headLimits
@@ -228,8 +229,7 @@ final class ConnectionAttempt {
 
     /// Gives the attempt up; the owner hears nothing more.
     func cancel() {
-        guard !isOver else { return }
-        isOver = true
+        guard course.end() else { return }
         owner = nil
         profileTrial?.cancel()
         profileTrial = nil
@@ -251,8 +251,15 @@ final class ConnectionAttempt {
             if !dial.needsAnswer { settleAddress() }
             self.descriptor = descriptor
             peer = peerAddress(descriptor)
-            if isTunnelled { return openTunnel() }
-            endpoint.scheme == .https ? startHandshake() : acceptPlaintext()
+            take(course.didConnect())
+        }
+    }
+
+    private func take(_ step: AttemptCourse.Step) {
+        switch step {
+        case .openTunnel: openTunnel()
+        case .beginHandshake: startHandshake()
+        case .acceptPlaintext: acceptPlaintext()
         }
     }
 
@@ -279,15 +286,6 @@ final class ConnectionAttempt {
         if hasHeard { return true }
         leaveSocket()
         return false
-    }
-
-    /// The address has ended the connection before the server has shown a certificate, or the proxy has answered.
-    ///
-    /// - Returns: whether another address is dialled instead. A server that was refused is never passed over for another one.
-    private func leaveAddress() -> Bool {
-        guard let dial, dial.leave() else { return false }
-        leaveSocket()
-        return true
     }
 
     private func leaveSocket() {
@@ -336,21 +334,22 @@ final class ConnectionAttempt {
 
     private func tunnelDidEnd(_ outcome: ProxyTunnel.Outcome) {
         noteTunnel()
-        let isUnanswered = tunnel?.hasHeard == false
+        let isAnswered = tunnel?.hasHeard != false
         tunnel = nil
         switch outcome {
         case .open(let link):
             settleAddress()
             self.link = link
-            endpoint.scheme == .https ? startHandshake() : acceptPlaintext()
+            take(course.tunnelDidOpen())
         case .failed(let error):
-            if isUnanswered || error.isHandshakeCut, leaveAddress() { return }
-            settleAddress()
             measured.connectEnd = elapsed
             let info = peer.map {
                 ConnectionInfo(remoteAddress: $0, tlsVersion: nil, cipher: nil, evaluation: nil, proxy: proxyInfo)
             }
-            fail(ConnectionFailure(error: error, info: info))
+            fail(
+                ConnectionFailure(error: error, info: info),
+                .tunnel(isAnswered: isAnswered, isCut: error.isHandshakeCut)
+            )
         }
     }
 
@@ -452,7 +451,7 @@ final class ConnectionAttempt {
             note: note(trust.evaluation)
         )
         owner?.attempt(self, didEvaluate: trust, of: endpoint)
-        guard !isOver else { return }
+        guard !course.isOver else { return }
         if let unasked = AcceptedHandshake.unaskedProtocol(ssl, protocols) {
             let details = "\(place) has selected the protocol \(unasked) (ALPN), which was not offered."
             return fail(ConnectionFailure(error: SessionError(.tlsHandshakeFailed, details), info: info))
@@ -460,7 +459,7 @@ final class ConnectionAttempt {
         if let refusal = owner?.attempt(self, mayTrust: trust) {
             return fail(ConnectionFailure(error: refusal, info: info))
         }
-        guard !isOver else { return }
+        guard !course.isOver else { return }
         let now = loop.freshWallClock / 1_000_000
         if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, measured) {
             return succeed(accepted)
@@ -485,8 +484,10 @@ final class ConnectionAttempt {
         measured.secureConnectionEnd = elapsed
         measured.connectEnd = measured.secureConnectionEnd
         let trust = verification?.lastTrust
-        if let trust, !mayAwaitLists(trust.evaluation) { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
-        guard !isOver else { return }
+        if let trust, !course.awaitsLists(!trust.evaluation.missingLists.isEmpty) {
+            owner?.attempt(self, didEvaluate: trust, of: endpoint)
+        }
+        guard !course.isOver else { return }
         let handshakeFailure = HandshakeFailure(
             endpoint: endpoint,
             evaluation: trust?.evaluation,
@@ -496,8 +497,6 @@ final class ConnectionAttempt {
             fault: fault
         )
         let error = identityFailure ?? handshakeFailure.error
-        if trust == nil, error.isHandshakeCut, leaveAddress() { return }
-        settleAddress()
         var info: ConnectionInfo?
         if let peer {
             // An accepted chain proves nothing without the server's proof of its key, which would have come next.
@@ -513,15 +512,15 @@ final class ConnectionAttempt {
                 note: refused.map { note($0) } ?? []
             )
         }
-        let failure = ConnectionFailure(error: error, info: info)
-        if handshakeFailure.isOfferRefused, trial == nil, endpoint.beginsTrial() {
-            return explain(failure, handshakeFailure)
-        }
-        fail(failure)
+        let isOfferRefused = handshakeFailure.isOfferRefused
+        fail(
+            ConnectionFailure(error: error, info: info),
+            .handshake(isEvaluated: trust != nil, isCut: error.isHandshakeCut, isOfferRefused: isOfferRefused)
+        ) { handshakeFailure.error }
     }
 
     /// Finds out, once for an endpoint, whether the server would take a wider profile, and then fails with words about that.
-    private func explain(_ failure: ConnectionFailure, _ handshakeFailure: HandshakeFailure) {
+    private func explain(_ failure: ConnectionFailure, _ explained: @escaping () -> SessionError) {
         endDial()
         closeSocket()
         let trial = ProfileTrial(
@@ -531,7 +530,7 @@ final class ConnectionAttempt {
                 ConnectionAttempt(
                     endpoint,
                     offering: protocols,
-                    isTunnelled: isTunnelled,
+                    isTunnelled: course.isTunnelled,
                     dialler: dialler,
                     context: context,
                     headLimits: headLimits,
@@ -544,7 +543,7 @@ final class ConnectionAttempt {
                 profileTrial = nil
                 endpoint.endTrial(profile)
                 var failure = failure
-                failure.error = handshakeFailure.error
+                failure.error = explained()
                 fail(failure)
             }
         )
@@ -557,7 +556,7 @@ final class ConnectionAttempt {
     }
 
     private func identityAnswer() -> HandshakeIdentity {
-        guard !isOver, let owner else { return .refuse }
+        guard !course.isOver, let owner else { return .refuse }
         switch owner.attemptNeedsClientIdentity(self) {
         case .none: return .none
         case .show(let identity): return .show(identity)
@@ -570,7 +569,7 @@ final class ConnectionAttempt {
     // MARK: The end
 
     private func succeed(_ handshake: consuming AcceptedHandshake) {
-        isOver = true
+        _ = course.end()
         let connection = VerifiedConnection(handshake, madeAt: loop.now, loop: loop)
         descriptor = -1
         ssl = nil
@@ -581,20 +580,12 @@ final class ConnectionAttempt {
 
     // MARK: Revocation lists
 
-    /// Whether lists are missing alone, and were not waited for.
-    private func mayAwaitLists(_ evaluation: TrustEvaluation?) -> Bool {
-        trial == nil && !hasAwaitedLists && context.lists != nil && evaluation?.missingLists.isEmpty == false
-    }
-
     /// Has the lists fetched for which alone the server, or the proxy, was refused. Nothing was sent: once they are there, the attempt
     /// is made again, and evaluates anew.
-    ///
-    /// - Returns: false for any other failure.
-    private func awaitLists(after failure: ConnectionFailure) -> Bool {
-        guard let evaluation = failure.error.evaluation, mayAwaitLists(evaluation), let lists = context.lists else {
-            return false
+    private func awaitLists(after failure: ConnectionFailure) {
+        guard let evaluation = failure.error.evaluation, let lists = context.lists else {
+            return end(with: failure)
         }
-        hasAwaitedLists = true
         let trust = verification?.lastTrust
         func error(_ words: String) -> SessionError {
             SessionError(failure.error.code, "\(failure.error.details) \(words)", evaluation: evaluation)
@@ -609,19 +600,38 @@ final class ConnectionAttempt {
             }
             // The server's own verdict; that on a proxy was told by the tunnel.
             if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
-            guard !isOver else { return }
+            guard !course.isOver else { return }
             var failure = failure
             failure.error = error("It could not be fetched: \(fault).")
             fail(failure)
         }
         listWait = wait
         wait.start(evaluation.missingLists, from: lists)
-        return true
     }
 
-    private func fail(_ failure: ConnectionFailure) {
-        guard !isOver, !awaitLists(after: failure) else { return }
-        isOver = true
+    /// - Parameter explained: the error after a trial that has shown what the server would take.
+    private func fail(
+        _ failure: ConnectionFailure,
+        _ fault: AttemptCourse.Fault = .other,
+        explained: (() -> SessionError)? = nil
+    ) {
+        let recovery = course.didFail(
+            fault,
+            areListsMissing: failure.error.evaluation?.missingLists.isEmpty == false,
+            dialsNext: { dial?.leave() == true },
+            beginsTrial: { endpoint.beginsTrial() }
+        )
+        if case .nextAddress = recovery { return leaveSocket() }
+        if case .other = fault {} else { settleAddress() }
+        switch recovery {
+        case .nothing, .nextAddress: break
+        case .awaitLists: awaitLists(after: failure)
+        case .explain: if let explained { explain(failure, explained) }
+        case .fail: end(with: failure)
+        }
+    }
+
+    private func end(with failure: ConnectionFailure) {
         var failure = failure
         failure.times = times
         endDial()

@@ -6,8 +6,6 @@ import IOCore
 /// gives the body, takes the response, and keeps the times and sizes of the exchange. A class to inherit from.
 class ExchangeReceiver: TaskCarrier {
     final let loop: EventLoop
-    /// When the task was resumed, in nanoseconds of the loop's clock.
-    final var taskStart: UInt64 = 0
     final var clock = TransferClock()
     final var timings = ExchangeTimings()
     final var repetition = RequestRepetition()
@@ -124,7 +122,7 @@ class ExchangeReceiver: TaskCarrier {
     // MARK: Time
 
     /// Microseconds since the task was resumed.
-    final var elapsed: Int64 { Int64((loop.freshNow &- taskStart) / 1000) }
+    final var elapsed: Int64 { Int64((loop.freshNow &- timings.taskStart) / 1000) }
 
     final func enter(_ phase: TransferClock.Phase) {
         clock.enter(phase, at: loop.now)

@@ -3,14 +3,16 @@ import HTTPCore
 
 /// The times and sizes of an exchange as they are noted: microseconds since the task was resumed, and bytes.
 struct ExchangeTimings {
+    /// When the task was resumed, in nanoseconds of the loop's clock.
+    private(set) var taskStart: UInt64 = 0
     /// When the request stopped waiting for the host's connections; 0 where it did not wait.
     var fetchStart: Int64 = 0
     /// The connection of the request, or the one whose handshake has failed.
     var info: ConnectionInfo?
     /// Of the connection that was made for the request, from the begin of the attempt.
-    var connection: ConnectionTimes?
+    private var connection: ConnectionTimes?
     /// A dial that several requests have waited for may have begun before this one: then it is negative.
-    var attemptStart: Int64 = 0
+    private var attemptStart: Int64 = 0
     var requestStart = TransactionMetrics.absent
     var requestEnd = TransactionMetrics.absent
     var responseStart = TransactionMetrics.absent
@@ -25,6 +27,20 @@ struct ExchangeTimings {
     var requestContentBytes = 0
     var responseHeadBytes = 0
     var responseBodyBytes = 0
+
+    /// The task's request begins.
+    mutating func begin(at taskStart: UInt64) {
+        self.taskStart = taskStart
+        fetchStart = 0
+    }
+
+    /// A connection is being made for the request, or was made.
+    ///
+    /// - Parameter start: when the attempt began, in nanoseconds of the loop's clock.
+    mutating func noteAttempt(_ times: ConnectionTimes, from start: UInt64) {
+        connection = times
+        attemptStart = Int64(start / 1000) - Int64(taskStart / 1000)
+    }
 
     /// Nothing is known of the exchange that begins; `fetchStart` stays.
     mutating func beginExchange() {

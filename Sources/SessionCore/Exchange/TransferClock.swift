@@ -39,6 +39,8 @@ struct TransferClock {
     /// The time at which the whole task must be over.
     private let end: UInt64
     private(set) var phase = Phase.connecting
+    /// When the request went out on its connection.
+    private(set) var exchangeBegan: UInt64 = 0
     /// Since when nothing has happened.
     private var lastActivity: UInt64
     /// The task is suspended: only the limit of the whole runs.
@@ -60,6 +62,20 @@ struct TransferClock {
     }
 
     var lookInterval: UInt64 { Self.lookInterval(timeouts) }
+
+    /// A kept connection is doubted if it had carried nothing for so long before the request: one that has just brought a response
+    /// belongs to a server that is slow.
+    private static let restBeforeDoubt = TimeSpan.seconds(1).nanoseconds
+
+    /// The request goes out on a connection.
+    mutating func beginExchange(at now: UInt64) { exchangeBegan = now }
+
+    /// Whether the connection may be the reason for a response that does not come.
+    ///
+    /// - Parameter restedAt: since when it had carried nothing before the request; nil for a new one.
+    func doubts(_ restedAt: UInt64?) -> Bool {
+        restedAt.map { exchangeBegan &- $0 >= Self.restBeforeDoubt } ?? false
+    }
 
     mutating func enter(_ next: Phase, at now: UInt64) {
         phase = next

@@ -35,8 +35,8 @@ final class OriginConnections: PooledConnectionOwner {
     private var toFlush = TurnQueue<PooledConnection>()
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
-    /// The tasks with a tunnel on one of these: they are no requests of the pool.
-    private var tunnels: [ObjectIdentifier: LoopTask] = [:]
+    /// The tasks that are no requests of the pool: those with a tunnel on one of these, and those of an origin in memory.
+    private var elsewhere: [ObjectIdentifier: LoopTask] = [:]
     /// No connection is kept behind the requests that it carries.
     private(set) var isRetired = false
     private var isClosed = false
@@ -242,9 +242,9 @@ final class OriginConnections: PooledConnectionOwner {
     }
 
     /// The session's end ends the task, too.
-    func tunnelDidBegin(_ task: LoopTask) { tunnels[ObjectIdentifier(task)] = task }
+    func didBegin(elsewhere task: LoopTask) { elsewhere[ObjectIdentifier(task)] = task }
 
-    func tunnelDidEnd(_ task: LoopTask) { tunnels[ObjectIdentifier(task)] = nil }
+    func didEnd(elsewhere task: LoopTask) { elsewhere[ObjectIdentifier(task)] = nil }
 
     /// - Parameters:
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
@@ -411,7 +411,7 @@ final class OriginConnections: PooledConnectionOwner {
     func cancelAll() {
         for request in entries.waiters { request.task?.cancel() }
         for request in active { request.task?.cancel() }
-        for task in Array(tunnels.values) { task.cancel() }
+        for task in Array(elsewhere.values) { task.cancel() }
     }
 
     /// Ends all tasks and closes all connections.

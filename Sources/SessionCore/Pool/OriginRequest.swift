@@ -27,8 +27,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         case sharing(HTTP2OriginStream)
         /// The task's taker has the connection.
         case streaming
-        /// An origin in memory answers, in a session that has one.
-        case stubbed(StubExchange)
     }
 
     /// The place among the session's active requests.
@@ -40,20 +38,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     private let connections: OriginConnections
     private var phase = Phase.idle
     private var isContinuePlanned = false
-    /// A handler of an origin in memory makes the response.
-    private var isStubWorking = false
-
-    /// The origin wants this request over HTTP/1.1.
-    private var isHTTP1Required = false
-    /// A handshake has failed that offered HTTP/1.1 alone.
-    private var hasFailedOverHTTP1 = false
-    /// A server has refused the request without processing it.
-    private var wasRefused = false
-    /// When the exchange began, in nanoseconds of the loop's clock.
-    private var beganAt: UInt64 = 0
-    /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
-    /// the loop's clock.
-    private var notBefore: UInt64 = 0
+    private var demand = ConnectionDemand()
 
     init(_ connections: OriginConnections) {
         self.connections = connections
@@ -71,20 +56,17 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     override func start() {
         guard let task else { return }
-        taskStart = task.startedAt
+        timings.begin(at: task.startedAt)
         repetition.start(wasRepeated: task.wasRepeated)
-        reset()
-        isHTTP1Required = false
-        hasFailedOverHTTP1 = false
-        wasRefused = false
-        notBefore = 0
-        timings.fetchStart = 0
+        beginExchange(connections.headLimits)
         // Not a copy of the request, which costs as much as what is looked up in it.
         let endpoint = task.request.endpoint
+        demand = ConnectionDemand(
+            offersHTTP2: endpoint.httpVersion == .http2 && endpoint.scheme == .https,
+            isExclusive: task.taker != nil
+        )
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
-        isStubWorking = false
         armTimer()
-        if let stub = connections.stub { return begin(with: stub, task) }
         let entry = connections.entry(for: endpoint)
         self.entry = entry
         if let lane = ownLane(of: task, entry) {
@@ -106,7 +88,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         let lane = task.owner?.lane(entry, to: task.request.endpoint)
         guard lane != nil || task.request.fields.authenticatesConnection else { return nil }
         // A connection of HTTP/2 carries requests of others.
-        isHTTP1Required = true
+        demand.requireHTTP1()
         if task.owner == nil { connections.hasAuthenticated = true }
         return lane ?? task.owner?.openLane(entry, to: task.request.endpoint)
     }
@@ -122,59 +104,20 @@ final class OriginRequest: TaskExchange, PoolRequest {
         self.lane = lane
     }
 
-    /// Gives the request to an origin in memory.
-    private func begin(with stub: StubTransport, _ task: LoopTask) {
-        guard task.taker == nil else {
-            return task.finish(
-                SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
-            )
-        }
-        guard task.guarded == nil else { return task.finish(task.guarded?.refusal(of: task.request.endpoint, nil)) }
-        let exchange = StubExchange(task.request, self, limits: connections.headLimits)
-        phase = .stubbed(exchange)
-        stub.begin(exchange)
-    }
-
-    override func stubDidAccept() -> Bool {
-        guard let task, case .stubbed = phase else { return false }
-        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
-        task.delegate.taskDidConnect(task)
-        guard case .stubbed = phase else { return false }
-        timings.requestStart = elapsed
-        return true
-    }
-
-    private func reset() {
-        repetition.beginExchange()
-        timings.beginExchange()
-        informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
-    }
-
     var endpoint: Endpoint? { task?.request.endpoint }
-
-    /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
-    private var isHTTP1Presumed: Bool {
-        guard let endpoint, endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
-        return !isExclusive && !isHTTP1Required
-    }
-
-    /// The request wants a connection of its own, for a stream.
-    private var isExclusive: Bool { task?.taker != nil }
 
     // MARK: Pool
 
     var isShareable: Bool {
-        guard let entry, let task else { return false }
-        let endpoint = task.request.endpoint
-        guard endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
-        return task.taker == nil && !isHTTP1Required && entry.maySpeakHTTP2(at: loop.now)
+        guard demand.isShareable, let entry else { return false }
+        return entry.maySpeakHTTP2(at: loop.now)
     }
 
     func canUse(_ connection: HTTP1Connection) -> Bool {
         guard connection.lane === lane, let endpoint, connection.connection.endpoint.isSamePlace(as: endpoint) else {
             return false
         }
-        return !isExclusive && !isShareable
+        return !demand.isExclusive && !isShareable
     }
 
     /// Whether the verdict on the connection's server, and its age, let the request go out on it now.
@@ -184,16 +127,14 @@ final class OriginRequest: TaskExchange, PoolRequest {
     }
 
     func canShare(_ connection: HTTP2ClientConnection) -> Bool {
-        guard let endpoint, connection.connection.madeAt >= notBefore else { return false }
+        guard let endpoint, demand.canShare(madeAt: connection.connection.madeAt) else { return false }
         return connection.connection.endpoint.isSamePlace(as: endpoint)
     }
 
     func canAwait(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint }
 
-    /// A request that is refused a second time fails. After one refusal it therefore waits until the server's settings show how
-    /// many streams it allows.
     func canJoin(_ dial: HTTP2Dial) -> Bool {
-        dial.endpoint === endpoint && !wasRefused && (dial.connection.map(canShare) ?? true)
+        dial.endpoint === endpoint && demand.canJoinDial && (dial.connection.map(canShare) ?? true)
     }
 
     /// The pool has no place and no stream for the request now.
@@ -249,7 +190,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     /// The same over HTTP/2, beside other requests.
     func share(_ connection: HTTP2ClientConnection) {
         if case .queued = phase { timings.fetchStart = elapsed }
-        if case .awaiting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
+        if case .awaiting(let dial) = phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
         phase = .promised(connection)
         connection.promise()
         connections.beginLater(self)
@@ -267,7 +208,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
             connections.enter(self, entry)
         case .ready(let connection): begin(on: connection)
         case .promised(let connection): begin(on: connection)
-        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming, .stubbed: break
+        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming: break
         }
     }
 
@@ -277,7 +218,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         timings.info = connection.connection.info
         guard !connection.hasRested || connection.isSilent else { return connectAnew() }
         guard mayGo(task, on: connection.connection) else { return }
-        beganAt = loop.now
+        clock.beginExchange(at: loop.now)
         phase = .exchanging(connection)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
@@ -298,7 +239,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         connection.redeemPromise()
         repetition.isOnReusedConnection = connection.connection.isUsed
         timings.info = connection.connection.info
-        beganAt = loop.now
+        clock.beginExchange(at: loop.now)
         let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
         phase = .sharing(stream)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
@@ -308,7 +249,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         guard !stream.begin(task.request, task.guarded, self) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
-        reset()
+        beginExchange(connections.headLimits)
         enter(.connecting)
         enterAgain()
     }
@@ -335,8 +276,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         switch phase {
         case .idle, .exchanging, .streaming: return
         case .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: break
-        case .stubbed(let exchange):
-            guard !exchange.hasBegun else { return }
         case .sharing(let stream):
             guard takeBack(from: stream, task) else { return }
         }
@@ -346,7 +285,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     override func returnToPool() {
         guard let task, case .sharing(let stream) = phase, takeBack(from: stream, task) else { return }
         stream.detach()
-        reset()
+        beginExchange(connections.headLimits)
         enter(.connecting)
         enterAgain()
     }
@@ -362,7 +301,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     }
 
     func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection, for taker: ConnectionTaker) {
-        noteTimes(connection.times, from: dial.startedAt)
+        timings.noteAttempt(connection.times, from: dial.startedAt)
         timings.info = connection.info
         phase = .streaming
         enter(.receiving)
@@ -371,7 +310,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection) {
         guard let entry else { return connection.close(isWhole: true) }
-        noteTimes(connection.times, from: dial.startedAt)
+        timings.noteAttempt(connection.times, from: dial.startedAt)
         timings.info = connection.info
         let made = HTTP1Connection(connection, entry, owner: connections)
         lane?.adopt(made)
@@ -381,15 +320,13 @@ final class OriginRequest: TaskExchange, PoolRequest {
     }
 
     func dialDidFail(_ dial: RequestDial, _ failure: ConnectionFailure) {
-        noteTimes(failure.times, from: dial.startedAt)
+        timings.noteAttempt(failure.times, from: dial.startedAt)
         timings.info = failure.info
         phase = .placed
-        guard failure.error.code == .tlsHandshakeFailed, isHTTP1Presumed, !hasFailedOverHTTP1, let entry else {
+        guard failure.error.code == .tlsHandshakeFailed, let entry, demand.triesHTTP2() else {
             task?.finish(failure.error)
             return
         }
-        // The server may speak HTTP/2 alone now, which was not offered.
-        hasFailedOverHTTP1 = true
         entry.didFailOverHTTP1()
         // The place is given back only once, whatever happens to the request while others are served.
         phase = .entering
@@ -399,24 +336,10 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     /// The dial that the request has waited for has failed.
     func dialDidFail(_ dial: HTTP2Dial, _ failure: ConnectionFailure) {
-        noteTimes(dial.times, from: dial.startedAt)
+        timings.noteAttempt(dial.times, from: dial.startedAt)
         timings.info = failure.info
         phase = .entering
         fail(failure.error)
-    }
-
-    /// The dial may have begun before the task.
-    private func noteTimes(_ times: ConnectionTimes, from start: UInt64) {
-        timings.connection = times
-        timings.attemptStart = Int64(start / 1000) - Int64(taskStart / 1000)
-    }
-
-    func needsClientIdentity() -> ClientIdentityDecision {
-        task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
-    }
-
-    func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
-        task.flatMap { $0.delegate.task($0, mayTrust: trust) }
     }
 
     // MARK: Request
@@ -429,29 +352,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
         case .sharing(let stream): stream.pendingBytes
         default: 0
         }
-    }
-
-    override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
-
-    override var isBodyComplete: Bool { task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
-
-    override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
-
-    override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
-        guard let task else { return }
-        guard task.upload.count > limit else { return swap(&piece, &task.upload) }
-        var body = ByteBuffer()
-        swap(&body, &task.upload)
-        piece.append(body.bytes.extracting(0..<limit))
-        body.consume(limit)
-        swap(&body, &task.upload)
-    }
-
-    override func needsBodyData() {
-        guard let task else { return }
-        // A body that is sent in parts: the next one goes behind the work of others.
-        guard task.upload.isEmpty else { return continueLater() }
-        task.delegate.taskNeedsBodyData(task)
     }
 
     override func continueLater() {
@@ -467,7 +367,6 @@ final class OriginRequest: TaskExchange, PoolRequest {
             clock.active(at: loop.now)
             connection.proceed()
         case .sharing(let stream): stream.proceed()
-        case .stubbed(let exchange): exchange.proceed()
         default: break
         }
     }
@@ -475,7 +374,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     // MARK: The end
 
     override func fail(_ error: SessionError) {
-        if error.code == .responseInvalid, isHTTP1Presumed, case .exchanging = phase { entry?.didFailOverHTTP1() }
+        if error.code == .responseInvalid, demand.isShareable, case .exchanging = phase { entry?.didFailOverHTTP1() }
         super.fail(error)
     }
 
@@ -485,24 +384,19 @@ final class OriginRequest: TaskExchange, PoolRequest {
         task.wasRepeated = true
         repetition.repeatRequest(restoring: &task.upload)
         guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
-        switch ending.cause {
-        case .connectionLost:
-            // Those that were made since may be well: many requests leave a dead connection one after another.
-            if case .sharing(let stream) = phase { notBefore = stream.connection.connection.madeAt &+ 1 }
-        case .http11Required: isHTTP1Required = true
-        case .notProcessed: wasRefused = true
-        case .reset: break
-        }
+        var sharedMadeAt: UInt64?
+        if case .sharing(let stream) = phase { sharedMadeAt = stream.connection.connection.madeAt }
+        demand.repeatRequest(after: ending.cause, sharedMadeAt: sharedMadeAt)
         if case .sharing(let stream) = phase {
             stream.detach()
-            reset()
+            beginExchange(connections.headLimits)
             timings.fetchStart = elapsed
             enter(.connecting)
             // nghttp2 may be on the stack.
             enterAgain()
         } else {
             closeConnection()
-            reset()
+            beginExchange(connections.headLimits)
             timings.fetchStart = elapsed
             connect()
         }
@@ -521,7 +415,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         case .ready(let connection), .exchanging(let connection):
             _ = connection.detach()
             connection.close()
-        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming, .stubbed:
+        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming:
             break
         }
         phase = .placed
@@ -533,11 +427,10 @@ final class OriginRequest: TaskExchange, PoolRequest {
         swap(&ended, &phase)
         task = nil
         disarmTimer()
-        if case .stubbed(let exchange) = ended { return exchange.detach() }
         guard let entry = entry.take() else { return }
         let lane = lane.take()
         switch consume ended {
-        case .idle, .entering, .stubbed: break
+        case .idle, .entering: break
         case .queued:
             entry.pool.withdraw(self)
         case .awaiting(let dial): dial.leave(self)
@@ -569,16 +462,8 @@ final class OriginRequest: TaskExchange, PoolRequest {
     // MARK: Time
 
     override func holdDidChange() {
-        if isHeldBack || isStubWorking { clock.suspend() } else { clock.resume(at: loop.now) }
+        if isHeldBack { clock.suspend() } else { clock.resume(at: loop.now) }
         armTimer()
-    }
-
-    /// A handler of an origin in memory begins or ends its work. It is a part of a test, and shares its threads with other tests:
-    /// only the limit of the whole runs meanwhile.
-    override func stubIsWorking(_ isWorking: Bool) {
-        guard task != nil, isWorking != isStubWorking else { return }
-        isStubWorking = isWorking
-        if !isHeldBack { holdDidChange() }
     }
 
     override func timerDidFire() {
@@ -586,7 +471,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         switch clock.judge(at: loop.now) {
         case .wait: armTimer()
         case .look:
-            lookAtConnection(task)
+            _ = leaveSilentConnection(task, error: nil)
             if self.task != nil { armTimer() }
         case .expired(let expiry):
             var stage = ConnectionStage.connection
@@ -596,64 +481,51 @@ final class OriginRequest: TaskExchange, PoolRequest {
                 stage = dial.stage
             case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
-            case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()
+            case .sharing(let stream) where stream.connection.lastProgress < clock.exchangeBegan:
+                stream.connection.retire()
             case .exchanging(let connection)
             where !connection.hasHead && connection.connection.hasDeclinedRenegotiation:
                 return task.finish(HandshakeFailure.declinedRenegotiation(by: task.request.endpoint))
             default: break
             }
             let error = expiry.error(task.request.endpoint, at: stage)
-            if case .waiting = expiry.phase, !expiry.isTotal, didLoseSilentConnection(task, error) { return }
+            let isHeadLate = expiry.phase == .waiting && !expiry.isTotal
+            if isHeadLate, leaveSilentConnection(task, error: error) { return }
             task.finish(error)
         }
     }
 
     // MARK: Connections that are silently dead
 
-    /// A kept connection is doubted if it had carried nothing for so long before the request: one that has just brought a response
-    /// belongs to a server that is slow.
-    private static let restBeforeDoubt = TimeSpan.seconds(1).nanoseconds
-
-    /// Nothing has come for a while. On a kept connection whose server is provably not there the request waits no longer, if it may
-    /// be sent again.
-    private func lookAtConnection(_ task: LoopTask) {
-        guard isOnReusedConnection, let entry else { return }
-        let hasBegunResponse: Bool
-        switch phase {
-        case .exchanging(let connection):
-            guard connection.connection.isUnacknowledged else { return }
-            hasBegunResponse = connection.hasBegunResponse
-        case .sharing(let stream):
-            guard stream.connection.look(every: clock.lookInterval) else { return }
-            hasBegunResponse = stream.hasBegunResponse
-            stream.connection.retire()
-        default: return
-        }
-        connections.letGoOfKept(entry, silentSince: beganAt)
-        let place = task.request.endpoint.host
-        let error = SessionError(.responseTimeout, "\(place) acknowledges nothing on the kept connection.")
-        let ending = ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)
-        if mayBeSentAgain(task, ending) { exchangeDidEnd(ending) }
-    }
-
-    /// The final head has not come in time. Where the connection may be the reason, its idle siblings go.
+    /// Nothing has come for a while, or the final head has not come in time. On a kept connection whose server is provably not
+    /// there, or where the connection may be the reason, the request waits no longer, if it may be sent again; and the connection's
+    /// idle siblings go.
     ///
+    /// - Parameter error: of the request whose head has not come in time; nil: it has time yet.
     /// - Returns: whether the request is sent again, on another connection.
-    private func didLoseSilentConnection(_ task: LoopTask, _ error: SessionError) -> Bool {
+    private func leaveSilentConnection(_ task: LoopTask, error: SessionError?) -> Bool {
         guard isOnReusedConnection, let entry else { return false }
         let hasBegunResponse: Bool
         let isDoubted: Bool
         switch phase {
         case .exchanging(let connection):
+            isDoubted = error == nil ? connection.connection.isUnacknowledged : clock.doubts(connection.restedAt)
             hasBegunResponse = connection.hasBegunResponse
-            isDoubted = connection.restedAt.map { beganAt &- $0 >= Self.restBeforeDoubt } ?? false
         case .sharing(let stream):
+            let shared = stream.connection
+            isDoubted = error == nil ? shared.look(every: clock.lookInterval) : shared.isUnanswered
             hasBegunResponse = stream.hasBegunResponse
-            isDoubted = stream.connection.isUnanswered
+            if error == nil, isDoubted { shared.retire() }
         default: return false
         }
-        connections.letGoOfKept(entry, silentSince: beganAt)
-        let ending = ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)
+        guard isDoubted || error != nil else { return false }
+        connections.letGoOfKept(entry, silentSince: clock.exchangeBegan)
+        let place = task.request.endpoint.host
+        let ending = ExchangeEnding(
+            cause: .connectionLost,
+            hasBegunResponse: hasBegunResponse,
+            error: error ?? SessionError(.responseTimeout, "\(place) acknowledges nothing on the kept connection.")
+        )
         guard isDoubted, mayBeSentAgain(task, ending) else { return false }
         exchangeDidEnd(ending)
         return true
@@ -672,8 +544,8 @@ final class OriginRequest: TaskExchange, PoolRequest {
     override func collectMetrics(into metrics: inout TaskMetrics) {
         metrics.transaction = TransactionMetrics()
         if case .queued = phase { return }
-        if case .awaiting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
-        if case .connecting(let dial) = phase { noteTimes(dial.times, from: dial.startedAt) }
+        if case .awaiting(let dial) = phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
+        if case .connecting(let dial) = phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
         timings.write(
             into: &metrics.transaction,
             isOnReusedConnection: isOnReusedConnection,

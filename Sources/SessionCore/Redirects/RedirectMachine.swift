@@ -82,9 +82,9 @@ package struct RedirectMachine: Sendable {
         case 307, 308: next = method
         default: return .noRedirect
         }
-        guard let place = head.fields.first(.location) else { return .noRedirect }
-        guard head.fields.next(.location, after: place) == nil else { return .invalidLocation }
-        let location = head.fields.value(at: place)
+        guard let index = head.fields.first(.location) else { return .noRedirect }
+        guard head.fields.next(.location, after: index) == nil else { return .invalidLocation }
+        let location = head.fields.value(at: index)
         let escaped = escapesLocation ? URLReference.escaped(location) : nil
         guard let target = escaped.map({ url.resolving($0.span) }) ?? url.resolving(location) else {
             if case .otherScheme? = URLReference(location) { return .otherScheme }

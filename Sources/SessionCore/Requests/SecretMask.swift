@@ -118,17 +118,18 @@ private struct PercentDecoded {
     init(_ text: borrowing Span<UInt8>) {
         starts.reserveCapacity(text.count + 1)
         bytes.reserveCapacity(text.count)
-        var place = 0
-        while place < text.count {
-            starts.append(place)
-            if text[place] == UInt8(ascii: "%"), place &+ 2 < text.count,
-                let high = ASCII.hexadecimalValue(text[place &+ 1]), let low = ASCII.hexadecimalValue(text[place &+ 2])
+        var position = 0
+        while position < text.count {
+            starts.append(position)
+            if text[position] == UInt8(ascii: "%"), position &+ 2 < text.count,
+                let high = ASCII.hexadecimalValue(text[position &+ 1]),
+                let low = ASCII.hexadecimalValue(text[position &+ 2])
             {
                 bytes.append(high << 4 | low)
-                place &+= 3
+                position &+= 3
             } else {
-                bytes.append(text[place])
-                place &+= 1
+                bytes.append(text[position])
+                position &+= 1
             }
         }
         starts.append(text.count)

@@ -25,7 +25,12 @@ final class SessionTasks: TaskOwner {
             return UpgradeExchange(task, session: self, connections: connections)
         }
         if let cached, let exchange = cached.makeExchange(for: task) { return exchange }
-        return task.request.cachePolicy == .returnCacheDataDontLoad ? nil : connections.makeRequest(for: task)
+        guard task.request.cachePolicy != .returnCacheDataDontLoad else { return nil }
+        guard let stub = connections.stub else { return connections.makeRequest(for: task) }
+        connections.didBegin(elsewhere: task)
+        return StubCarrier(task, stub, limits: connections.headLimits, loop: loop) { [connections] ended in
+            connections.didEnd(elsewhere: ended)
+        }
     }
 
     override func didReceive(_ head: borrowing ResponseHead, to request: borrowing SessionRequest) {

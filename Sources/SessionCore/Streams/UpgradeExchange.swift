@@ -30,8 +30,6 @@ final class UpgradeExchange: TaskExchange {
     private var isReadClosed = false
     /// This side of the HTTP/2 stream has ended.
     private var isWriteClosed = false
-    /// When the request went out on a stream of HTTP/2, in nanoseconds of the loop's clock.
-    private var beganAt: UInt64 = 0
 
     init(_ task: LoopTask, session: TaskOwner, connections: OriginConnections) {
         self.session = session
@@ -48,9 +46,8 @@ final class UpgradeExchange: TaskExchange {
 
     override func start() {
         guard let task else { return }
-        taskStart = task.startedAt
+        timings.begin(at: task.startedAt)
         repetition.start(wasRepeated: task.wasRepeated)
-        timings.fetchStart = 0
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         // The stream has the limits up to the connection.
         timeouts.spans.queue = nil
@@ -59,7 +56,7 @@ final class UpgradeExchange: TaskExchange {
         if let transport, let stub { return transport.begin(stub) }
         guard let connection = connections.connectionForTunnel(task.request) else { return openConnection(for: task) }
         connection.promiseTunnel()
-        connections.tunnelDidBegin(task)
+        connections.didBegin(elsewhere: task)
         promised = connection
         loop.atEndOfTurn { [weak self] in self?.openStream() }
     }
@@ -124,7 +121,7 @@ final class UpgradeExchange: TaskExchange {
         connection.redeemPromise()
         repetition.isOnReusedConnection = connection.connection.isUsed
         timings.info = connection.connection.info
-        beganAt = loop.now
+        clock.beginExchange(at: loop.now)
         let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
         shared = stream
         enter(.waiting)
@@ -141,7 +138,7 @@ final class UpgradeExchange: TaskExchange {
 
     private func leaveTunnel(of connection: HTTP2ClientConnection, _ task: LoopTask) {
         connection.tunnelDidEnd()
-        connections.tunnelDidEnd(task)
+        connections.didEnd(elsewhere: task)
     }
 
     /// The request goes out over HTTP/1.1: the HTTP/2 connection does not carry it.
@@ -150,9 +147,7 @@ final class UpgradeExchange: TaskExchange {
         shared = nil
         leaveTunnel(of: ended.connection, task)
         ended.detach()
-        repetition.beginExchange()
-        timings.beginExchange()
-        informational = InformationalBudget(headBytes: connections.headLimits.headBytes)
+        beginExchange(connections.headLimits)
         timings.fetchStart = elapsed
         enter(.queued)
         // nghttp2 may be on the stack.
@@ -202,16 +197,6 @@ final class UpgradeExchange: TaskExchange {
     /// Both sides of the stream have ended.
     private func endIfOver() {
         if shared != nil, isReadClosed, isWriteClosed { super.didReceiveEnd() }
-    }
-
-    // MARK: Handshake
-
-    fileprivate func needsClientIdentity() -> ClientIdentityDecision {
-        task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
-    }
-
-    fileprivate func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
-        task.flatMap { $0.delegate.task($0, mayTrust: trust) }
     }
 
     // MARK: Response
@@ -314,6 +299,8 @@ final class UpgradeExchange: TaskExchange {
     override var hasBody: Bool { hasSwitched && task.map { !$0.upload.isEmpty } ?? false }
 
     override var isBodyComplete: Bool { hasSwitched && task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
+
+    override var bodyTrailers: HeaderFields { HeaderFields() }
 
     override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
         if let task { swap(&piece, &task.upload) }
@@ -422,7 +409,7 @@ final class UpgradeExchange: TaskExchange {
             if self.task != nil { armTimer() }
         case .expired(let expiry):
             // A connection on which nothing comes for any request may be dead.
-            if let shared, shared.connection.lastProgress < beganAt { shared.connection.retire() }
+            if let shared, shared.connection.lastProgress < clock.exchangeBegan { shared.connection.retire() }
             if let error = stream?.declinedRenegotiation { return task.finish(error) }
             task.finish(expiry.error(task.request.endpoint, at: .connection))
         }

@@ -3,8 +3,8 @@ package import HTTPCore
 package import IOCore
 import ServerTrust
 
-/// One request and its response on a `StubTransport`: for an `OriginRequest` what an `HTTP1Connection` is. Head and framing are
-/// written and read by the same values as on a connection.
+/// One request and its response on a `StubTransport`: for a `StubCarrier` what an `HTTP1Connection` is for an `OriginRequest`.
+/// Head and framing are written and read by the same values as on a connection.
 ///
 /// `@unchecked Sendable`: `request` does not change, and all else is for the loop; other threads only carry the reference to it
 /// (`onLoop`).
@@ -53,9 +53,6 @@ package final class StubExchange: @unchecked Sendable {
 
     /// Runs work on the loop; from any thread. It may find the exchange over: then its calls have no effect.
     package func onLoop(_ work: @escaping @Sendable (StubExchange) -> Void) { loop.submit { [self] in work(self) } }
-
-    /// Whether the request has gone out.
-    var hasBegun: Bool { isAccepted }
 
     // MARK: Request
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import IOCore
+import ServerTrust
 
 /// The exchange of a task with its origin: what comes of the response goes to the task's delegate. A class to inherit from.
 class TaskExchange: ExchangeReceiver {
@@ -15,6 +16,48 @@ class TaskExchange: ExchangeReceiver {
     }
 
     override var method: HTTPMethod { task?.request.method ?? .get }
+
+    /// The request goes out, or goes out again.
+    final func beginExchange(_ limits: HeadLimits) {
+        repetition.beginExchange()
+        timings.beginExchange()
+        informational = InformationalBudget(headBytes: limits.headBytes)
+    }
+
+    // MARK: Request
+
+    override var hasBody: Bool { task.map { !$0.upload.isEmpty } ?? false }
+
+    override var isBodyComplete: Bool { task.map { $0.uploadEnded && $0.upload.isEmpty } ?? true }
+
+    override var bodyTrailers: HeaderFields { task?.uploadTrailers ?? HeaderFields() }
+
+    override func takeBody(into piece: inout ByteBuffer, upTo limit: Int) {
+        guard let task else { return }
+        guard task.upload.count > limit else { return swap(&piece, &task.upload) }
+        var body = ByteBuffer()
+        swap(&body, &task.upload)
+        piece.append(body.bytes.extracting(0..<limit))
+        body.consume(limit)
+        swap(&body, &task.upload)
+    }
+
+    override func needsBodyData() {
+        guard let task else { return }
+        // A body that is sent in parts: the next one goes behind the work of others.
+        guard task.upload.isEmpty else { return continueLater() }
+        task.delegate.taskNeedsBodyData(task)
+    }
+
+    // MARK: Handshake
+
+    final func needsClientIdentity() -> ClientIdentityDecision {
+        task.map { $0.delegate.taskNeedsClientIdentity($0) } ?? .none
+    }
+
+    final func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
+        task.flatMap { $0.delegate.task($0, mayTrust: trust) }
+    }
 
     // MARK: Response
 

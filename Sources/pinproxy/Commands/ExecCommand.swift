@@ -170,7 +170,7 @@ extension Command {
     }
 
     /// Reloads until the program has ended.
-    private static func wait(for child: ChildProcess, _ reloader: Reloader?) {
+    private static func wait(for child: ExecutedProgram, _ reloader: Reloader?) {
         // A kernel older than 5.3 has no such descriptor, so there is no reload.
         if var current = reloader, let end = DescriptorPoll.exitDescriptor(ofProcess: child.identifier) {
             defer { close(end) }
@@ -187,9 +187,9 @@ extension Command {
         _ environment: [String],
         _ signalMask: sigset_t,
         _ descriptors: InheritedDescriptors
-    ) throws(CommandFailure) -> ChildProcess {
-        do throws(ChildProcess.SpawnFailure) {
-            return try ChildProcess(
+    ) throws(CommandFailure) -> ExecutedProgram {
+        do throws(ExecutedProgram.SpawnFailure) {
+            return try ExecutedProgram(
                 words,
                 environment: environment,
                 signalMask: signalMask,

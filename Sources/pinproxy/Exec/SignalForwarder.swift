@@ -11,7 +11,7 @@ final class SignalForwarder: Sendable {
 
     /// The child, until its process entry is removed. Used by the forwarder's thread and the thread that waits for the
     /// child.
-    private let child = Mutex<ChildProcess?>(nil)
+    private let child = Mutex<ExecutedProgram?>(nil)
     private let isHurried = Atomic<Bool>(false)
 
     /// Blocks the signals in this thread and in all threads that it starts later.
@@ -33,7 +33,7 @@ final class SignalForwarder: Sendable {
     }
 
     /// Starts forwarding; the thread ends with the process.
-    func start(_ child: ChildProcess) throws(IOFailure) {
+    func start(_ child: ExecutedProgram) throws(IOFailure) {
         self.child.withLock { $0 = child }
         _ = try LoopThread(name: "signals") { [self] in
             while true { forwardNext() }

@@ -98,7 +98,7 @@ struct LoggedRequest {
     }
 }
 
-extension JSONValue {
+extension DocumentValue {
     fileprivate var string: String? {
         if case .string(let text) = content { text } else { nil }
     }
@@ -107,7 +107,7 @@ extension JSONValue {
         if case .number(let text) = content { Int(text) } else { nil }
     }
 
-    fileprivate var members: [String: JSONValue]? {
+    fileprivate var members: [String: DocumentValue]? {
         guard case .object(let members) = content else { return nil }
         return Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
     }

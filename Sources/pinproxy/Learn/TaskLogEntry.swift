@@ -88,7 +88,7 @@ struct TaskLogEntry {
         return (isSecure, address)
     }
 
-    private static func pins(_ value: JSONValue) -> [PublicKeyPin]? {
+    private static func pins(_ value: DocumentValue) -> [PublicKeyPin]? {
         guard case .array(let elements) = value.content, (1...longestChain).contains(elements.count) else { return nil }
         var pins: [PublicKeyPin] = []
         for element in elements {
@@ -101,13 +101,13 @@ struct TaskLogEntry {
     }
 }
 
-extension JSONValue {
+extension DocumentValue {
     fileprivate var string: String? {
         if case .string(let text) = content { text } else { nil }
     }
 
     /// The members of an object; their names are distinct in a document without issues.
-    fileprivate var members: [String: JSONValue]? {
+    fileprivate var members: [String: DocumentValue]? {
         guard case .object(let members) = content else { return nil }
         return Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
     }

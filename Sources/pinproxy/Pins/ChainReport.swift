@@ -62,8 +62,8 @@ struct ChainReport {
         }
         var text = "The server sent, in this order:\n"
         for (index, certificate) in sent.enumerated() {
-            let place = chain.firstIndex { $0.isSame(as: certificate) }
-            let note = place.map { "the chain's \($0)" } ?? "not in the chain"
+            let found = chain.firstIndex { $0.isSame(as: certificate) }
+            let note = found.map { "the chain's \($0)" } ?? "not in the chain"
             text += TextLayout.row("    \(index)", "\(certificate.subject) (\(note))", column: 12)
             text += TextLayout.row("", "\(certificate.publicKeyPin)", column: 12)
         }

@@ -97,7 +97,7 @@ final class DocumentProperties {
         }
     }
 
-    private static func text(_ value: JSONValue) -> String {
+    private static func text(_ value: DocumentValue) -> String {
         switch value.content {
         case .null: "null"
         case .bool(let flag): "\(flag)"

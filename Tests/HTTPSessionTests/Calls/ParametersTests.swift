@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
 import HTTPCore
+import HTTPSessionCodable
 import ServerTrust
 import TestSupport
 import Testing

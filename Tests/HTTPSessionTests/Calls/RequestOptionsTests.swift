@@ -2,6 +2,7 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
+import HTTPSessionCodable
 import HTTPSessionStubs
 import SessionCore
 import TestSupport

@@ -42,7 +42,7 @@ struct ContentNegotiationTests {
         negotiation.begin(head, isSwitched: isSwitched, others, check)
     }
 
-    @Test("a session that decodes asks for its codings, unless the request has a wish or a range")
+    @Test("a decoding session requests its codings, unless the request has others or a range")
     func asks() throws {
         var negotiation = ContentNegotiation()
         #expect(try asked(&negotiation) == "gzip, deflate")

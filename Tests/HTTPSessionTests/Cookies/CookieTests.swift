@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
 import HTTPCore
+import HTTPSessionCodable
+import ServerTrustDates
 import TestSupport
 import Testing
 

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("File URLs where a path is taken")
 struct FileURLTests {
-    @Test("an upload, a form, a download and cookies use the file of a URL with spaces and percent signs")
+    @Test("uploads, forms, downloads and cookies take file URLs with escaped characters")
     func files() async throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/100% a b"

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The terms of a task's next request")
 struct HopTermsTests {
-    @Test("a hop has the time that the task has left, and none begins without any")
+    @Test("a hop has the task's remaining time, and none begins without any")
     func total() throws {
         var timeouts = TaskTimeouts()
         timeouts.spans.connect = .seconds(3)

@@ -10,6 +10,7 @@ import Testing
 
 #if canImport(FoundationXML)
 import FoundationXML
+import HTTPSessionCodable
 #endif
 
 @Suite("Serialization with Foundation", .onOwnThreads)

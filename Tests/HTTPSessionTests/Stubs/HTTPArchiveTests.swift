@@ -11,8 +11,6 @@ import Testing
 
 @Suite("HTTP archives", .onOwnThreads)
 struct HTTPArchiveTests {
-    private typealias JSONValue = HTTPSession.JSONValue
-
     /// A manager that replays an archive, and never retries.
     private func replaying(
         _ har: [UInt8],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import HTTPSessionCodable
 import HTTPSessionStubs
 import ServerTrust
 import TestSupport

@@ -112,7 +112,7 @@ struct ExecutionFlowTests {
 
     // MARK: The response
 
-    @Test("a short body that is not delivered is read to its end, a longer one is cancelled")
+    @Test("an undelivered short body is read to its end, a longer one cancelled")
     func unwanted() {
         let limit = UnwantedBody.limit
         var flow = flow()

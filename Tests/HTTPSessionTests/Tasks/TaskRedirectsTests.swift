@@ -69,7 +69,7 @@ struct TaskRedirectsTests {
         #expect(redirects.count == 0)
     }
 
-    @Test("a redirect leads to the next request by the rules, with the fragment of the last one")
+    @Test("a redirect makes the next request by the rules, with the last fragment")
     mutating func follows() throws {
         #expect(try outcome(307, "/next") == "GET https://a.test/next with a body with credentials")
         #expect(try outcome(303, "/next", method: .post) == "GET https://a.test/next with credentials")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 import HTTPCore
+import ServerTrustDates
 import TestSupport
 import Testing
 

@@ -129,7 +129,7 @@ struct AttachedVerificationTests {
         #expect(!second.clientFinished || TLSVerification.evaluation(of: second.client) == nil)
     }
 
-    @Test("a connection for a program has its policy, and others of its context have none")
+    @Test("a program's connection has its policy, and others of its context have none")
     func forPrograms() throws {
         let client = InMemoryClient()
         let peer = try InMemoryServer(server, version: TLS1_3_VERSION)

@@ -244,7 +244,7 @@ struct TLSProfileTests {
     }
 
     @Test(
-        "a trial is silent about a server that chooses the usual",
+        "a trial says nothing about a server that chooses a usual offer",
         arguments: [TLS1_2_VERSION, TLS1_3_VERSION]
     )
     func needlessTrial(version: Int32) throws {

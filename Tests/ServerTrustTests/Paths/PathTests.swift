@@ -84,7 +84,7 @@ struct PathTests {
 
     // MARK: Properties, each with a twin that passes
 
-    @Test("the order of cross-signed certificates does not matter, nor do superfluous ones")
+    @Test("neither order nor superfluous cross-signed certificates matter")
     func crossSigned() throws {
         var web = CertificateWeb()
         let (a, b) = (try web.authority("A"), try web.authority("B"))

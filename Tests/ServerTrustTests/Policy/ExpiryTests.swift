@@ -2,6 +2,7 @@
 import FoundationEssentials
 import HTTPCore
 import ServerTrust
+import ServerTrustDates
 import TestSupport
 import Testing
 

@@ -33,7 +33,7 @@ struct KeepAliveTests {
     }
 
     @Test(
-        "the response's version and options decide, those of 1xx heads among them",
+        "the response's version and options decide, also those of 1xx heads",
         arguments: [
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true),
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false),

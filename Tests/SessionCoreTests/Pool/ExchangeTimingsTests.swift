@@ -24,23 +24,27 @@ struct ExchangeTimingsTests {
         return transaction
     }
 
-    private var connected: ExchangeTimings {
+    private static let taskStart: UInt64 = 1_000_000
+
+    /// Of a task whose connection was begun some microseconds after it.
+    private func connected(after microseconds: Int = 10, lookupEnd: Int64 = 20) -> ExchangeTimings {
         var timings = ExchangeTimings()
+        timings.begin(at: Self.taskStart)
         timings.fetchStart = 5
-        timings.attemptStart = 10
-        timings.connection = ConnectionTimes(
-            lookupEnd: 20,
+        let times = ConnectionTimes(
+            lookupEnd: lookupEnd,
             connectStart: 21,
             secureConnectionStart: 30,
             secureConnectionEnd: 40,
             connectEnd: 41
         )
+        timings.noteAttempt(times, from: UInt64(Int(Self.taskStart) + microseconds * 1000))
         return timings
     }
 
     @Test("connection times begin with the attempt, and absent phases stay absent")
     func connection() {
-        let metrics = transaction(connected)
+        let metrics = transaction(connected())
         #expect(metrics.fetchStart == 5)
         #expect(metrics.domainLookupStart == 10 && metrics.domainLookupEnd == 30)
         #expect(metrics.connectStart == 31 && metrics.connectEnd == 51)
@@ -51,25 +55,21 @@ struct ExchangeTimingsTests {
 
     @Test("a name that was not looked up has no times")
     func noLookup() {
-        var timings = connected
-        timings.connection?.lookupEnd = Self.absent
-        let metrics = transaction(timings)
+        let metrics = transaction(connected(lookupEnd: Self.absent))
         #expect(metrics.domainLookupStart == Self.absent && metrics.domainLookupEnd == Self.absent)
         #expect(metrics.connectStart == 31)
     }
 
     @Test("a dial that began before the request does not begin before the task")
     func sharedDial() {
-        var timings = connected
-        timings.attemptStart = -25
-        let metrics = transaction(timings)
+        let metrics = transaction(connected(after: -25))
         #expect(metrics.domainLookupStart == 0 && metrics.domainLookupEnd == 0)
         #expect(metrics.connectStart == 0 && metrics.secureConnectionStart == 5 && metrics.connectEnd == 16)
     }
 
     @Test("a kept connection has no times of its making")
     func reused() {
-        let metrics = transaction(connected, reused: true)
+        let metrics = transaction(connected(), reused: true)
         #expect(metrics.isReusedConnection)
         #expect(metrics.connectStart == Self.absent && metrics.domainLookupStart == Self.absent)
     }
@@ -110,7 +110,7 @@ struct ExchangeTimingsTests {
 
     @Test("a second exchange starts without the first one's times, except waiting")
     func secondExchange() {
-        var timings = connected
+        var timings = connected()
         timings.requestStart = 100
         timings.requestEnd = 110
         timings.responseStart = 200
@@ -129,5 +129,14 @@ struct ExchangeTimingsTests {
         #expect(timings.requestContentBytes == 0 && timings.responseStart == Self.absent)
         #expect(timings.requestEnd == Self.absent && timings.responseEnd == Self.absent)
         #expect(timings.requestHeadBytes == 0 && timings.requestBodyBytes == 0)
+    }
+
+    @Test("the next task's request has waited for nothing yet")
+    func nextTask() {
+        var timings = connected()
+        timings.begin(at: 2 * Self.taskStart)
+        #expect(timings.fetchStart == 0 && timings.taskStart == 2 * Self.taskStart)
+        timings.endExchange()
+        #expect(transaction(timings).connectStart == Self.absent)
     }
 }

@@ -64,7 +64,7 @@ struct UpgradeRewritingTests {
             && answer["Set-Cookie"] == "a=1; Secure"
     }
 
-    @Test("clients of https, and rewriteUpgraded false, get responses unchanged")
+    @Test("responses stay unchanged for https, and with rewriteUpgraded false")
     func untouched() throws {
         let stage = try stage()
         #expect(isUntouched(try stage.proxy.get("https://\(Stage.host)/", fields: telling)))

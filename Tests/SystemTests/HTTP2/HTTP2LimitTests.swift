@@ -117,7 +117,7 @@ struct HTTP2LimitTests {
         }
     }
 
-    @Test("a conversation in small pieces does not")
+    @Test("a long conversation in small pieces keeps its connection")
     func smallPieces() throws {
         let stage = try stage()
         let peer = try HTTP2Peer(stage.proxy.connect())

@@ -116,7 +116,7 @@ struct ForwardedFieldsTests {
         #expect(try stage.get(fields: ["Via: 1.1 pinproxy-aaaaaaaa"]).status == 200)
     }
 
-    @Test("rule 45: without via this process's name appears in no Via")
+    @Test("rule 45: with via off, no Via names this process")
     func viaOff() throws {
         let stage = try Stage({ $0.hosts[Stage.host]?["via"] = "off" }) { connection in
             while let request = try connection.readRequest() {
@@ -154,7 +154,7 @@ struct ForwardedFieldsTests {
         #expect(try second.waitForTaskLines(1).count == 1)
     }
 
-    @Test("rule 45: without via this process's name is in CDN-Loop")
+    @Test("rule 45: with via off, CDN-Loop names this process")
     func cdnLoop() throws {
         let stage = try Stage({ $0.members["defaults"] = ["via": "off"] }) {
             OriginAnswer.text("\($0["Via"] ?? "-") \($0["CDN-Loop"] ?? "-")")

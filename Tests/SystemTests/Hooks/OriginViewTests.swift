@@ -77,7 +77,7 @@ struct OriginViewTests {
         #expect(answer["X-Seen-Link"] == "<https://\(host)/b>; rel=\"http://\(host)/c\"")
     }
 
-    @Test("clients of https, and rewriteUpgraded false, send requests unchanged")
+    @Test("requests stay unchanged for https, and with rewriteUpgraded false")
     func untouched() throws {
         let stage = try stage()
         let sent = "http://\(Stage.host)/"

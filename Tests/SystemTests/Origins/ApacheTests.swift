@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Apache behind a pin", .enabled(if: ApacheServer.isInstalled || RealPeers.areRequired))
 struct ApacheTests {
-    @Test("files, WebDAV's methods, a body that comes back, and a redirect", arguments: ["1.1", "2"])
+    @Test("files, WebDAV's methods, echoed bodies and redirects work", arguments: ["1.1", "2"])
     func serves(version: String) throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ApacheServer(server, http2: version == "2", files: ["one.txt": Array("one".utf8)])

@@ -4,6 +4,7 @@
 import Glibc
 import HTTPCore
 import HTTPSession
+import HTTPSessionCodable
 import HTTPSessionStubs
 import ServerTrust
 import SessionCore

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
+import HTTPSessionCodable
 
 func curl(_ session: HTTPSessionManager) async throws {
     let request = try session.request(.get, "get")

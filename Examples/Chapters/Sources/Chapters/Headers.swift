@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
+import HTTPSessionCodable
 
 struct Seen: Decodable, Sendable {
     let url: String

@@ -2,6 +2,7 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
+import HTTPSessionCodable
 
 func urls(_ session: HTTPSessionManager) async throws {
     _ = try await session.get("https://httpbin.org/get")

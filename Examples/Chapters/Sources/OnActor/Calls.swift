@@ -5,6 +5,7 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
+import HTTPSessionCodable
 import HTTPSessionStubs
 import ServerTrust
 import SessionCore

@@ -6,7 +6,7 @@ import IOCore
 /// A client's HTTP/1.1 connection: reads requests, gives each to an exchange, and writes the responses in order.
 ///
 /// The next request is read only after the response to the current one has been written, so pipelined requests wait in
-/// the kernel's buffer. An idle connection holds no buffers.
+/// the kernel's buffer. An idle connection holds no buffers. `ConnectionLife` decides when it ends; this class acts.
 final class ClientConnection: ExchangeStream, TransportUser {
     /// Bytes that were read beyond the current request.
     private var input = ByteBuffer()
@@ -14,34 +14,19 @@ final class ClientConnection: ExchangeStream, TransportUser {
     private var exchange: Exchange?
     private let timer = LoopTimer()
 
-    private var phase = Phase.head
+    private var life = ConnectionLife()
     /// `feed` is on the stack and continues with the next request by itself.
     private var isFeeding = false
-    private var lingered = 0
     /// The version that the client has to use, or `either` as long as it has sent at most a part of HTTP/2's preface.
     private var expected: ClientProtocol
     /// The bytes received so far, while they are the beginning of HTTP/2's preface.
     private var preface: [UInt8] = []
-    /// Bytes of the request body at the last check of the client's pace, and bytes of output written since.
-    private var bodyMark = 0
-    private var flushedSinceMark = 0
     /// Bytes of the current read that follow the head.
     private var bytesBehindHead = 0
     /// The bytes that the connection is known to hold.
     private var accounted = 0
     /// Bytes of a request that are held until it is over.
     private var heldOfRequest = 0
-
-    private enum Phase {
-        /// Between requests, or inside a head.
-        case head
-        /// A request body is being received, or a response is being sent.
-        case exchange
-        /// Everything has been written. Input is read and dropped, because a reset would make the client lose the
-        /// response.
-        case lingering
-        case closed
-    }
 
     /// The origin is paused while more output than this is waiting.
     private static let highWater = 256 << 10
@@ -51,9 +36,6 @@ final class ClientConnection: ExchangeStream, TransportUser {
     /// At most this much is read in a turn of the loop: others wait.
     private static let turnLimit = 256 << 10
     private static let lingerTime = TimeSpan.seconds(2)
-    private static let lingerBytes = 1 << 20
-    /// A client that transfers less than this in `timeouts.body` is disconnected.
-    private static let leastProgress = 1 << 10
 
     init(_ transport: ClientTransport, _ exchanges: ExchangePool) {
         self.exchanges = exchanges
@@ -69,6 +51,8 @@ final class ClientConnection: ExchangeStream, TransportUser {
 
     /// The next request is the first one inside a CONNECT.
     func beginsAnew() { expected = transport.expectedProtocol }
+
+    private var phase: ConnectionLife.Phase { life.phase }
 
     // MARK: Input
 
@@ -130,8 +114,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
                 }
                 position += exchange.feedBody(rest)
             case .lingering:
-                lingered += rest.count
-                if lingered > Self.lingerBytes { close() }
+                if life.drop(rest.count) { close() }
                 return
             case .closed:
                 return
@@ -150,7 +133,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
             feed(held.span)
         // Anything else than the preface, where HTTP/2 was agreed on, is an error of that protocol.
         case .isNot, .isPreface:
-            phase = .closed
+            _ = life.close()
             services.loop.remove(timer)
             let next = HTTP2Connection(transport, exchanges)
             transport.handOver(to: next)
@@ -173,17 +156,16 @@ final class ClientConnection: ExchangeStream, TransportUser {
             break
         case .complete:
             services.loop.disarm(timer)
-            phase = .exchange
+            life.beginExchange()
             bytesBehindHead = bytes.count - consumed
             current.didReceiveHead()
             bytesBehindHead = 0
-            if phase == .exchange, exchange === current, !current.body.isComplete {
-                bodyMark = 0
+            if phase == .exchange, exchange === current, !current.upload.isComplete {
                 services.loop.arm(timer, after: services.generation.bodyTime)
             }
         case .failed(let fault):
             services.loop.disarm(timer)
-            phase = .exchange
+            life.beginExchange()
             current.refuse(problem(fault, bytes), keepAlive: false)
         }
         return consumed
@@ -202,53 +184,34 @@ final class ClientConnection: ExchangeStream, TransportUser {
     }
 
     private func inputEnded() {
-        switch phase {
-        case .head:
-            // A connection that ends before or inside a head gets no response.
-            close()
-        case .exchange:
-            // The client has half-closed: its request still gets a response, but a body without its end never gets one.
-            exchange?.inputEnded()
-        case .lingering:
-            close()
-        case .closed:
-            break
+        switch life.inputEnded() {
+        case .close: close()
+        case .endBody: exchange?.inputEnded()
+        case .ignore: break
         }
     }
 
     private func timeIsUp() {
-        switch phase {
-        case .head:
-            if let exchange, exchange.isInsideHead {
-                phase = .exchange
-                exchange.refuse(
-                    Problem(
-                        .requestTimeout,
-                        "The request head was not complete within \(services.generation.headTime.milliseconds) ms of its first byte. Send it faster, or raise timeouts.head."
-                    ),
-                    keepAlive: false
-                )
-            } else {
-                closeIfIdle()
-            }
-        case .exchange: checkBodyPace()
-        case .lingering: close()
-        case .closed: break
+        switch life.timeIsUp(isInsideHead: exchange?.isInsideHead == true) {
+        case .refuseHead:
+            exchange?.refuse(
+                Problem(
+                    .requestTimeout,
+                    "The request head was not complete within \(services.generation.headTime.milliseconds) ms of its first byte. Send it faster, or raise timeouts.head."
+                ),
+                keepAlive: false
+            )
+        case .idle: closeIfIdle()
+        case .checkBody: checkBodyPace()
+        case .close: close()
+        case .ignore: break
         }
     }
 
-    /// Checks that the request body makes progress. It may be slow because the origin is slow or because the client
-    /// waits for 100 (Continue).
     private func checkBodyPace() {
-        guard let exchange, !exchange.body.isComplete, !exchange.writer.hasBegun else { return }
-        let isWaitedFor =
-            exchange.wantsBody && !exchange.holdsClientBack && !transport.isReadable && input.isEmpty
-        if isWaitedFor, exchange.bytesFromClient - bodyMark < Self.leastProgress {
-            exchange.bodyIsTooSlow(services.generation.bodyTime)
-        } else {
-            bodyMark = exchange.bytesFromClient
-            services.loop.arm(timer, after: services.generation.bodyTime)
-        }
+        guard let exchange, !exchange.upload.isComplete, !exchange.writer.hasBegun else { return }
+        let (isWaitedFor, limit) = (!transport.isReadable && input.isEmpty, services.generation.bodyTime)
+        if exchange.checkBodyPace(isWaitedFor: isWaitedFor, limit: limit) { services.loop.arm(timer, after: limit) }
     }
 
     // MARK: Output
@@ -340,10 +303,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         while !output.isEmpty {
             switch transport.write(from: &output) {
             case .bytes(let count):
-                // A client that reads slowly is not idle, unless it reads hardly anything.
-                flushedSinceMark += count
-                if exchange == nil, flushedSinceMark >= Self.leastProgress || output.isEmpty {
-                    flushedSinceMark = 0
+                if life.wrote(count, isAll: output.isEmpty, hasExchange: exchange != nil) {
                     services.loop.arm(
                         timer,
                         after: phase == .lingering ? services.generation.idleTime : services.idleTime
@@ -380,21 +340,20 @@ final class ClientConnection: ExchangeStream, TransportUser {
         if !isWhole, finished.writer.endsWithConnection { transport.resetOnClose() }
         exchange = nil
         exchanges.giveBack(finished)
-        if !isWhole {
+        switch life.exchangeEnded(persists: persists, isWhole: isWhole) {
+        case .close:
             flush()
             close()
             return
-        }
-        // The client may send one more request where the response had begun without Connection: close.
-        if !persists {
-            phase = .lingering
+        case .linger:
+            // The client may send one more request where the response had begun without Connection: close.
             // Waiting input would stop the connection from being read, and closing it would then send a reset.
             input.release()
             services.loop.arm(timer, after: services.generation.idleTime)
             flush()
             return
+        case .next: break
         }
-        phase = .head
         flush()
         guard phase == .head else { return }
         if output.isEmpty { output.release() }
@@ -442,7 +401,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         to user: any TransportUser,
         _ take: (_ input: inout ByteBuffer, _ output: inout ByteBuffer) -> Void
     ) {
-        phase = .closed
+        _ = life.close()
         services.loop.remove(timer)
         take(&input, &output)
         account()
@@ -457,8 +416,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
 
     /// Closes at once, and cancels the current request.
     func close() {
-        guard phase != .closed else { return }
-        phase = .closed
+        guard life.close() else { return }
         // After a clean end the client would take the bytes it has for the whole response.
         if !output.isEmpty || exchange?.writer.endsWithConnection == true { transport.resetOnClose() }
         services.loop.remove(timer)
@@ -485,16 +443,19 @@ final class ClientConnection: ExchangeStream, TransportUser {
     private func closeIfIdle() {
         transport.isReadable = true
         pump()
-        guard phase == .head else { return }
-        if let exchange, exchange.isInsideHead {
+        let next = life.idle(
+            isInsideHead: exchange?.isInsideHead == true,
+            isDraining: services.isDraining,
+            hasOutput: !output.isEmpty || transport.isWriteBlocked
+        )
+        switch next {
+        case .awaitHead:
             if !timer.isArmed { services.loop.arm(timer, after: services.generation.headTime) }
-        } else if services.isDraining, !output.isEmpty || transport.isWriteBlocked {
-            // A slow client still reads its last response.
+        case .linger:
             input.release()
-            phase = .lingering
             services.loop.arm(timer, after: services.generation.idleTime)
-        } else {
-            close()
+        case .close: close()
+        case .goOn: break
         }
     }
 }

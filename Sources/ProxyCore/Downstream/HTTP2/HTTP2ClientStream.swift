@@ -20,8 +20,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     private var early = ByteBuffer()
     /// The stream ended after the early bytes.
     private var endIsEarly = false
-    /// The body bytes at the last check of the client's pace, and the time of that check.
-    private var bodyMark = 0
+    /// The time of the last check of the client's pace.
     private var markedAt: UInt64 = 0
     /// The bytes that the stream is known to hold, and when that changed last, in nanoseconds of the loop's clock.
     private var accounted = 0
@@ -36,7 +35,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         let exchangeStream = HTTP2ExchangeStream(self, connection)
         self.exchangeStream = exchangeStream
         exchange = connection.exchanges.borrow(for: exchangeStream)
-        exchange?.removeHead()
+        exchange?.head.removeAll()
     }
 
     // MARK: The request
@@ -44,7 +43,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         guard hasHead else {
             guard let exchange else { return true }
-            return exchange.addField(name: name, value: value, to: &section)
+            return section.append(name: name, value: value, into: &exchange.head)
         }
         if trailers == nil { trailers = TrailerSection(limits: connection.services.generation.headLimits) }
         return trailers?.append(name: name, value: value) ?? false
@@ -63,10 +62,10 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         defer { account() }
         account()
         guard let exchange else { return true }
-        if let fault = exchange.concludeHead(
-            &section,
+        if let fault = section.conclude(
             isForOrigin: connection.listener.isGateway || connection.transport.intercepted != nil,
-            endsStream: endsStream
+            endsStream: endsStream,
+            into: &exchange.head
         ) {
             exchange.refuse(Problem(fault), keepAlive: true)
         } else if accounted > Self.muchMemory, !connection.mayHoldMore {
@@ -131,28 +130,19 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
 
     // MARK: Pace
 
-    /// A client that transfers less than this in `timeouts.body` is disconnected.
-    private static let leastProgress = 1 << 10
-
     /// Whether a body of known length is being received. A body of unknown length may be a conversation in which the
     /// client may pause (`timeouts.stall` limits it).
     var bodyIsAwaited: Bool {
-        guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.writer.hasBegun,
+        guard let exchange, exchange.isUnderWay, !exchange.upload.isComplete, !exchange.writer.hasBegun,
             case .length = exchange.head.framing
         else { return false }
         return true
     }
 
-    /// Checks that the request body makes progress. It may be slow because the origin is slow or because the client
-    /// waits for 100 (Continue).
+    /// Checks that the request body makes progress.
     func checkBodyPace(at now: UInt64, limit: TimeSpan) {
         guard let exchange, now &- markedAt >= limit.nanoseconds else { return }
-        if exchange.wantsBody, !exchange.holdsClientBack, exchange.bytesFromClient - bodyMark < Self.leastProgress {
-            exchange.bodyIsTooSlow(limit)
-        } else {
-            bodyMark = exchange.bytesFromClient
-            markedAt = now
-        }
+        if exchange.checkBodyPace(isWaitedFor: true, limit: limit) { markedAt = now }
     }
 
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {

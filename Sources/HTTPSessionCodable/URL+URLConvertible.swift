@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+public import FoundationEssentials
+public import HTTPSession
+
+extension URL: URLConvertible {
+    /// `absoluteString`.
+    public var urlText: String { absoluteString }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCore
+import ProxyConfiguration
+import SessionCore
+
+/// The body of a client's request on its way to the origin: how much has come, whether it goes on, who is asked for it, and how it ends.
+///
+/// A value: the exchange calls it for each event, and carries out what it says.
+struct RequestUpload {
+    private var body = RequestBody()
+    /// Body bytes received from the client.
+    private(set) var count = 0
+    /// The client's `Expect: 100-continue`.
+    private var expectation = ContinueExpectation()
+    /// The trailers of the request, when its end is here.
+    private var trailers = HeaderFields()
+    /// The end is here, with the trailers. Behind a body of known length those of HTTP/2 may still be on their way.
+    private(set) var hasEnded = false
+    /// The count at the last check of the client's pace.
+    private var mark = 0
+
+    /// A client that transfers fewer bytes than this in `timeouts.body` is too slow.
+    private static let leastProgress = 1 << 10
+
+    /// Whether all bytes of the body are here.
+    var isComplete: Bool { body.isComplete }
+
+    /// Forgets the body of the request before.
+    mutating func reset() {
+        count = 0
+        mark = 0
+        expectation = ContinueExpectation()
+        if hasEnded, !trailers.isEmpty { trailers = HeaderFields() }
+        hasEnded = false
+    }
+
+    /// The head is here.
+    ///
+    /// - Returns: a problem when the body is known to be too large.
+    mutating func begin(_ framing: BodyFraming, limit: Int?) -> Problem? { body.begin(framing, limit: limit) }
+
+    /// The policy was replaced: its limit holds for the rest of the body.
+    ///
+    /// - Returns: a problem when the body is known to be too large.
+    mutating func hold(to limit: Int?, _ framing: BodyFraming) -> Problem? { body.hold(to: limit, framing) }
+
+    // MARK: Bytes and the end
+
+    /// The next bytes of the client.
+    mutating func next(_ bytes: borrowing Span<UInt8>) -> RequestBody.Step {
+        let step = body.next(bytes)
+        if case .data(let range, _) = step { count += range.count }
+        return step
+    }
+
+    /// The bytes that came are used up.
+    ///
+    /// - Returns: whether the request has ended with them. In HTTP/2 the end of the stream ends it.
+    mutating func endsHere(majorVersion: UInt8) -> Bool {
+        guard body.isComplete, majorVersion == 1 else { return false }
+        if !body.trailers.isEmpty { trailers = body.trailers }
+        hasEnded = true
+        return true
+    }
+
+    /// The client's HTTP/2 stream has ended.
+    ///
+    /// - Returns: whether the request has ended with it; otherwise a part of the body is missing.
+    mutating func streamEnded(trailers received: HeaderFields?) -> Bool {
+        body.streamEnded()
+        guard body.isComplete else { return false }
+        if let received, !received.isEmpty { trailers = received }
+        hasEnded = true
+        return true
+    }
+
+    /// The trailers that may go to an origin: each hop and each start has a policy of its own. What would undo the decisions about the
+    /// head is left out, since some servers add trailers to its fields.
+    ///
+    /// - Returns: nil where there are none, which is usual.
+    mutating func trailers(to route: Route?, with credentials: RuleCredentials?) -> HeaderFields? {
+        guard hasEnded, !trailers.isEmpty else { return nil }
+        if let route {
+            credentials?.removeFieldsOfClient(from: &trailers)
+            route.hooks?.headers.request.removeNames(from: &trailers)
+            if route.rules != nil, !RequestReading.override(trailers).isEmpty { trailers = HeaderFields() }
+        }
+        return trailers
+    }
+
+    /// The response to a request whose transfer has failed. A stall is reported as the client's when its body is the part that is missing.
+    ///
+    /// - Parameter isAllSent: the origin has what has come of the body.
+    func problem(for error: SessionError, isAllSent: Bool) -> Problem {
+        guard error.code == .stalled, !body.isComplete, isAllSent else { return Problem(error) }
+        return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
+    }
+
+    // MARK: 100 (Continue)
+
+    /// The request is sent, or its body is gathered: determines who decides about the client's expectation.
+    ///
+    /// - Parameters:
+    ///   - isExpected: the request has the field.
+    ///   - originDecides: the origin can be expected to send 100 (Continue).
+    mutating func expect(_ isExpected: Bool, originDecides: Bool) {
+        expectation.begin(isExpected: isExpected, bodyHasBegun: count > 0, originDecides: originDecides)
+    }
+
+    /// A redirected request is sent.
+    ///
+    /// - Returns: whether the origin gets the client's expectation.
+    mutating func expectAfterRedirect(keepsBody: Bool, originDecides: Bool) -> Bool {
+        expectation.follow(keepsBody: keepsBody, bodyHasBegun: count > 0, originDecides: originDecides)
+        return expectation.isForwarded
+    }
+
+    /// Whether the origin has the client's expectation, and decides.
+    var originDecides: Bool { expectation.isForwarded }
+
+    /// The body is wanted.
+    ///
+    /// - Returns: whether 100 (Continue) has to be sent to the client now.
+    mutating func bodyIsWanted() -> Bool { !body.isComplete && expectation.bodyIsWanted(bodyHasBegun: count > 0) }
+
+    // MARK: Pace
+
+    /// The time for a part of the body is over.
+    ///
+    /// - Parameter isWaitedFor: nothing else delays the body.
+    /// - Returns: whether the client has sent hardly anything since the last check. A client that waits for 100 (Continue) sends nothing.
+    mutating func isTooSlow(isWaitedFor: Bool) -> Bool {
+        if isWaitedFor, !expectation.holdsClientBack(bodyHasBegun: count > 0), count - mark < Self.leastProgress {
+            return true
+        }
+        mark = count
+        return false
+    }
+}
