@@ -79,11 +79,9 @@ enum ArchiveEntry {
 
     private static func json(_ timings: ArchiveTimings, pause: Double) -> JSONLine {
         var line = JSONLine()
-        let phases: [(String, Double?)] = [
-            ("blocked", timings.blocked), ("dns", timings.dns), ("connect", timings.connect), ("ssl", timings.ssl),
-            ("send", timings.send), ("wait", timings.wait + pause), ("receive", timings.receive),
-        ]
-        for (name, value) in phases { line.add(name, number: Decimal3.text(value ?? -1)) }
+        for (name, milliseconds) in timings.phases {
+            line.add(name, number: Decimal3.text((milliseconds ?? -1) + (name == "wait" ? pause : 0)))
+        }
         return line
     }
 

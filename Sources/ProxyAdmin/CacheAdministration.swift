@@ -5,6 +5,7 @@ import IOCore
 import ProxyConfiguration
 import ProxyCore
 import ServerTrust
+import StrictJSON
 
 /// Requests of an operator about the cache, and their responses: JSON documents of one line.
 enum CacheAdministration {
@@ -24,89 +25,80 @@ enum CacheAdministration {
     // MARK: Responses
 
     static func document(_ figures: CacheFigures) -> String {
-        var text = ByteBuffer()
-        text.append("{\"shared\":")
-        text.append(figures.isShared ? "true" : "false")
-        append(figures.counts, to: &text)
-        text.append(member: "stored", figures.counts.stored)
-        text.append(member: "collapsed", figures.counts.collapsed)
-        text.append(member: "waiting", figures.waiting)
-        text.append(",\"memory\":{\"entries\":")
-        text.append(decimal: figures.memory.entries)
-        text.append(member: "bytes", figures.memory.bytes)
-        text.append(member: "capacity", figures.memoryCapacity)
-        text.append(member: "evictions", figures.memory.evictions)
-        text.append("}")
+        var line = JSONLine()
+        line.add("shared", figures.isShared)
+        add(figures.counts, to: &line)
+        line.add("waiting", figures.waiting)
+        var memory = JSONLine()
+        memory.add("entries", figures.memory.entries)
+        memory.add("bytes", figures.memory.bytes)
+        memory.add("capacity", figures.memoryCapacity)
+        memory.add("evictions", figures.memory.evictions)
+        line.add("memory", memory)
         if let disk = figures.disk {
-            text.append(",\"disk\":{\"path\":")
-            text.append(jsonString: disk.path)
-            text.append(member: "entries", disk.statistics.entries)
-            text.append(member: "bytes", disk.statistics.bytes)
-            text.append(member: "capacity", disk.capacity)
-            text.append(member: "evictions", disk.statistics.evictions)
-            if let reason = disk.statistics.offBecause {
-                text.append(",\"offBecause\":")
-                text.append(jsonString: reason)
+            var json = JSONLine()
+            json.add("path", disk.path)
+            json.add("entries", disk.statistics.entries)
+            json.add("bytes", disk.statistics.bytes)
+            json.add("capacity", disk.capacity)
+            json.add("evictions", disk.statistics.evictions)
+            if let reason = disk.statistics.offBecause { json.add("offBecause", reason) }
+            line.add("disk", json)
+        }
+        line.add(
+            "hosts",
+            array: figures.hosts.map { host in
+                var line = JSONLine()
+                line.add("host", host.host)
+                add(host.counts, to: &line)
+                return line.object
             }
-            text.append("}")
-        }
-        text.append(",\"hosts\":[")
-        for (index, host) in figures.hosts.enumerated() {
-            text.append(index == 0 ? "{\"host\":" : ",{\"host\":")
-            text.append(jsonString: host.host)
-            append(host.counts, to: &text)
-            text.append(member: "stored", host.counts.stored)
-            text.append(member: "collapsed", host.counts.collapsed)
-            text.append("}")
-        }
-        text.append("],\"rules\":[")
-        for (index, rule) in figures.rules.enumerated() {
-            text.append(index == 0 ? "{\"host\":" : ",{\"host\":")
-            text.append(jsonString: rule.entry)
-            text.append(member: "rule", rule.place)
-            text.append(",\"text\":")
-            text.append(jsonString: rule.text)
-            text.append(member: "matches", rule.matches)
-            text.append("}")
-        }
-        text.append("]}\n")
-        return String(copying: text.bytes)
+        )
+        line.add(
+            "rules",
+            array: figures.rules.map { rule in
+                var line = JSONLine()
+                line.add("host", rule.entry)
+                line.add("rule", rule.place)
+                line.add("text", rule.text)
+                line.add("matches", rule.matches)
+                return line.object
+            }
+        )
+        return line.text
     }
 
-    /// `,"requests":{…}`
-    private static func append(_ counts: ResponseCache.Counts, to text: inout ByteBuffer) {
-        text.append(",\"requests\":{")
-        for (index, request) in CacheFigures.requests(counts).enumerated() {
-            text.append(index == 0 ? "\"" : ",\"")
-            text.append(request.outcome.text)
-            text.append("\":")
-            text.append(decimal: request.count)
-        }
-        text.append("}")
+    private static func add(_ counts: ResponseCache.Counts, to line: inout JSONLine) {
+        var requests = JSONLine()
+        for (outcome, count) in CacheFigures.requests(counts) { requests.add("\(outcome.text)", count) }
+        line.add("requests", requests)
+        line.add("stored", counts.stored)
+        line.add("collapsed", counts.collapsed)
     }
 
     /// - Parameter log: masks the same values as the task log.
     static func document(_ entries: [CacheListing], masking log: TaskLogLine) -> String {
-        var text = ByteBuffer()
-        text.append("{\"entries\":[")
-        for (index, entry) in entries.enumerated() {
-            text.append(index == 0 ? "\n{\"url\":\"" : ",\n{\"url\":\"")
-            log.writeTarget(Array(entry.url.utf8).span, to: &text)
-            text.append("\"")
-            if !entry.partition.isEmpty {
-                text.append(",\"user\":")
-                text.append(jsonString: entry.partition)
-            }
-            text.append(member: "status", entry.status)
-            text.append(member: "bytes", entry.length)
-            text.append(member: "stored", time: entry.storedAt)
-            text.append(member: "freshUntil", time: entry.freshUntil)
-            text.append(member: "varies", texts: entry.varies)
-            text.append(member: "tags", texts: entry.tags)
-            text.append("}")
-        }
-        text.append("]}\n")
-        return String(copying: text.bytes)
+        var line = JSONLine()
+        // Each entry on a line of its own.
+        line.add("entries", array: entries.map { "\n" + json($0, masking: log).object })
+        return line.text
+    }
+
+    private static func json(_ entry: CacheListing, masking log: TaskLogLine) -> JSONLine {
+        var url = ByteBuffer()
+        url.append("\"")
+        log.writeTarget(Array(entry.url.utf8).span, to: &url)
+        url.append("\"")
+        var line = JSONLine()
+        line.add("url", json: String(copying: url.bytes))
+        if !entry.partition.isEmpty { line.add("user", entry.partition) }
+        line.add("status", entry.status)
+        line.add("bytes", entry.length)
+        line.add("stored", Timestamp.text(unixSeconds: Int64(entry.storedAt)))
+        line.add("freshUntil", Timestamp.text(unixSeconds: Int64(entry.freshUntil)))
+        if !entry.varies.isEmpty { line.add("varies", strings: entry.varies) }
+        if !entry.tags.isEmpty { line.add("tags", strings: entry.tags) }
+        return line
     }
 
     /// The removals that find a URL's responses under the owner's rules for keys, whatever parameters it names.
@@ -116,7 +108,9 @@ enum CacheAdministration {
     }
 
     static func document(purged count: Int, softly: Bool) -> String {
-        "{\"\(softly ? "expired" : "removed")\":\(count)}\n"
+        var line = JSONLine()
+        line.add(softly ? "expired" : "removed", count)
+        return line.text
     }
 }
 
@@ -189,35 +183,4 @@ extension CacheAdministration.Request {
     }
 
     private static func wrong(_ details: String) -> Problem { Problem(.requestInvalid, details) }
-}
-
-extension ByteBuffer {
-    /// `,"name":1`
-    fileprivate mutating func append(member name: StaticString, _ value: Int) {
-        begin(name)
-        append(decimal: value)
-    }
-
-    /// - Parameter time: in seconds since 1970.
-    fileprivate mutating func append(member name: StaticString, time: Int) {
-        begin(name)
-        append(jsonString: Timestamp.text(unixSeconds: Int64(time)))
-    }
-
-    /// Appends nothing for an empty list.
-    fileprivate mutating func append(member name: StaticString, texts: [String]) {
-        guard !texts.isEmpty else { return }
-        begin(name)
-        for (index, text) in texts.enumerated() {
-            append(index == 0 ? "[" : ",")
-            append(jsonString: text)
-        }
-        append("]")
-    }
-
-    private mutating func begin(_ name: StaticString) {
-        append(",\"")
-        append(name)
-        append("\":")
-    }
 }

@@ -181,7 +181,7 @@ enum PolicyDocuments {
     static func reloads(_ status: ServerStatus.Values) -> String {
         var line = JSONLine()
         line.add("generation", status.snapshot.generation)
-        line.add("restartNeeded", array: status.reloads.restartNeeds.map { JSONString.quoted($0.rawValue) })
+        line.add("restartNeeded", strings: status.reloads.restartNeeds.map(\.rawValue))
         line.add("loads", array: status.reloads.history.reversed().map(\.json.object))
         return line.text
     }

@@ -38,7 +38,7 @@ struct TurnFigures: Equatable, Sendable {
     static func json(_ turn: LongTurn) -> JSONLine {
         var line = JSONLine()
         line.add("milliseconds", number: ExpositionText.seconds(turn.microseconds * 1000))
-        line.add("work", array: turn.work.names.map(JSONString.quoted))
+        line.add("work", strings: turn.work.names)
         return line
     }
 }

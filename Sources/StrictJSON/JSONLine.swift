@@ -9,24 +9,25 @@ package struct JSONLine: Sendable {
 
     package init() {}
 
-    package mutating func add(_ name: String, _ value: String) { add(name, text: JSONString.quoted(value)) }
-    package mutating func add(_ name: String, _ value: Bool) { add(name, text: value ? "true" : "false") }
-    package mutating func add(_ name: String, _ value: some BinaryInteger) { add(name, text: "\(value)") }
+    package mutating func add(_ name: String, _ value: String) { add(name, json: JSONString.quoted(value)) }
+    package mutating func add(_ name: String, _ value: Bool) { add(name, json: value ? "true" : "false") }
+    package mutating func add(_ name: String, _ value: some BinaryInteger) { add(name, json: "\(value)") }
     /// - Parameter number: the text of a JSON number.
-    package mutating func add(_ name: String, number: String) { add(name, text: number) }
-    package mutating func addNull(_ name: String) { add(name, text: "null") }
+    package mutating func add(_ name: String, number: String) { add(name, json: number) }
+    package mutating func addNull(_ name: String) { add(name, json: "null") }
 
     package mutating func add(_ name: String, strings: some Sequence<String>) {
-        add(name, text: JSONString.array(strings))
+        add(name, json: JSONString.array(strings))
     }
     /// - Parameter array: JSON texts.
-    package mutating func add(_ name: String, array: [String]) { add(name, text: "[\(array.joined(separator: ","))]") }
-    package mutating func add(_ name: String, _ value: JSONLine) { add(name, text: value.object) }
+    package mutating func add(_ name: String, array: [String]) { add(name, json: "[\(array.joined(separator: ","))]") }
+    package mutating func add(_ name: String, _ value: JSONLine) { add(name, json: value.object) }
 
     /// Adds the members of another object.
     package mutating func add(membersOf other: JSONLine) { append(other.members) }
 
-    private mutating func add(_ name: String, text: String) { append("\(JSONString.quoted(name)):\(text)") }
+    /// - Parameter json: a JSON text.
+    package mutating func add(_ name: String, json: String) { append("\(JSONString.quoted(name)):\(json)") }
 
     private mutating func append(_ text: String) {
         if !members.isEmpty, !text.isEmpty { members += "," }

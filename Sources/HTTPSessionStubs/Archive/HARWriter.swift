@@ -34,13 +34,10 @@ struct HARWriter {
             "request": request(exchange, transaction),
             "response": response(exchange, transaction),
             "cache": [:],
-            "timings": [
-                "blocked": Self.number(timings.blocked), "dns": Self.number(timings.dns),
-                "connect": Self.number(timings.connect), "ssl": Self.number(timings.ssl),
-                "send": Self.number(timings.send), "wait": Self.number(timings.wait),
-                "receive": Self.number(timings.receive),
-            ],
         ]
+        var phases = OrderedMembers<JSONValue>()
+        for (name, milliseconds) in timings.phases { phases[name] = Self.number(milliseconds) }
+        entry["timings"] = .object(phases)
         if let connection = transaction.connection {
             entry["serverIPAddress"] = .string(Self.address(connection.remoteAddressText))
             entry["connection"] = .string("\(connection.identifier)")

@@ -20,6 +20,14 @@ package struct ArchiveTimings: Sendable, Equatable {
     /// `time` of an entry: the sum of all phases. `ssl` is a part of `connect`.
     package var total: Double { [blocked, dns, connect, send, wait, receive].reduce(0) { $0 + ($1 ?? 0) } }
 
+    /// `timings` of an entry: the phases by their names in the format.
+    package var phases: [(name: String, milliseconds: Double?)] {
+        [
+            ("blocked", blocked), ("dns", dns), ("connect", connect), ("ssl", ssl), ("send", send), ("wait", wait),
+            ("receive", receive),
+        ]
+    }
+
     package init(_ transaction: TransactionMetrics) {
         let begin = [transaction.domainLookupStart, transaction.connectStart, transaction.requestStart]
             .first { $0 != TransactionMetrics.absent }
