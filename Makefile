@@ -196,7 +196,7 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust ServerTrustDates HTTPCaching SessionCore HTTPSession HTTPSessionCodable HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
+DOCUMENTED := ServerTrust ServerTrustDates HTTPCaching SessionCore HTTPSessionCore HTTPSessionCodable HTTPSessionFoundation HTTPSessionImages HTTPSessionCodings HTTPSessionStubs
 
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do: one file, and another for each
 # module whose types it extends.

@@ -31,7 +31,8 @@ let package = Package(
         .library(
             name: "HTTPSession",
             targets: [
-                "HTTPSession", "HTTPSessionCodable", "SessionCore", "ServerTrust", "ServerTrustDates", "HTTPCore",
+                "HTTPSession", "HTTPSessionCodable", "HTTPSessionCore", "SessionCore", "ServerTrust",
+                "ServerTrustDates", "HTTPCore",
             ]
         ),
         .library(name: "HTTPSessionFoundation", targets: ["HTTPSessionFoundation"]),
@@ -95,7 +96,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "HTTPSession",
+            name: "HTTPSessionCore",
             dependencies: [
                 "SessionCore", "ServerTrust", "WebSocketCore", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
                 "CZlib",
@@ -105,28 +106,34 @@ let package = Package(
         // Of Foundation's types those of FoundationEssentials alone: types of Codable, dates, URLs.
         .target(
             name: "HTTPSessionCodable",
-            dependencies: ["HTTPSession", "SessionCore", "ServerTrustDates", "HTTPCore"],
+            dependencies: ["HTTPSessionCore", "SessionCore", "ServerTrustDates", "HTTPCore"],
+            swiftSettings: strict
+        ),
+        // What programs import: the two above, and the dates.
+        .target(
+            name: "HTTPSession",
+            dependencies: ["HTTPSessionCodable", "HTTPSessionCore", "ServerTrustDates"],
             swiftSettings: strict
         ),
         .target(
             name: "HTTPSessionFoundation",
-            dependencies: ["HTTPSession", "HTTPSessionCodable", "SessionCore", "HTTPCore"],
+            dependencies: ["HTTPSessionCore", "SessionCore", "HTTPCore"],
             swiftSettings: strict
         ),
         .target(
             name: "HTTPSessionImages",
-            dependencies: ["HTTPSession", "HTTPCore", "CImages"],
+            dependencies: ["HTTPSessionCore", "HTTPCore", "CImages"],
             swiftSettings: strict
         ),
         .target(
             name: "HTTPSessionCodings",
-            dependencies: ["HTTPSession", "IOCore", "CBrotli", "CZstd"],
+            dependencies: ["HTTPSessionCore", "IOCore", "CBrotli", "CZstd"],
             swiftSettings: strict
         ),
         .target(
             name: "HTTPSessionStubs",
             dependencies: [
-                "HTTPSession", "HTTPSessionCodable", "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore",
+                "HTTPSessionCodable", "HTTPSessionCore", "SessionCore", "ServerTrust", "WebSocketCore", "HTTPCore",
                 "IOCore",
             ],
             swiftSettings: strict
@@ -157,7 +164,7 @@ let package = Package(
         .executableTarget(
             name: "pinproxy",
             dependencies: [
-                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSession", "SessionCore", "ServerTrust",
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSessionCore", "SessionCore", "ServerTrust",
                 "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
                 // For their versions alone.
                 "CCares", "CIDN2", "CLibcurl", "CNGHTTP2", "CPSL", "CSQLite", "CZlib",
@@ -175,7 +182,7 @@ let package = Package(
         // Run by tests in a network namespace of its own.
         .executableTarget(
             name: "ReachabilityProbe",
-            dependencies: ["HTTPSession", "HTTPCore", "IOCore"],
+            dependencies: ["HTTPSessionCore", "HTTPCore", "IOCore"],
             path: "Tests/ReachabilityProbe",
             swiftSettings: strict
         ),
@@ -234,11 +241,9 @@ let package = Package(
         .testTarget(
             name: "HTTPSessionTests",
             dependencies: [
-                "HTTPSession", "HTTPSessionCodable", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionCodings",
-                "HTTPSessionStubs", "SessionCore", "ServerTrust", "ServerTrustDates", "WebSocketCore", "HTTP2Core",
-                "HTTPCore", "IOCore", "CZlib",
-                "TestSupport",
-                "ReachabilityProbe",
+                "HTTPSession", "HTTPSessionCodable", "HTTPSessionCore", "HTTPSessionFoundation", "HTTPSessionImages",
+                "HTTPSessionCodings", "HTTPSessionStubs", "SessionCore", "ServerTrust", "ServerTrustDates",
+                "WebSocketCore", "HTTP2Core", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),
@@ -246,8 +251,7 @@ let package = Package(
         .testTarget(
             name: "IsolationTests",
             dependencies: [
-                "HTTPSession", "HTTPSessionCodable", "HTTPSessionStubs", "SessionCore", "ServerTrust", "HTTPCore",
-                "TestSupport",
+                "HTTPSession", "HTTPSessionStubs", "SessionCore", "ServerTrust", "HTTPCore", "TestSupport",
             ],
             swiftSettings: strict + [.defaultIsolation(MainActor.self)]
         ),
@@ -280,7 +284,7 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSession", "HTTPSessionCodings", "SessionCore",
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSessionCore", "HTTPSessionCodings", "SessionCore",
                 "WebSocketCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL",
                 "TestSupport",
             ],
@@ -292,7 +296,7 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "pinproxy", "HTTPSession", "SessionCore", "WebSocketCore", "ServerTrust", "StrictJSON", "HTTP2Core",
+                "pinproxy", "HTTPSessionCore", "SessionCore", "WebSocketCore", "ServerTrust", "StrictJSON", "HTTP2Core",
                 "HTTPCore", "IOCore", "TestSupport",
             ],
             swiftSettings: strict
@@ -345,7 +349,7 @@ case "download-benchmark":
     package.targets.append(
         .executableTarget(
             name: "download-benchmark",
-            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore", "COpenSSL", "TestSupport"],
+            dependencies: ["HTTPSessionCore", "SessionCore", "ServerTrust", "HTTPCore", "COpenSSL", "TestSupport"],
             path: "Benchmarks/Download",
             swiftSettings: strict
         )
@@ -372,7 +376,7 @@ case "session-benchmark":
     package.targets.append(
         .executableTarget(
             name: "session-benchmark",
-            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"],
+            dependencies: ["HTTPSessionCore", "SessionCore", "ServerTrust", "HTTPCore"],
             path: "Benchmarks/Session",
             exclude: ["multi.c"],
             swiftSettings: strict

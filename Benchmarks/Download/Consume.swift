@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import ServerTrust
 import SessionCore
 

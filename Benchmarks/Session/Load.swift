@@ -2,7 +2,7 @@
 import Foundation
 import FoundationNetworking
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import ServerTrust
 import SessionCore
 import Synchronization

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 public import FoundationEssentials
 public import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 import ServerTrustDates
 public import SessionCore
 

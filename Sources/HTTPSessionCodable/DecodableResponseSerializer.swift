@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
 public import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 
 /// Decodes a `Decodable` type, by default from JSON, with Foundation's `JSONDecoder` and its strategies. With
 /// `HTTPSessionFoundation` a `PropertyListDecoder` is a `DataDecoder`, too.

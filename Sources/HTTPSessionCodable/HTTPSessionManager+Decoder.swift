@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
-public import HTTPSession
+public import HTTPSessionCore
 
 extension HTTPSessionManager {
     /// Decodes the bodies for serializers and streams that have no decoder of their own (`.decodable(Item.self)`); by default

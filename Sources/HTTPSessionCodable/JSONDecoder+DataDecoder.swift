@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import FoundationEssentials
-public import HTTPSession
+public import HTTPSessionCore
 
 extension JSONDecoder: DataDecoder {
     /// The same for bytes in an array.

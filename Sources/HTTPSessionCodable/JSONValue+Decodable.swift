@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
-public import HTTPSession
+public import HTTPSessionCore
 
 extension JSONValue: Decodable {
     /// JSON of any form, as a part of a type. A decoder does not tell the spelling of numbers and the order of members: those

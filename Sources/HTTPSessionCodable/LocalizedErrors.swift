@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `localizedDescription` says of an error.
 public import FoundationEssentials
-public import HTTPSession
+public import HTTPSessionCore
 public import SessionCore
 
 extension SessionError: LocalizedError {

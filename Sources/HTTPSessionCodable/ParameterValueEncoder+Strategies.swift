@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import FoundationEssentials
-public import HTTPSession
+public import HTTPSessionCore
 
 extension ParameterValueEncoder {
     /// An encoder with the strategies of Foundation's; its `outputFormatting` is not used.

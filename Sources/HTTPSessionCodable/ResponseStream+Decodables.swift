@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import FoundationEssentials
 import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 
 extension ResponseStream {
     /// A value of each line that is not blank: JSON Lines (ndjson).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import CBrotli
-public import HTTPSession
+public import HTTPSessionCore
 import IOCore
 
 extension ContentDecoder {

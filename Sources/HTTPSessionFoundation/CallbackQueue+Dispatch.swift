@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import Dispatch
-public import HTTPSession
+public import HTTPSessionCore
 
 extension CallbackQueue {
     /// A dispatch queue; it has to be serial to keep the order of handlers, as `.main` is.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 public import Foundation
 import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 public import SessionCore
 
 #if canImport(FoundationNetworking)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import Foundation
-public import HTTPSession
+public import HTTPSessionCore
 
 extension SessionTask {
     /// The progress of the request's body in bytes, always the same object; cancelling, pausing and resuming it does so

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 
 /// Decodes an image: its size, its format and its pixels. PNG and JPEG are recognised by their first bytes.
 ///

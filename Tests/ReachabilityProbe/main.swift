@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import IOCore
 
 // Tells of reachability in the network namespace that it is started in, one status a line, until it is killed:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 public import Foundation
 public import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 
 /// Reads a property list as Foundation's objects.
 public struct PropertyListResponseSerializer: ValidatingResponseSerializer {

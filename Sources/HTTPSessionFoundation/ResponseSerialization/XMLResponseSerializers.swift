@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
 public import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 
 #if canImport(FoundationXML)
 public import FoundationXML

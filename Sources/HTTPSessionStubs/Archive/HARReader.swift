@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import SessionCore
 
 /// Reads an archive of HAR 1.2: of a `HARRecorder`, of a browser, or of another tool.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-public import HTTPSession
+public import HTTPSessionCore
 import IOCore
 public import SessionCore
 

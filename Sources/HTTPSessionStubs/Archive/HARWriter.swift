@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import SessionCore
 
 /// Writes exchanges in the form of HAR 1.2. Names that begin with an underscore are additions, which the format allows.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import SessionCore
 
 /// The URLs of a route: `/v1/items`, `/v1/items/*`, `https://api.example.com/v1/*?page=2`, `*`.

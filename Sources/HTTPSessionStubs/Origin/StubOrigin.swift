@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 public import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 import IOCore
 public import SessionCore
 

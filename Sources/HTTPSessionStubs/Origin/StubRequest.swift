@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 public import FoundationEssentials
 public import HTTPCore
-public import HTTPSession
 public import HTTPSessionCodable
+public import HTTPSessionCore
 
 /// A request as a `StubOrigin` has received it.
 public struct StubRequest: Sendable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-public import HTTPSession
+public import HTTPSessionCore
 public import SessionCore
 
 /// The response of a `StubOrigin`.

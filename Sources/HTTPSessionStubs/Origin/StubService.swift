@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import IOCore
 import SessionCore
 

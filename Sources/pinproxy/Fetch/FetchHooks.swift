@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import IOCore
 import StrictJSON
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
-import HTTPSession
+import HTTPSessionCore
 import IOCore
 
 /// The progress of a transfer as a line of the standard error, on a terminal only.

@@ -2,7 +2,7 @@
 import CShims
 import Glibc
 import HTTPCore
-import HTTPSession
+import HTTPSessionCore
 import IOCore
 import ProxyConfiguration
 import ProxyCore

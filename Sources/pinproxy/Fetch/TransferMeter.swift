@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPSession
+import HTTPSessionCore
 
 /// The progress, rate and remaining time of a transfer, as one line of text.
 struct TransferMeter {

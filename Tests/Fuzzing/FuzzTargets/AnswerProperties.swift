@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPSession
+import HTTPSessionCore
 
 /// The properties of a session's response serializers.
 enum AnswerProperties {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
-import HTTPSession
 import HTTPSessionCodings
+import HTTPSessionCore
 import IOCore
 
 /// The content of responses: its codings, and the fields with its digests.

@@ -3,7 +3,7 @@ import HTTPCore
 import ServerTrust
 import TestSupport
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// A manager with a cache, and its origin.

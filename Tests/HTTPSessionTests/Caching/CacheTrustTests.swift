@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("A session's cache and the security policy", .onOwnThreads)

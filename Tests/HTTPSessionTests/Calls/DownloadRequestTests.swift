@@ -6,7 +6,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Downloads with interceptors", .onOwnThreads)

@@ -6,7 +6,7 @@ import HTTPSessionImages
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("An HTTP session with nginx", .onOwnThreads)

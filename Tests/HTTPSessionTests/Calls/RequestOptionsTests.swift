@@ -2,7 +2,6 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 import HTTPSessionStubs
 import SessionCore
 import TestSupport

@@ -3,7 +3,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Repeated calls on a request", .onOwnThreads)

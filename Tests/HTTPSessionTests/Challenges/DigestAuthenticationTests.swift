@@ -2,7 +2,7 @@
 import HTTPCore
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Digest authentication")

@@ -4,7 +4,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Coded responses of data tasks", .onOwnThreads)

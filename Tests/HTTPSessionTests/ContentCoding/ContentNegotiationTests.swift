@@ -3,7 +3,7 @@ import SessionCore
 import Testing
 
 @testable import HTTPCore
-@testable import HTTPSession
+@testable import HTTPSessionCore
 
 @Suite("The negotiation of a response's content")
 struct ContentNegotiationTests {

@@ -5,7 +5,7 @@ import SessionCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 
 @Suite("Digests of bodies (RFC 9530)", .onOwnThreads)
 struct DigestCheckTests {

@@ -7,8 +7,8 @@ import SessionCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
 @testable import HTTPSessionCodings
+@testable import HTTPSessionCore
 
 /// Bodies in brotli and Zstandard. Those in base64 were made by libbrotlienc and zstd(1); the others are written by RFC 8878.
 private enum FurtherBody {

@@ -6,7 +6,7 @@ import IOCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// Bodies in their codings, made by another program than the one under test.

@@ -6,7 +6,7 @@ import ServerTrustDates
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Cookies", .onOwnThreads)

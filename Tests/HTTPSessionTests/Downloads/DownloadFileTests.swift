@@ -5,7 +5,7 @@ import IOCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 
 @Suite("The partial file of a download")
 struct DownloadFileTests {

@@ -4,7 +4,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Requests as curl commands", .onOwnThreads)

@@ -4,7 +4,7 @@ import HTTPSessionStubs
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Retries when the network is back", .onOwnThreads)

@@ -5,7 +5,7 @@ import IOCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Compressed request bodies", .onOwnThreads)

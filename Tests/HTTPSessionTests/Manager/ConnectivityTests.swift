@@ -6,7 +6,7 @@ import IOCore
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Tasks that wait for the network", .onOwnThreads)

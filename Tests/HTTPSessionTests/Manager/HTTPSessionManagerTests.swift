@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("A session for use from anywhere", .onOwnThreads)

@@ -5,7 +5,7 @@ import HTTPSessionFoundation
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// Hooks and handlers that hold on to their own task go at its end.

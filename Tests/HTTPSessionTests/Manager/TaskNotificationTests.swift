@@ -5,7 +5,7 @@ import HTTPSessionFoundation
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Notifications of uploads and downloads", .onOwnThreads)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Messages of routing sockets")

@@ -2,7 +2,7 @@
 import IOCore
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("The terms of a task's next request")

@@ -4,7 +4,7 @@ import HTTPCore
 import HTTPSessionStubs
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("URLs that are not percent-encoded")

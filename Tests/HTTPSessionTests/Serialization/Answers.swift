@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 @testable import HTTPCore
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// An answer as the session would hand it over.

@@ -4,7 +4,7 @@ import HTTPCore
 import HTTPSessionCodable
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// `.decodable` gives what Foundation's `JSONDecoder` gives: values, and errors with their places.

@@ -5,7 +5,7 @@ import HTTPSessionFoundation
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 #if canImport(FoundationXML)

@@ -4,7 +4,7 @@ import HTTPSessionImages
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Images", .onOwnThreads)

@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPSessionCodable
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("JSON, read and written")

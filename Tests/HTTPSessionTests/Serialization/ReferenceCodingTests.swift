@@ -4,7 +4,7 @@ import HTTPCore
 import HTTPSessionCodable
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 
 /// A value that can be compared with itself after it was encoded and decoded.
 private protocol Coded: Codable, Equatable, Sendable {}

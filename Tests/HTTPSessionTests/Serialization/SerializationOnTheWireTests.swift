@@ -5,7 +5,7 @@ import HTTPSessionCodable
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Serialized requests and responses against an origin", .onOwnThreads)

@@ -4,7 +4,7 @@ import HTTPSessionCodable
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("Bodies that are read while they arrive", .onOwnThreads)

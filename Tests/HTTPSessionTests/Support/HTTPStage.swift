@@ -3,7 +3,7 @@ import HTTPCore
 import ServerTrust
 import TestSupport
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// An `HTTPSessionManager` with a base URL, and the origin there, whose key is pinned.
@@ -53,7 +53,7 @@ final class HTTPStage: Sendable {
         guard request.method != "HEAD" else {
             return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n"
         }
-        let seen: HTTPSession.JSONValue = [
+        let seen: HTTPSessionCore.JSONValue = [
             "method": .string(request.method), "target": .string(request.target),
             "type": .string(request["Content-Type"] ?? ""), "body": .string(request.text),
         ]

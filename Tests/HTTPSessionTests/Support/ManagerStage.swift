@@ -4,7 +4,7 @@ import IOCore
 import ServerTrust
 import TestSupport
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// A manager, and origins that it reaches under names of their own.

@@ -3,7 +3,7 @@ import ServerTrust
 import Testing
 
 @testable import HTTPCore
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("The redirects of a task")

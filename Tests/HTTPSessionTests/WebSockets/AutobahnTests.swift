@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import WebSocketCore
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 
 /// Runs the cases of Autobahn's suite over pinned TLS, on connections of HTTP/1.1 and on streams of HTTP/2: a scripted server sends
 /// what each case sends, and the client is a program that returns each message.

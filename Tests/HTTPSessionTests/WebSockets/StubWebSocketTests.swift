@@ -4,7 +4,7 @@ import HTTPSessionStubs
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("A stub's WebSocket", .onOwnThreads)

@@ -6,7 +6,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// RFC 8441: which connection a WebSocket takes, and how its stream ends. What holds over both transports is in `WebSocketTests`.

@@ -3,7 +3,7 @@ import HTTPCore
 import ServerTrust
 import TestSupport
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 /// What the opening handshake of a WebSocket goes over.

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WebSocketCore
 
-@testable import HTTPSession
+@testable import HTTPSessionCore
 @testable import SessionCore
 
 @Suite("A WebSocket", .onOwnThreads)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPSession
+import HTTPSessionCore
 import Testing
 
 @testable import pinproxy

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 import SessionCore
 
 struct Token: AuthenticationCredential, Decodable {

@@ -4,7 +4,6 @@
 import Glibc
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 import HTTPSessionStubs
 import ServerTrust
 import SessionCore

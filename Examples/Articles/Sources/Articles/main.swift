@@ -5,7 +5,6 @@
 import Glibc
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 import HTTPSessionStubs
 
 let whole = [UInt8](repeating: 7, count: 300_000)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 func jsonBody(_ session: HTTPSessionManager) async throws {
     let parameters = [

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 func metrics(_ session: HTTPSessionManager) async throws {
     print(try await session.get("get", serializer: .decodable(Seen.self)).response.metrics)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 func progressOfBoth(_ session: HTTPSessionManager) async throws {
     let request = try session.request(

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 func decodableHandler(_ session: HTTPSessionManager) throws {
     try session.request(.get, "get").response(serializer: .decodable(Seen.self)) { result in

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 struct User: Decodable, Sendable {
     let name: String

@@ -2,7 +2,6 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 import SessionCore
 
 struct OAuthCredential: AuthenticationCredential, Decodable {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 func streamBytes(_ session: HTTPSessionManager) async throws {
     for try await chunk in try await session.stream(.get, "stream").chunks {

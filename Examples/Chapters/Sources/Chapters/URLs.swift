@@ -2,7 +2,6 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 
 func urls(_ session: HTTPSessionManager) async throws {
     _ = try await session.get("https://httpbin.org/get")

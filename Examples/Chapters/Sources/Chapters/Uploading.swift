@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPSession
-import HTTPSessionCodable
 
 func uploadBytes(_ session: HTTPSessionManager) async throws {
     let upload = HTTPSessionRequest(url: try session.url("post"), method: .post, body: .bytes(Array("data".utf8)))

@@ -5,7 +5,6 @@
 import FoundationEssentials
 import HTTPCore
 import HTTPSession
-import HTTPSessionCodable
 import HTTPSessionStubs
 import ServerTrust
 import SessionCore

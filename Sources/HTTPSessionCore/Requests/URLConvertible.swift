@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The URL of a request: text, or Foundation's `URL` (with `HTTPSessionCodable`). A manager resolves it against its `baseURL` unless it is absolute.
+/// The URL of a request: text, or Foundation's `URL`. A manager resolves it against its `baseURL` unless it is absolute.
 public protocol URLConvertible: Sendable {
     /// The URL as text.
     var urlText: String { get }
