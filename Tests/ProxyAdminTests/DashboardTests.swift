@@ -55,7 +55,7 @@ struct DashboardTests {
         #expect(finished.exitCode == 0, "\(finished.output)\(finished.errors)")
     }
 
-    @Test("panels have a number of their own and a title, and do not lie on each other")
+    @Test("each panel has an id and a title, and none covers another")
     func places() throws {
         let panels = try panels()
         #expect(Set(panels.compactMap { $0["id"] as? Int }).count == panels.count)

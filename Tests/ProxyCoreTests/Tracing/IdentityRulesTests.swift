@@ -68,7 +68,7 @@ struct IdentityRulesTests {
         #expect(logged(identity) == #","traceId":"\#(Self.trace)","spanId":"0000000000000001""#)
     }
 
-    @Test("a request without a trace begins one, and its random bits decide whether it is sampled")
+    @Test("a request without a trace begins one, sampled by its random bits")
     func begun() throws {
         let invalid = "traceparent: 00-\(Self.trace)-00f067aa0ba902b7-01-x\r\ntracestate: a=1\r\n"
         let half = UInt64(1) << 55
@@ -85,7 +85,7 @@ struct IdentityRulesTests {
         }
     }
 
-    @Test("each hop of redirects has a span of its own, unless the field was removed")
+    @Test("each hop has a span of its own, unless the field was removed")
     func hops() throws {
         let rules = try #require(make(sample: 1, numbers: [1, 2, 3, 4, 5]))
         let identity = rules.identify(try head(""))

@@ -83,7 +83,7 @@ struct SpanQueueTests {
         #expect(queue.delivered == 0)
     }
 
-    @Test("a stop sends each batch once at once, takes nothing more, and counts what is left")
+    @Test("a stop sends each batch once, and counts what is left")
     func stop() {
         var queue = queue(5)
         _ = queue.next(now: 0)

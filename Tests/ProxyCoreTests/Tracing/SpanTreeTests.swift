@@ -91,7 +91,7 @@ struct SpanTreeTests {
         #expect(text(span, "error.type") == nil)
     }
 
-    @Test("a request to an origin is a span of kind client, with its phases below it")
+    @Test("a request to an origin is a client span with its phases below it")
     func client() {
         let hop = SpanRecord.Hop(
             span: 5,
@@ -131,7 +131,7 @@ struct SpanTreeTests {
     }
 
     @Test(
-        "a mistake of the client is none of the server, but one of the client's request to the origin",
+        "a 4xx is a failure of the client span alone",
         arguments: [(404, false, true), (500, true, true), (302, false, false)]
     )
     func failures(status: Int, server: Bool, client: Bool) {

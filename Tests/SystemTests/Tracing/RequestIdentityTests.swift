@@ -13,7 +13,7 @@ struct RequestIdentityTests {
         settings.members["requestID"] = ["field": id]
     }
 
-    @Test("a trace and an id go to the origin, the id to the client, both to the log")
+    @Test("trace and id are at the origin, on the response and in the log")
     func usual() throws {
         let stage = try Stage(Self.identities) { _ in OriginAnswer.text("", fields: ["\(Self.id): the-origins"]) }
         let response = try stage.get(fields: [Self.context, "tracestate: a=1", "\(Self.id): mine"])

@@ -112,7 +112,7 @@ struct SpanExportTests {
         #expect(next.requests.count == 1)
     }
 
-    @Test("a collector that never responds, or responds without end, holds up neither requests nor a stop")
+    @Test("a silent or endless collector holds up neither requests nor a stop")
     func silent() throws {
         let endless = try ScriptedOrigin(nil) { connection in
             guard try connection.readRequest() != nil else { return }
@@ -132,7 +132,7 @@ struct SpanExportTests {
         }
     }
 
-    @Test("rules hold for the collector: a denied host is not dialled, and is warned of")
+    @Test("a denied collector is not dialled, and is warned of")
     func rules() throws {
         let collector = try Self.collector()
         let stage = try Stage({ settings in
