@@ -123,6 +123,8 @@ test-packages: toolchain
 
 client-packages:
 	@.ci/install-packages $(CLIENT_PACKAGES)
+	@test -d .build/python/opentelemetry || /usr/bin/python3 -m pip install --quiet --disable-pip-version-check \
+	    --root-user-action ignore --target .build/python opentelemetry-proto
 
 # Every real client and server, and docs/clients.md from what they did.
 clients: test-packages client-packages
@@ -290,7 +292,7 @@ install:
 	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
 	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/docs/swift $(DOC)/docs/develop $(DOC)/examples/pins
 	install -m 644 docs/schema/*.json $(SHARE)/schema
-	install -D -m 644 -t $(SHARE)/monitoring deploy/monitoring/*.yml
+	install -D -m 644 -t $(SHARE)/monitoring deploy/monitoring/*.yml deploy/monitoring/*.json
 	sed '$(SCHEMA_PATH)' deploy/config.json > $(SHARE)/config.json
 	chmod 644 $(SHARE)/config.json
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)

@@ -33,6 +33,7 @@ struct AdminSource: Sendable {
             lists: server.lists.figures(at: Clock.realtime / 1_000_000),
             credentials: server.credentials.figures,
             date: Clock.realtime / 1_000_000,
+            traces: server.traces.figures,
             lostLogLines: server.logLosses.count,
             cache: server.cache.map { CacheFigures($0) },
             process: .read(),

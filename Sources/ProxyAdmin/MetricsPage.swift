@@ -30,6 +30,8 @@ struct MetricsPage {
     /// The state of each credential, and the time of this, in seconds since 1970.
     var credentials: [CredentialFigures] = []
     var date: Int64 = 0
+    /// nil without a collector of spans.
+    var traces: SpanFigures?
     var lostLogLines: Int
     /// nil without a cache.
     var cache: CacheFigures?
@@ -47,6 +49,7 @@ struct MetricsPage {
         writeReports(&page)
         writeRevocationLists(&page)
         if !credentials.isEmpty { writeCredentials(&page) }
+        if let traces { write(traces, &page) }
         if let cache { write(cache, &page) }
         writePolicy(&page)
         if let rules = status.snapshot.requests { write(rules, &page) }
@@ -321,6 +324,21 @@ struct MetricsPage {
             let left = credential.hasValue ? credential.end.map { max($0.subtractingSaturated(date), 0) } ?? 0 : 0
             page.sample(Int(left), ("credential", credential.name))
         }
+    }
+
+    private func write(_ traces: SpanFigures, _ page: inout ExpositionText) {
+        page.add(
+            "pinproxy_traced_requests_total",
+            .counter,
+            "Sampled requests whose spans the collector has.",
+            traces.delivered
+        )
+        page.begin(
+            "pinproxy_traced_requests_dropped_total",
+            .counter,
+            "Sampled requests whose spans were not delivered, by reason."
+        )
+        for loss in SpanLoss.allCases { page.sample(traces.lost[loss] ?? 0, ("reason", loss.rawValue)) }
     }
 
     private func write(_ cache: CacheFigures, _ page: inout ExpositionText) {

@@ -50,7 +50,7 @@ struct AlarmRulesTests {
 
     @Test("the rules name metrics, labels and reasons that exist")
     func metrics() throws {
-        let source = Repository.folder.appendingPathComponent("Sources/ProxyCore/Admin/MetricsPage.swift")
+        let source = Repository.folder.appendingPathComponent("Sources/ProxyAdmin/MetricsPage.swift")
         let page = try String(contentsOf: source, encoding: .utf8)
         let known = Set(page.matches(of: /"((?:pinproxy|process)_[a-z_]+)"/).map { String($0.1) })
         let text = try Self.text("pinproxy.rules.yml")

@@ -306,6 +306,20 @@ struct MetricsPageTests {
         }
     }
 
+    @Test("with a collector there are figures of its spans, without one there are none")
+    func traces() throws {
+        let text = try page(Self.domain("a.example")) { page in
+            page.traces = SpanFigures(delivered: 7, lost: [.queueFull: 3])
+        }
+        for line in [
+            "pinproxy_traced_requests_total 7", "pinproxy_traced_requests_dropped_total{reason=\"queueFull\"} 3",
+            "pinproxy_traced_requests_dropped_total{reason=\"stopped\"} 0",
+        ] {
+            #expect(text.contains("\n\(line)\n"), "\(line)")
+        }
+        #expect(try !page(Self.domain("a.example")).contains("traced"))
+    }
+
     @Test("a successful reload clears the failed ones")
     func recovery() {
         var account = ReloadAccount()

@@ -31,6 +31,10 @@ package struct Configuration: Sendable {
     package var requests: RequestsConfiguration?
     /// The credentials that rules of `requests` may have written into requests, in the order of the file.
     package var credentials: [CredentialDefinition] = []
+    /// Nil: trace contexts are fields like any other.
+    package var tracing: TracingConfiguration?
+    /// Nil: requests have no ids.
+    package var requestID: RequestIDConfiguration?
     package var limits = LimitsConfiguration()
     /// Nil: nothing is cached.
     package var cache: CacheConfiguration?

@@ -104,6 +104,8 @@ struct ConfigurationReader {
         if let object = root.object("access") { readAccess(object) }
         if let object = root.object("requests") { readRequests(object) }
         if let object = root.object("credentials") { readCredentials(object) }
+        if let object = root.object("tracing") { readTracing(object) }
+        if let object = root.object("requestID") { readRequestID(object) }
         if let object = root.object("limits") { readLimits(object) }
         if let element = root["upstreamProxy"], case .proxy(let proxy) = readUpstreamProxy(element) {
             configuration.defaults.upstreamProxy = proxy

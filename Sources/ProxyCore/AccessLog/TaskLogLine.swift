@@ -54,15 +54,29 @@ package struct TaskLogLine {
         guard !secrets.isEmpty, target.firstIndex(of: UInt8(ascii: "=")) != nil else {
             return line.append(jsonEscaping: target)
         }
+        mask(target) { line.append(jsonEscaping: $0) }
+    }
+
+    /// The target as it is, with the values of secret parameters masked.
+    func masked(_ target: borrowing Span<UInt8>) -> [UInt8] {
+        var text: [UInt8] = []
+        mask(target) { text.append($0) }
+        return text
+    }
+
+    /// Calls `write` with the pieces of a target.
+    private func mask(_ target: borrowing Span<UInt8>, _ write: (borrowing Span<UInt8>) -> Void) {
         var search = SecretParameters.Search(target)
         var written = 0
         while let value = secrets.next(in: target, &search) {
-            line.append(jsonEscaping: target.extracting(written..<value.lowerBound))
-            line.append("***")
+            write(target.extracting(written..<value.lowerBound))
+            write(Self.mask.bytes)
             written = value.upperBound
         }
-        line.append(jsonEscaping: target.extracting(written..<target.count))
+        write(target.extracting(written..<target.count))
     }
+
+    private static let mask: StaticString = "***"
 
     func write(
         _ transaction: TransactionMetrics,

@@ -56,6 +56,7 @@ final class Exchange: StageOwner {
             self.relay = nil
         }
         identity.reset()
+        if requestIdentity != nil { requestIdentity = nil }
         // Most heads leave their memory to the next one.
         if head.byteCount > Self.keptHeadBytes { head.release() }
         origin.detach()
@@ -82,6 +83,7 @@ final class Exchange: StageOwner {
     /// The head is complete: routes the request and sends it.
     func didReceiveHead() {
         reset()
+        if let rules = services.generation.identities { requestIdentity = rules.identify(head) }
         if let problem = upload.begin(head.framing, limit: services.generation.requestBodyLimit) {
             refuse(problem, keepAlive: false)
             return
@@ -197,7 +199,7 @@ final class Exchange: StageOwner {
     }
 
     /// Sends a response of the proxy's own that is no error.
-    override func respond(with own: borrowing OwnResponse) {
+    override func respond(with own: consuming OwnResponse) {
         let keepAlive = own.keepAlive
         writer.write(own)
         finish(nil)
@@ -210,6 +212,7 @@ final class Exchange: StageOwner {
         admission.begin()
         if hooks != nil { hooks = nil }
         identity.reset()
+        if requestIdentity != nil { requestIdentity = nil }
         forgetCredentials()
         origin.reset()
         writer.begin()
@@ -233,6 +236,7 @@ final class Exchange: StageOwner {
             to: &fields
         )
         credentials?.removeFieldsOfClient(from: &fields)
+        if let requestIdentity { requestIdentity.write(to: &fields) }
         // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
         let canRenew = credentials?.canRenew == true
         let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)
@@ -332,7 +336,9 @@ final class Exchange: StageOwner {
 
     /// The origin gets the end of the body, with the trailers that may go there.
     private func endBody() {
-        origin.finishSending(trailers: upload.trailers(to: hooks?.route ?? route, with: credentials))
+        var trailers = upload.trailers(to: hooks?.route ?? route, with: credentials)
+        if trailers != nil { requestIdentity?.removeNames(from: &trailers!) }
+        origin.finishSending(trailers: trailers)
     }
 
     private func sendBody(_ bytes: borrowing Span<UInt8>) {
@@ -437,6 +443,11 @@ final class Exchange: StageOwner {
         )
         let client = stream.transport.addressText
         services.log { $0.write(self, task, client: client, now: now, to: &$1) }
+        if let requestIdentity, let trace = requestIdentity.trace, trace.isSampled {
+            services.trace {
+                SpanRecord(self, requestIdentity, in: trace, task, client: client, now: now, masking: $0)
+            }
+        }
         forgetCredentials()
     }
 

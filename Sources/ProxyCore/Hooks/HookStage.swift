@@ -426,6 +426,7 @@ final class HookStage: ResponseStage {
             client: exchange.clientFields(on: route),
             credentials: exchange.credentials
         )
+        exchange.requestIdentity?.renew(hop: hooks.earlier.count, in: &fields)
         expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
         var request = SessionRequest(
             endpoint: endpoint,

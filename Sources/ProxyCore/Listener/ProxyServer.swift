@@ -14,6 +14,7 @@ package final class ProxyServer {
     private let monitor: PinMonitor
     private let lists: RevocationListFetcher
     private let credentials: CredentialRenewals
+    private let traces: TraceExport
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
     let cache: CacheHolder
@@ -50,6 +51,7 @@ package final class ProxyServer {
     ///   - logObserver: receives the lines of the log that `log.tasks` names, also where that is none.
     ///   - monitoring: settings of reports and warnings.
     ///   - fetching: the bounds of fetching revocation lists.
+    ///   - version: of the program, for collectors of spans.
     ///   - clock: with `.byHand` there is one worker without a thread, which only `turn` and `advance` move.
     ///     `monitoring` must then have the same clock.
     package init(
@@ -58,6 +60,7 @@ package final class ProxyServer {
         logObserver: LogObserver? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         fetching: ListFetchLimits = ListFetchLimits(),
+        version: String = "",
         passed: PassedSockets = .none,
         clock: LoopClock = .system
     ) throws(StartFailure) {
@@ -95,6 +98,11 @@ package final class ProxyServer {
         credentialSettings.log = monitoring.log
         credentialSettings.lists = lists.source
         credentials = CredentialRenewals(snapshot: snapshot, settings: credentialSettings)
+        var traceSettings = TraceSettings()
+        traceSettings.log = monitoring.log
+        traceSettings.lists = lists.source
+        traceSettings.version = version
+        traces = TraceExport(snapshot: snapshot, settings: traceSettings)
         do throws(MonitoringFailure) {
             monitor = try PinMonitor(snapshot: snapshot, settings: monitoring)
         } catch {
@@ -217,6 +225,7 @@ package final class ProxyServer {
                 server: state,
                 monitor: monitor,
                 passwords: passwords,
+                traces: traces,
                 log: log,
                 recentTasks: recentTasks,
                 cache: cache.current,
@@ -246,6 +255,7 @@ package final class ProxyServer {
             monitor: monitor,
             lists: lists,
             credentials: credentials,
+            traces: traces,
             cacheHolder: cache,
             logLosses: logLosses,
             recentTasks: recentTasks,
@@ -329,6 +339,7 @@ package final class ProxyServer {
         monitor.replace(replacement)
         lists.replace(replacement)
         credentials.replace(replacement)
+        traces.replace(replacement)
         let responses = replaceCache(from: current, to: replacement.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         // The kept lines were masked by the former rules.
@@ -464,6 +475,7 @@ package final class ProxyServer {
         state.handshakes.stop()
         monitor.stop()
         credentials.stop()
+        traces.stop()
         lists.stop()
         cache.current?.store.close()
         log?.close()

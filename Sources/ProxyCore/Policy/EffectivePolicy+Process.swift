@@ -14,6 +14,11 @@ extension EffectivePolicy {
             Row(label: "pins", text: configuration.pins ?? "no folder"),
         ]
         if let file = configuration.reports.file { rows.append(Row(label: "reports", text: "to \(file), too")) }
+        if let tracing = configuration.tracing {
+            let place = tracing.collector.map { "spans go to \($0.url.origin)" } ?? "no spans are sent"
+            rows.append(Row(label: "traces", text: "a share of \(tracing.sample) is sampled, \(place)"))
+        }
+        if let field = configuration.requestID?.field { rows.append(Row(label: "request ids", text: "in \(field)")) }
         let lists = configuration.revocationLists
         if lists != RevocationListsConfiguration() {
             let place = lists.folder.map { "kept in \($0)" } ?? "kept in memory alone"

@@ -30,6 +30,27 @@ package struct Router: Sendable {
         }
     }
 
+    /// The endpoint for a receiver of spans, likewise. One that is written as an IP literal is intended, even on loopback.
+    func endpoint(collector origin: Origin) -> Result<Endpoint, Problem> {
+        guard let address = origin.host.address else { return endpoint(origin) }
+        if let refusal = hostRefusal(origin.host, .any) { return .failure(refusal) }
+        let settings = snapshot.policy(for: origin.host).configuration
+        let isUpgraded = origin.scheme != .https && wouldUpgrade(origin.host)
+        let route = route(
+            secure: origin.scheme == .https || isUpgraded,
+            isUpgraded: isUpgraded,
+            host: origin.host,
+            port: isUpgraded && origin.port == 80 ? 443 : origin.port,
+            settings: settings,
+            exemption: settings.resolve ?? AddressAndPort(address, origin.port)
+        )
+        switch route.destination {
+        case .origin(let endpoint): return .success(endpoint)
+        case .refused(let problem): return .failure(problem)
+        case .tunnel, .intercept, .requests: return .failure(Problem(.internal, "A collector is behind a tunnel."))
+        }
+    }
+
     /// The endpoint for fetching a revocation list, which goes without TLS: `unpinnedHosts` does not count, because the issuer has signed
     /// the list.
     func listEndpoint(_ origin: Origin) -> Result<Endpoint, Problem> {

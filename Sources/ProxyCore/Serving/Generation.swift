@@ -24,6 +24,8 @@ final class Generation: @unchecked Sendable {
     let requestBodyLimit: Int?
     /// The certificates for intercepted clients; nil without a local CA.
     let leaves: LeafContexts?
+    /// What gives requests their trace and id; nil where they have neither.
+    let identities: IdentityRules?
     /// The credentials that rules of `requests` give; nil without such rules.
     let credentials: CredentialDesk?
 
@@ -66,6 +68,7 @@ final class Generation: @unchecked Sendable {
         bodyTime = .milliseconds(configuration.defaults.timeouts.body.count)
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
         requestBodyLimit = configuration.limits.requestBodyBytes
+        identities = IdentityRules(configuration)
         leaves = snapshot.parts.authority.map { LeafContexts($0) }
         if let credentials, !snapshot.usedCredentials.isEmpty {
             let board = credentials.board(for: snapshot, on: loop)

@@ -34,6 +34,7 @@ final class WorkerServices {
     let authenticator: ClientAuthenticator
     private let server: ServerState
     private let observer: HandshakeObserver
+    private let traces: TraceExport
     private let restTimer = LoopTimer()
     private static let restTime = TimeSpan.seconds(2)
     private var logBuffer: LogBuffer?
@@ -49,6 +50,7 @@ final class WorkerServices {
         server: ServerState,
         monitor: PinMonitor,
         passwords: PasswordVerifier,
+        traces: TraceExport,
         log: LogWriter?,
         recentTasks: RecentTasks?,
         cache: ResponseCache?,
@@ -58,6 +60,7 @@ final class WorkerServices {
         self.cache = cache
         self.generation = generation
         self.server = server
+        self.traces = traces
         held = HeldBytes(server.heldBytes)
         authenticator = ClientAuthenticator(loop: loop, verifier: passwords)
         let counters = WorkerCounters()
@@ -124,6 +127,11 @@ final class WorkerServices {
     func log(_ write: (inout TaskLogLine, inout ByteBuffer) -> Void) {
         logBuffer?.line { write(&logLine, &$0) }
     }
+
+    /// Records the spans of a sampled request, if a collector is named.
+    ///
+    /// - Parameter make: makes the record with what masks URLs as in the log.
+    func trace(_ make: (TaskLogLine) -> SpanRecord) { traces.add { make(logLine) } }
 
     /// Counts a client's request that is over.
     ///

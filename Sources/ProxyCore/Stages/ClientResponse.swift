@@ -209,12 +209,13 @@ struct ClientResponse {
     }
 
     /// Writes the response to a successful CONNECT: no framing fields, no body, and no HTTP behind it (rule 50).
-    mutating func writeConnected(to output: inout ByteBuffer, date: [UInt8]) {
+    mutating func writeConnected(to output: inout ByteBuffer, date: [UInt8], _ identity: RequestIdentity? = nil) {
         hasBegun = true
         status = 200
         form.persists = false
         output.begin(status: 200)
         output.append("Date", date)
+        identity?.write(to: &output)
         output.end()
     }
 }

@@ -52,7 +52,14 @@ final class ClientWriter: ResponseStage {
     // MARK: As a stage
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
-        guard let exchange, let context = exchange.responseContext(for: head) else { return .cancel }
+        guard let exchange else { return .cancel }
+        guard let identity = exchange.requestIdentity else { return begin(head, exchange) }
+        return begin(identity.marked(head), exchange)
+    }
+
+    @inline(__always)
+    private func begin(_ head: borrowing ResponseHead, _ exchange: StageOwner) -> ResponseDisposition {
+        guard let context = exchange.responseContext(for: head) else { return .cancel }
         response.begin(head, to: exchange.head, context: context)
         stream.writeHead(head, response.form, to: exchange.head, context: context)
         // The body may take long; pieces that arrive in this turn are written together with the head.
@@ -146,7 +153,8 @@ final class ClientWriter: ResponseStage {
         )
     }
 
-    func write(_ own: borrowing OwnResponse) {
+    func write(_ own: consuming OwnResponse) {
+        own.identity = exchange?.requestIdentity
         response.begin(own)
         stream.write(own)
     }
@@ -155,12 +163,15 @@ final class ClientWriter: ResponseStage {
 
     /// Writes the response to a successful CONNECT.
     func writeConnectionEstablished(to output: inout ByteBuffer) {
-        response.writeConnected(to: &output, date: services.httpDate)
+        response.writeConnected(to: &output, date: services.httpDate, exchange?.requestIdentity)
     }
 
     /// Writes a 101 response.
     func writeProtocolSwitch(_ head: borrowing ResponseHead, to output: inout ByteBuffer) {
-        guard let context = exchange?.responseContext(for: head) else { return }
-        response.writeSwitchingProtocols(head, context: context, output: &output)
+        guard let exchange, let context = exchange.responseContext(for: head) else { return }
+        guard let identity = exchange.requestIdentity else {
+            return response.writeSwitchingProtocols(head, context: context, output: &output)
+        }
+        response.writeSwitchingProtocols(identity.marked(head), context: context, output: &output)
     }
 }

@@ -17,6 +17,8 @@ struct OwnResponse: ~Copyable {
     let keepAlive: Bool
     private let content: Content
     private let date: [UInt8]
+    /// Gives the response the id of its request.
+    var identity: RequestIdentity?
     /// Empty in a response to HEAD.
     let body: ByteBuffer
     private let contentLength: Int
@@ -85,7 +87,8 @@ struct OwnResponse: ~Copyable {
                 keepAlive: keepAlive,
                 cacheStatus: cacheStatus,
                 date: date,
-                to: &output
+                to: &output,
+                writeFields: { [identity] in identity?.write(to: &$0) }
             )
         case .options:
             output.begin(status: status)
@@ -100,6 +103,7 @@ struct OwnResponse: ~Copyable {
             output.append("Content-Length", decimal: contentLength)
             output.append("Cache-Control", "no-store")
         }
+        identity?.write(to: &output)
         if !keepAlive { output.append(hop: "Connection: close") }
         output.end()
     }

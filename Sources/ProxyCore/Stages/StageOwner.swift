@@ -16,6 +16,8 @@ class StageOwner {
     final var isOver = true
     /// The client's side; nil while the exchange is unused.
     final var stream: ExchangeStream!
+    /// What others know the request by; nil where requests have neither trace nor id.
+    final var requestIdentity: RequestIdentity?
 
     /// Whether the exchange has begun and not ended.
     final var isUnderWay: Bool { !isOver }
@@ -68,6 +70,7 @@ class StageOwner {
         let mark = OriginFields.Mark(for: head, on: route, stream.services)
         var fields = OriginFields.make(from: head, mark: mark, rewriter: rewriter)
         credentials?.removeFieldsOfClient(from: &fields)
+        requestIdentity?.write(to: &fields)
         return fields
     }
 
@@ -114,7 +117,7 @@ class StageOwner {
     }
 
     /// Sends a response of the proxy's own that is no error.
-    func respond(with own: borrowing OwnResponse) { preconditionFailure("a subclass overrides this") }
+    func respond(with own: consuming OwnResponse) { preconditionFailure("a subclass overrides this") }
 
     /// Starts the background refresh of a stored response that is being served stale.
     func refresh(_ stage: CacheStage) { preconditionFailure("a subclass overrides this") }

@@ -13,6 +13,7 @@ package struct ServerFigures: Sendable {
     package let monitor: PinMonitor
     package let lists: RevocationListFetcher
     package let credentials: CredentialRenewals
+    package let traces: TraceExport
     let cacheHolder: CacheHolder
     package let logLosses: LogLosses
     package let recentTasks: RecentTasks

@@ -28,7 +28,7 @@ final class SessionTasks: TaskOwner {
         guard task.request.cachePolicy != .returnCacheDataDontLoad else { return nil }
         guard let stub = connections.stub else { return connections.makeRequest(for: task) }
         connections.didBegin(elsewhere: task)
-        return StubRequest(task, stub, limits: connections.headLimits, loop: loop) { [connections] ended in
+        return StubCarrier(task, stub, limits: connections.headLimits, loop: loop) { [connections] ended in
             connections.didEnd(elsewhere: ended)
         }
     }

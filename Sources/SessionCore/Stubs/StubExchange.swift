@@ -3,7 +3,7 @@ package import HTTPCore
 package import IOCore
 import ServerTrust
 
-/// One request and its response on a `StubTransport`: for a `StubRequest` what an `HTTP1Connection` is for an `OriginRequest`.
+/// One request and its response on a `StubTransport`: for a `StubCarrier` what an `HTTP1Connection` is for an `OriginRequest`.
 /// Head and framing are written and read by the same values as on a connection.
 ///
 /// `@unchecked Sendable`: `request` does not change, and all else is for the loop; other threads only carry the reference to it

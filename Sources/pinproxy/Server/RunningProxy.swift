@@ -25,6 +25,7 @@ struct RunningProxy {
                 parts: parts,
                 logObserver: logObserver,
                 monitoring: monitoring,
+                version: ProgramVersion.current,
                 passed: passed
             )
         } catch {

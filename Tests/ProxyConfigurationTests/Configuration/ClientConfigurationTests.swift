@@ -105,6 +105,13 @@ struct ClientConfigurationTests {
                 listener(#"\#(tlsWithCA.dropLast(2)), "crlFiles": ["users"] }"#), "/listeners/0/tls/crlFiles/0",
                 "not a revocation list"
             ),
+            (#""tracing": { "sample": 1.5 }"#, "/tracing/sample", "not a number from 0 to 1"),
+            (#""tracing": { "otlp": "127.0.0.1:4318" }"#, "/tracing/otlp", "no http or https URL"),
+            (#""tracing": { "otlp": "http://c.example/?a=b" }"#, "/tracing/otlp", "without query"),
+            (#""tracing": { "sample": "1" }"#, "/tracing/sample", "not a number from 0 to 1"),
+            (#""requestID": {}"#, "/requestID", "missing"),
+            (#""requestID": { "field": "Cookie" }"#, "/requestID/field", "ends in"),
+            (#""requestID": { "field": "Proxy-Id" }"#, "/requestID/field", "belongs to"),
             (#""crls": { "every": "59s" }"#, "/crls/every", "less than a minute"),
             (#""crls": { "folder": "users" }"#, "/crls/folder", "not a folder"),
             (#""authentication": {}"#, "/authentication", "no way"),

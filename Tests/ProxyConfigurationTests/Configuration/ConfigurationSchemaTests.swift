@@ -42,6 +42,8 @@ struct ConfigurationSchemaTests {
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
         ("crls", document(#""crls": { "every": "1h", "\#(unknown)": 0 }"#), "/crls"),
+        ("tracing", document(#""tracing": { "\#(unknown)": 0 }"#), "/tracing"),
+        ("requestID", document(#""requestID": { "field": "Id", "\#(unknown)": 0 }"#), "/requestID"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),
         (
             "upstreamProxy", document(#""upstreamProxy": { "url": "http://a.test:1", "\#(unknown)": 0 }"#),

@@ -36,6 +36,7 @@ struct ClientResponseTests {
             server: ServerState(descriptors: shares, heldBytes: 1 << 30),
             monitor: try PinMonitor(snapshot: snapshot),
             passwords: PasswordVerifier(),
+            traces: TraceExport(snapshot: snapshot),
             log: nil,
             recentTasks: nil,
             cache: nil,

@@ -57,7 +57,8 @@ struct ReloadStrainTests {
                 account.with { $0.running -= 1 }
             }
         }
-        for number in 1...50 {
+        // A request that waits begins again at each of these reloads, and on a busy machine one may wait for all: no more than 16 times.
+        for number in 1...32 {
             var settings = stage.settings
             // A pin more or less, so that nothing stored before answers.
             settings.pin(Stage.host, to: stage.server.pin, with: ["includeSubdomains": number % 4 < 2])

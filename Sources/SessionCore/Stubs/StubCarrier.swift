@@ -3,7 +3,7 @@ import HTTPCore
 import IOCore
 
 /// Carries a task in a session with an origin in memory: what an `OriginRequest` is in a session with connections.
-final class StubRequest: TaskExchange {
+final class StubCarrier: TaskExchange {
     private let transport: StubTransport
     private let limits: HeadLimits
     private let didEnd: (LoopTask) -> Void

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+import HTTPCore
+import StrictJSON
+
+extension ConfigurationReader {
+    mutating func readTracing(_ object: DocumentObject) {
+        comment(object)
+        var tracing = TracingConfiguration()
+        tracing.collector = object["otlp"]?.collector()
+        if let element = object["sample"], let share = element.share() { tracing.sample = share }
+        object.finish()
+        configuration.tracing = tracing
+    }
+
+    mutating func readRequestID(_ object: DocumentObject) {
+        comment(object)
+        let element = object.required("field")
+        object.finish()
+        guard let element, let name = element.string(), fieldName(name, element) else { return }
+        // No field with another meaning has such a name: neither its value nor its absence is to be changed by mistake.
+        if !name.lowercased().hasSuffix("id") {
+            element.report(
+                "a field for ids has a name that ends in \"Id\"",
+                remedy: "name a field for ids alone, as \"X-Request-Id\""
+            )
+        }
+        configuration.requestID = RequestIDConfiguration(field: name)
+    }
+}
+
+extension DocumentElement {
+    /// Reads the address of a collector.
+    fileprivate func collector() -> TraceCollector? {
+        guard let text = string() else { return nil }
+        guard let url = AbsoluteURL(text),
+            !url.rest.contains(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") })
+        else {
+            report(
+                "no http or https URL without query and fragment",
+                remedy: "write the collector's address, as \"http://127.0.0.1:4318\"; /v1/traces is added"
+            )
+            return nil
+        }
+        return TraceCollector(url)
+    }
+
+    /// Reads a number from 0 to 1.
+    fileprivate func share() -> Double? {
+        if case .number(let text) = value.content, let number = Double(text), (0...1).contains(number) { return number }
+        report("not a number from 0 to 1", remedy: "write the share: 0.01 is one of a hundred, 1 is all")
+        return nil
+    }
+}

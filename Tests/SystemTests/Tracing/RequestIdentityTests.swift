@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+import TestSupport
+import Testing
+
+@Suite("Traces and ids of requests on their way")
+struct RequestIdentityTests {
+    private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    private static let context = "traceparent: 00-\(trace)-00f067aa0ba902b7-01"
+    private static let id = "X-Request-Id"
+
+    private static func identities(_ settings: inout ProxySettings) {
+        settings.members["tracing"] = ["sample": 1]
+        settings.members["requestID"] = ["field": id]
+    }
+
+    @Test("a trace and an id go to the origin, the id to the client, both to the log")
+    func usual() throws {
+        let stage = try Stage(Self.identities) { _ in OriginAnswer.text("", fields: ["\(Self.id): the-origins"]) }
+        let response = try stage.get(fields: [Self.context, "tracestate: a=1", "\(Self.id): mine"])
+        #expect(response.fields.filter { $0.name == Self.id }.map(\.value) == ["mine"])
+        let request = try #require(stage.origin.requests.first)
+        #expect(request[Self.id] == "mine" && request["tracestate"] == "a=1")
+        let context = try #require(request["traceparent"])
+        #expect(context.hasPrefix("00-\(Self.trace)-") && context.hasSuffix("-01") && !context.contains("00f067aa"))
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("traceId") == Self.trace && line.string("requestId") == "mine")
+        let span = try #require(line.string("spanId"))
+        #expect(span.count == 16 && !context.contains(span))
+    }
+
+    @Test("a request without either gets both; a refused one has its id, too")
+    func begun() throws {
+        let stage = try Stage({ settings in
+            Self.identities(&settings)
+            settings.members["access"] = ["denyHosts": ["denied.example.com"], "denyAddresses": []]
+        }) { _ in OriginAnswer.text("") }
+        let response = try stage.get()
+        let request = try #require(stage.origin.requests.first)
+        #expect(response[Self.id]?.count == 32 && response[Self.id] == request[Self.id])
+        #expect(request["traceparent"]?.hasSuffix("-03") == true && request["tracestate"] == nil)
+        let refused = try stage.proxy.get("http://denied.example.com/")
+        #expect(refused.status == 403)
+        let lines = try stage.proxy.waitForTaskLines(2)
+        #expect(lines.last?.string("requestId") == refused[Self.id] && refused[Self.id] != response[Self.id])
+        #expect(lines.first?.string("traceId") != lines.last?.string("traceId"))
+    }
+
+    @Test("a stored response has the id of the request that it is for")
+    func stored() throws {
+        let stage = try Stage({ settings in
+            Self.identities(&settings)
+            settings.members["cache"] = [String: Any]()
+        }) { _ in OriginAnswer.text("kept", fields: ["Cache-Control: max-age=60", "\(Self.id): the-origins"]) }
+        for id in ["one", "two"] {
+            let response = try stage.get(fields: ["\(Self.id): \(id)"])
+            #expect(response.fields.filter { $0.name == Self.id }.map(\.value) == [id])
+        }
+        #expect(stage.origin.requests.count == 1)
+    }
+
+    @Test("each hop of a followed redirect has its own span in the same trace")
+    func redirected() throws {
+        let stage = try Stage({ settings in
+            Self.identities(&settings)
+            settings.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+        }) { request in
+            request.target == "/a"
+                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: /b"])
+                : OriginAnswer.text("")
+        }
+        #expect(try stage.get("/a", fields: [Self.context]).status == 200)
+        let contexts = stage.origin.requests.compactMap { $0["traceparent"] }
+        #expect(Set(contexts).count == 2 && contexts.allSatisfy { $0.hasPrefix("00-\(Self.trace)-") })
+        #expect(Set(stage.origin.requests.map { $0[Self.id] }).count == 1)
+    }
+
+    @Test("a host's rules have the last word: its origin gets no trace")
+    func removed() throws {
+        let stage = try Stage({ settings in
+            Self.identities(&settings)
+            settings.hosts[Stage.host]?["headers"] = ["request": ["remove": ["traceparent", "tracestate"]]]
+        }) { _ in OriginAnswer.text("") }
+        #expect(try stage.get(fields: [Self.context, "tracestate: a=1"]).status == 200)
+        let request = try #require(stage.origin.requests.first)
+        #expect(request["traceparent"] == nil && request["tracestate"] == nil && request[Self.id] != nil)
+    }
+
+    @Test("a reload turns both on and off; without them the fields are the client's")
+    func reloaded() throws {
+        let stage = try Stage { _ in OriginAnswer.text("", fields: ["\(Self.id): the-origins"]) }
+        let fields = [Self.context, "\(Self.id): mine"]
+        #expect(try stage.get(fields: fields)[Self.id] == "the-origins")
+        try stage.reload(Self.identities)
+        #expect(try stage.get(fields: fields)[Self.id] == "mine")
+        try stage.reload { _ in }
+        #expect(try stage.get(fields: fields)[Self.id] == "the-origins")
+        let contexts = stage.origin.requests.map { "traceparent: \($0["traceparent"] ?? "")" }
+        #expect(contexts.map { $0 == Self.context } == [true, false, true])
+        let lines = try stage.proxy.waitForTaskLines(3)
+        #expect(lines.map { $0.string("traceId") != nil } == [false, true, false])
+    }
+}

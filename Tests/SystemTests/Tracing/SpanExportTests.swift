@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+import TestSupport
+import Testing
+
+@Suite("Spans on their way to a collector")
+struct SpanExportTests {
+    private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    private static let sampled = "traceparent: 00-\(trace)-00f067aa0ba902b7-01"
+    private static let unsampled = "traceparent: 00-\(trace)-00f067aa0ba902b7-00"
+
+    private static func collector(_ response: String = OriginAnswer.text("")) throws -> ScriptedOrigin {
+        try ScriptedOrigin(nil) { connection in
+            while try connection.readRequest() != nil { try connection.write(response) }
+        }
+    }
+
+    private static func send(to collector: ScriptedOrigin, _ settings: inout ProxySettings) {
+        settings.members["tracing"] = ["otlp": "http://127.0.0.1:\(collector.port)", "sample": 0]
+    }
+
+    private static func messages(_ count: Int, at collector: ScriptedOrigin) throws -> [HTTPMessage] {
+        try collector.wait(for: "\(count) messages") { records in
+            let requests = records.flatMap(\.requests)
+            return requests.count >= count ? requests : nil
+        }
+    }
+
+    @Test("the published definitions read spans of a request and its phases", .enabled(if: SpanReader.isThere))
+    func spans() throws {
+        let collector = try Self.collector()
+        let stage = try Stage({ settings in
+            Self.send(to: collector, &settings)
+            settings.members["requestID"] = ["field": "X-Request-Id"]
+        }) { OriginAnswer.text("got \($0.text)") }
+        let fields = [Self.sampled, "tracestate: a=1", "X-Request-Id: mine"]
+        #expect(try stage.get("/path?token=secret&b=2", fields: fields).status == 200)
+        let message = try #require(try Self.messages(1, at: collector).first)
+        #expect(message.startLine == "POST /v1/traces HTTP/1.1")
+        #expect(message["Content-Type"] == "application/x-protobuf")
+        let spans = try SpanReader.spans(in: [message])
+        #expect(
+            spans.map { $0.text("name") } == [
+                "GET", "GET", "name lookup", "connect", "TLS handshake", "wait for response",
+            ]
+                || spans.map { $0.text("name") } == ["GET", "GET", "connect", "TLS handshake", "wait for response"]
+        )
+        #expect(spans.allSatisfy { $0.text("trace") == Self.trace && $0.number("end") >= $0.number("start") })
+        #expect(Set(spans.map { $0.text("span") }).count == spans.count)
+        let (server, client) = (spans[0], spans[1])
+        #expect(server.text("kind") == "SPAN_KIND_SERVER" && client.text("kind") == "SPAN_KIND_CLIENT")
+        #expect(server.text("parent") == "00f067aa0ba902b7" && server.text("state") == "a=1")
+        #expect(server.number("flags") == 0x301 && client.number("flags") == 0x101)
+        #expect(client.text("parent") == server.text("span"))
+        // The origin was told of the client's span, and the log of the server's.
+        let told = try #require(stage.origin.requests.first?["traceparent"])
+        #expect(told == "00-\(Self.trace)-\(client.text("span"))-01")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("spanId") == server.text("span"))
+        #expect(server.attribute("url.query") == "token=***&b=2")
+        #expect(client.attribute("url.full") == "https://\(Stage.host)/path?token=***&b=2")
+        #expect(client.attribute("network.peer.port") == "\(stage.origin.port)")
+        #expect(client.attribute("pinproxy.pinning.verdict") == "pass")
+        #expect(server.attribute("http.response.status_code") == "200")
+        #expect((server.attributes["http.request.header.x-request-id"] as? [String]) == ["mine"])
+        #expect((server.members["resource"] as? [String: Any])?["service.name"] as? String == "pinproxy")
+        let handshake = try #require(spans.first { $0.text("name") == "TLS handshake" })
+        let connect = try #require(spans.first { $0.text("name") == "connect" })
+        #expect(handshake.text("parent") == connect.text("span") && connect.text("parent") == client.text("span"))
+    }
+
+    @Test("stored and refused requests have a span, unsampled ones have none", .enabled(if: SpanReader.isThere))
+    func withoutOrigin() throws {
+        let collector = try Self.collector()
+        let stage = try Stage({ settings in
+            Self.send(to: collector, &settings)
+            settings.members["cache"] = [String: Any]()
+            settings.members["access"] = ["denyHosts": ["denied.example.com"], "denyAddresses": [String]()]
+        }) { _ in OriginAnswer.text("kept", fields: ["Cache-Control: max-age=60"]) }
+        #expect(try stage.get(fields: [Self.unsampled]).status == 200)
+        #expect(try stage.get().status == 200)
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        #expect(try stage.proxy.get("http://denied.example.com/", fields: [Self.sampled]).status == 403)
+        _ = try stage.proxy.terminate()
+        let spans = try SpanReader.spans(in: collector.requests)
+        #expect(spans.map { $0.attribute("pinproxy.cache") } == ["hit", nil])
+        #expect(spans.map { $0.attribute("error.type") } == [nil, "host_denied"])
+        #expect(spans.allSatisfy { $0.number("status") == 0 })
+    }
+
+    @Test("a collector that refuses costs its spans, and no request; the loss is told")
+    func refused() throws {
+        let collector = try Self.collector(OriginAnswer.text("no", status: "400 Bad Request"))
+        let stage = try Stage({ Self.send(to: collector, &$0) }) { _ in OriginAnswer.text("") }
+        for _ in 0..<3 { #expect(try stage.get(fields: [Self.sampled]).status == 200) }
+        let line = try stage.proxy.waitForEvent("traces_dropped") { $0.integer("refused") != nil }
+        #expect((line.integer("count") ?? 0) > 0)
+    }
+
+    @Test("a reload with another collector sends what waits to the former one")
+    func replaced() throws {
+        let (former, next) = (try Self.collector(), try Self.collector())
+        let stage = try Stage({ Self.send(to: former, &$0) }) { _ in OriginAnswer.text("") }
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        try stage.reload { Self.send(to: next, &$0) }
+        _ = try Self.messages(1, at: former)
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        _ = try Self.messages(1, at: next)
+        #expect(former.requests.count == 1)
+        try stage.reload { $0.members["tracing"] = nil }
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        _ = try stage.proxy.terminate()
+        #expect(next.requests.count == 1)
+    }
+
+    @Test("a collector that never responds, or responds without end, holds up neither requests nor a stop")
+    func silent() throws {
+        let endless = try ScriptedOrigin(nil) { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+            while true { try connection.write(String(repeating: "x", count: 65_536)) }
+        }
+        let silent = try ScriptedOrigin(nil) { connection in
+            _ = try connection.readRequest()
+            connection.readToEnd()
+        }
+        for collector in [endless, silent] {
+            let stage = try Stage({ Self.send(to: collector, &$0) }) { _ in OriginAnswer.text("") }
+            #expect(try stage.get(fields: [Self.sampled]).status == 200)
+            _ = try Self.messages(1, at: collector)
+            #expect(try stage.get(fields: [Self.sampled]).status == 200)
+            #expect(try stage.proxy.terminate().exitCode == 0)
+        }
+    }
+
+    @Test("rules hold for the collector: a denied host is not dialled, and is warned of")
+    func rules() throws {
+        let collector = try Self.collector()
+        let stage = try Stage({ settings in
+            settings.members["tracing"] = ["otlp": "http://denied.example.com:\(collector.port)"]
+            settings.members["access"] = ["denyHosts": ["denied.example.com"], "denyAddresses": [String]()]
+        }) { _ in OriginAnswer.text("") }
+        try stage.proxy.waitForEvent("warning") { $0.string("code") == "trace_collector_denied" }
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        _ = try stage.proxy.terminate()
+        #expect(collector.connections.isEmpty)
+    }
+}
