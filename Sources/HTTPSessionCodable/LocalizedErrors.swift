@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `localizedDescription` says of an error.
+// The text of `localizedDescription`.
 public import FoundationEssentials
 public import HTTPSessionCore
 public import SessionCore

@@ -3,7 +3,7 @@ public import Foundation
 public import HTTPSessionCore
 public import SessionCore
 
-// What takes a path takes a file URL, too.
+// Calls that take a path take a file URL, too.
 
 extension URL {
     /// The path of a file URL, decoded.

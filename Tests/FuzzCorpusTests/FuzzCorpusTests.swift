@@ -31,6 +31,18 @@ struct FuzzCorpusTests {
         #expect(inputs >= 7, "\(target.rawValue) has no corpus")
     }
 
+    @Test("make fuzz runs every target")
+    func listed() throws {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("Fuzzing/fuzz.mk")
+        let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+        let list = try #require(lines.first { $0.hasPrefix("FUZZ_TARGETS := ") })
+        #expect(
+            list.split(separator: " ").dropFirst(2).sorted()
+                == FuzzTarget.allCases.map { Substring($0.rawValue) }.sorted()
+        )
+    }
+
     @Test("a damaged corpus keeps them too", arguments: FuzzTarget.allCases)
     func mutations(target: FuzzTarget) throws {
         let session = try FuzzSession(target)

@@ -36,7 +36,7 @@ struct InformationalBudgetTests {
         #expect(isExcessive(budget.receive(status: status, byteCount: 30, at: 8 * Self.second - 1)))
     }
 
-    @Test("one every 10 ms may come for ever")
+    @Test("a 1xx response every 10 ms may come for ever")
     func steady() {
         var budget = InformationalBudget(headBytes: 1 << 20)
         for number in 0..<5000 {

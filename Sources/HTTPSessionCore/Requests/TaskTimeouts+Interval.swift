@@ -14,7 +14,7 @@ extension TaskTimeouts {
         return result
     }
 
-    /// What is left of the limit of the whole task after so much time, at least a nanosecond; nil without a limit.
+    /// The rest of the whole task's limit after so much time, at least a nanosecond; nil without a limit.
     func remaining(after spent: @autoclosure () -> TimeSpan) -> TimeSpan? {
         guard let total = spans.total else { return nil }
         let spent = spent()

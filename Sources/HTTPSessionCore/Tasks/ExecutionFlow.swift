@@ -118,7 +118,7 @@ struct ExecutionFlow {
         return isHeldBack ? .nothing : leaveHop()
     }
 
-    /// What follows a hop that has ended; nothing while it goes on.
+    /// The step after a hop that has ended; nothing while the hop goes on.
     mutating func leaveHop() -> Step {
         guard case .ended(let error) = phase else { return .nothing }
         phase = .idle

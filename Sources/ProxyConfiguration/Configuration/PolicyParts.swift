@@ -26,7 +26,7 @@ package struct PolicyParts: Sendable {
         ownListeners = configuration.fixedAddresses
     }
 
-    /// What a listener demands of its clients.
+    /// The rules of a listener about its clients.
     package func security(of listener: ListenerConfiguration) -> ListenerSecurity {
         let open = configuration.authentication(of: listener).map(listener.waysOpen)
         return ListenerSecurity(

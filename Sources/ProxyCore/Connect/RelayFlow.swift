@@ -16,7 +16,7 @@ struct RelayFlow {
         case closed
     }
 
-    /// What follows the end of the client's input.
+    /// The step after the end of the client's input.
     enum InputEnd {
         /// It came before the relaying began.
         case refuse
@@ -25,7 +25,7 @@ struct RelayFlow {
         case ignore
     }
 
-    /// What follows the end of the origin's stream.
+    /// The step after the end of the origin's stream.
     enum StreamEnd {
         /// The client's connection is still HTTP's.
         case giveBack
@@ -34,7 +34,7 @@ struct RelayFlow {
         case ignore
     }
 
-    /// What follows when the client has received all that waited.
+    /// The step after the client has received all that waited.
     enum Delivered {
         case wait
         /// The origin has ended its half: the client gets that end.

@@ -336,8 +336,8 @@ final class Exchange: StageOwner {
 
     /// The origin gets the end of the body, with the trailers that may go there.
     private func endBody() {
-        var trailers = upload.trailers(to: hooks?.route ?? route, with: credentials)
-        if trailers != nil { requestIdentity?.removeNames(from: &trailers!) }
+        guard upload.hasTrailers else { return origin.finishSending(trailers: nil) }
+        let trailers = upload.trailers(to: hooks?.route ?? route, with: credentials, as: requestIdentity)
         origin.finishSending(trailers: trailers)
     }
 

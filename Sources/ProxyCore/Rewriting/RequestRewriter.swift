@@ -30,11 +30,11 @@ final class RequestRewriter {
         for head: borrowing RequestHead,
         on route: Route,
         _ listener: ListenerRoutes,
-        _ router: Router
+        _ router: @autoclosure () -> Router
     ) -> RequestRewriter? {
         guard head.fields.mayContain(anyOf: names) else { return nil }
         let authority = listener.clientAuthority(of: head)
-        return make(on: route, listener.configuration, router, clientAuthority: authority)
+        return make(on: route, listener.configuration, router(), clientAuthority: authority)
     }
 
     /// - Parameter clientAuthority: host and port as a gateway's client wrote them in Host.

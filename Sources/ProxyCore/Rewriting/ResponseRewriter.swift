@@ -72,7 +72,7 @@ final class ResponseRewriter {
         to head: borrowing RequestHead,
         on route: Route,
         _ listener: ListenerRoutes,
-        _ router: Router,
+        _ router: @autoclosure () -> Router,
         base: @autoclosure () -> AbsoluteURL?
     ) -> ResponseRewriter? {
         guard response.fields.mayContain(anyOf: names) else { return nil }
@@ -80,7 +80,7 @@ final class ResponseRewriter {
         return make(
             on: route,
             listener.configuration,
-            router,
+            router(),
             clientAuthority: listener.clientAuthority(of: head),
             clientOrigin: origin,
             base: base()

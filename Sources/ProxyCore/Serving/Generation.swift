@@ -24,7 +24,7 @@ final class Generation: @unchecked Sendable {
     let requestBodyLimit: Int?
     /// The certificates for intercepted clients; nil without a local CA.
     let leaves: LeafContexts?
-    /// What gives requests their trace and id; nil where they have neither.
+    /// The rules that give requests trace and id; nil where requests have neither.
     let identities: IdentityRules?
     /// The credentials that rules of `requests` give; nil without such rules.
     let credentials: CredentialDesk?

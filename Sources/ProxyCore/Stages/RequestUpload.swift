@@ -74,12 +74,20 @@ struct RequestUpload {
         return true
     }
 
+    /// Whether the client has sent trailers, which few do.
+    var hasTrailers: Bool { hasEnded && !trailers.isEmpty }
+
     /// The trailers that may go to an origin: each hop and each start has a policy of its own. What would undo the decisions about the
     /// head is left out, since some servers add trailers to its fields.
     ///
-    /// - Returns: nil where there are none, which is usual.
-    mutating func trailers(to route: Route?, with credentials: RuleCredentials?) -> HeaderFields? {
-        guard hasEnded, !trailers.isEmpty else { return nil }
+    /// - Returns: nil where there are none.
+    mutating func trailers(
+        to route: Route?,
+        with credentials: RuleCredentials?,
+        as identity: RequestIdentity? = nil
+    ) -> HeaderFields? {
+        guard hasTrailers else { return nil }
+        identity?.removeNames(from: &trailers)
         if let route {
             credentials?.removeFieldsOfClient(from: &trailers)
             route.hooks?.headers.request.removeNames(from: &trailers)

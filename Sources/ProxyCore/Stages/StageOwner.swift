@@ -16,7 +16,7 @@ class StageOwner {
     final var isOver = true
     /// The client's side; nil while the exchange is unused.
     final var stream: ExchangeStream!
-    /// What others know the request by; nil where requests have neither trace nor id.
+    /// Trace and id of the request; nil where requests have neither.
     final var requestIdentity: RequestIdentity?
 
     /// Whether the exchange has begun and not ended.

@@ -3,7 +3,7 @@ import HTTPCore
 import IOCore
 import ProxyConfiguration
 
-/// What other programs know one request by: its trace and spans, and its id. It stays the same when the request starts again after a
+/// Trace, spans and id of one request, as other programs know it. The identity stays the same when the request starts again after a
 /// reload.
 final class RequestIdentity {
     /// nil where `tracing` is off.

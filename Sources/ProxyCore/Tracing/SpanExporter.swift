@@ -73,10 +73,10 @@ final class SpanExporter: @unchecked Sendable {
     // MARK: Any thread
 
     func add(_ record: SpanRecord) {
-        if queue.withLock({ $0.add(record) }) { loop.submit { [self] in work() } }
+        if queue.withLock({ $0.add(record, bytes: record.memorySize) }) { loop.submit { [self] in work() } }
     }
 
-    /// What became of the requests whose spans were recorded.
+    /// The fate of the requests whose spans were recorded.
     var figures: SpanFigures {
         queue.withLock { SpanFigures(delivered: $0.delivered, lost: $0.lost) }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What became of sampled requests.
+/// The fate of sampled requests.
 package struct SpanFigures: Equatable, Sendable {
     package var delivered = 0
     package var lost: [SpanLoss: Int] = [:]

@@ -4,6 +4,8 @@
 struct SpanLimits: Sendable {
     /// Requests that wait to be sent; more are dropped.
     var queued = 2048
+    /// The memory of waiting requests and of the batch that is sent: a client chooses the length of URLs, and an origin the number of hops.
+    var queuedBytes = 8 << 20
     /// Requests in one message.
     var batch = 512
     /// How long the first one waits for others.
@@ -49,13 +51,16 @@ struct SpanQueue<Record: Sendable>: Sendable {
 
     private struct Batch: Sendable {
         let records: [Record]
+        let bytes: Int
         var attempts = 0
         var due: Int64
         var isUnderWay = false
     }
 
     private let limits: SpanLimits
-    private var waiting: [Record] = []
+    private var waiting: [(record: Record, bytes: Int)] = []
+    /// Of `waiting` and `batch`.
+    private var bytes = 0
     /// When the thread first saw that something waits.
     private var since: Int64?
     /// The batch that is sent, or will be again. The others wait for it: a collector that is gone gets one attempt at a time.
@@ -75,11 +80,16 @@ struct SpanQueue<Record: Sendable>: Sendable {
 
     /// Adds the record of a request.
     ///
+    /// - Parameter size: what it takes in memory.
     /// - Returns: whether the thread has to look at the queue.
-    mutating func add(_ record: Record) -> Bool {
+    mutating func add(_ record: Record, bytes size: Int = 0) -> Bool {
         if isStopping { lose(1, .stopped); return false }
-        guard waiting.count < limits.queued else { lose(1, .queueFull); return false }
-        waiting.append(record)
+        guard waiting.count < limits.queued, bytes + size <= limits.queuedBytes else {
+            lose(1, .queueFull)
+            return false
+        }
+        bytes += size
+        waiting.append((record, size))
         return waiting.count == 1 || waiting.count == limits.batch
     }
 
@@ -88,10 +98,11 @@ struct SpanQueue<Record: Sendable>: Sendable {
     /// The records to send now; `finished` follows. Nil when nothing is to be sent now.
     mutating func next(now: Int64) -> [Record]? {
         if batch == nil, !waiting.isEmpty {
-            let first = since ?? now
-            since = first
-            guard waiting.count >= limits.batch || now - first >= limits.delay || isStopping else { return nil }
-            batch = Batch(records: Array(waiting.prefix(limits.batch)), due: now)
+            let begin = since ?? now
+            since = begin
+            guard waiting.count >= limits.batch || now - begin >= limits.delay || isStopping else { return nil }
+            let first = waiting.prefix(limits.batch)
+            batch = Batch(records: first.map(\.record), bytes: first.reduce(0) { $0 + $1.bytes }, due: now)
             waiting.removeFirst(min(limits.batch, waiting.count))
             since = waiting.isEmpty ? nil : now
         }
@@ -115,15 +126,14 @@ struct SpanQueue<Record: Sendable>: Sendable {
         switch outcome {
         case .delivered:
             delivered += current.records.count
-            batch = nil
+            forget(current)
         case .refused:
             lose(current.records.count, .refused)
-            batch = nil
+            forget(current)
         case .failed(let least):
             guard current.attempts < limits.attempts, !isStopping else {
                 lose(current.records.count, isStopping ? .stopped : .undelivered)
-                batch = nil
-                return
+                return forget(current)
             }
             var wait = limits.backOff
             for _ in 1..<current.attempts { wait = min(2 * wait, limits.longestBackOff) }
@@ -141,6 +151,12 @@ struct SpanQueue<Record: Sendable>: Sendable {
         isStopping = true
         lose(waiting.count + (batch?.records.count ?? 0), .stopped)
         waiting = []
+        batch = nil
+        bytes = 0
+    }
+
+    private mutating func forget(_ over: Batch) {
+        bytes -= over.bytes
         batch = nil
     }
 

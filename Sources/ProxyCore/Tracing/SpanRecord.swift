@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import SessionCore
 
-/// What is kept of one sampled request when it is over. A worker copies it, everything else is made of it on the thread of traces.
+/// The record of one sampled request that is over. A worker copies the request; everything else is made on the thread of traces.
 /// URLs are masked as in the task log.
 struct SpanRecord: Sendable {
     /// A request to an origin, or the connection of a tunnel.
@@ -41,4 +41,11 @@ struct SpanRecord: Sendable {
     /// Whether `hops` is the connection of a tunnel.
     let isTunnel: Bool
     let hops: [Hop]
+
+    /// About what it takes in memory. What connections have in common is not counted.
+    var memorySize: Int {
+        hops.reduce(MemoryLayout<Self>.stride + method.count + url.count + trace.state.count + (id?.value.count ?? 0)) {
+            $0 + MemoryLayout<Hop>.stride + $1.url.count
+        }
+    }
 }

@@ -5,7 +5,7 @@ import IOCore
 /// The trace that a request belongs to, and the span of its caller: `traceparent` and `tracestate` of W3C Trace Context, level 1,
 /// with the random flag of level 2.
 ///
-/// What two readers could read differently is not read at all: the request then begins a trace of its own.
+/// A context that two readers could read differently is not read at all: the request then begins a trace of its own.
 struct TraceContext: Equatable, Sendable {
     /// 16 bytes, which are not all zero.
     struct TraceID: Equatable, Sendable {

@@ -5,7 +5,7 @@ import IOCore
 /// `tracestate` of a request: what other tracing systems pass on, which is not understood here (section 3.3 of W3C Trace Context).
 /// Several fields are one list.
 ///
-/// It comes from outside and is sent on: a list that is not valid, names a system twice, or is too long, is dropped whole.
+/// The list comes from outside and is sent on: one that is not valid, names a system twice, or is too long, is dropped whole.
 struct TraceState {
     /// Bytes; every implementation passes on so many.
     static let mostBytes = 512

@@ -11,7 +11,7 @@ struct AttemptCourse {
         case acceptPlaintext
     }
 
-    /// What has failed.
+    /// The step that has failed.
     enum Fault {
         /// The tunnel through an HTTP proxy.
         ///
@@ -48,7 +48,7 @@ struct AttemptCourse {
     private let isTrial: Bool
     private let hasListSource: Bool
     private(set) var isOver = false
-    /// That is not done twice.
+    /// Waiting for lists is not done twice.
     private var hasAwaitedLists = false
 
     /// - Parameters:

@@ -37,6 +37,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case webSocket = "websocket"
     /// Content codings of responses, and their digests.
     case coding
+    /// The fields of W3C Trace Context.
+    case trace
     /// The pool of a host's connections, under any order of events.
     case pool
     case names
@@ -103,6 +105,7 @@ package final class FuzzSession {
         case .http2Client: try HTTP2ClientProperties.connection(bytes)
         case .webSocket: try WebSocketProperties.frames(bytes)
         case .coding: try CodingProperties.content(bytes)
+        case .trace: try TraceProperties.contexts(bytes)
         case .pool: try PoolProperties.events(bytes)
         case .names:
             try NameProperties.names(bytes)

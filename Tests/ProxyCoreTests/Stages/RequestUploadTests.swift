@@ -157,6 +157,12 @@ final class RequestUploadTests {
         let credentials = RuleCredentials(["key"], of: [definition], place: 0)
         #expect(names(upload.trailers(to: try Self.route(), with: credentials)) == ["X-B"])
 
+        var configuration = Configuration()
+        configuration.requestID = RequestIDConfiguration(field: "X-Request-Id")
+        let identity = RequestIdentity(IdentityFields(configuration, RandomPool()), trace: nil, span: 0, id: nil)
+        end("X-Request-Id", "X-B")
+        #expect(names(upload.trailers(to: nil, with: nil, as: identity)) == ["X-B"])
+
         let rule = #"{"id": "get", "host": "a.example", "method": "GET", "then": "allow"}"#
         let ruled = try Self.route(rules: rule)
         end("X-HTTP-Method-Override", "X-B")

@@ -26,6 +26,26 @@ struct SpanQueueTests {
         #expect(queue.lost == [.queueFull: 1])
     }
 
+    @Test("records that take too much memory are dropped until a batch is gone")
+    func bytes() {
+        var limits = Self.limits
+        limits.queuedBytes = 100
+        var queue = queue(0, limits: limits)
+        #expect(queue.add(0, bytes: 40) && !queue.add(1, bytes: 30))
+        #expect(queue.add(2, bytes: 30) && !queue.add(3, bytes: 1))
+        #expect(queue.lost == [.queueFull: 1])
+        // What is being sent is still there.
+        #expect(queue.next(now: 0) == [0, 1, 2])
+        #expect(!queue.add(4, bytes: 1) && queue.lost == [.queueFull: 2])
+        queue.finished(.failed(after: 0), now: 0, chance: 0)
+        #expect(!queue.add(5, bytes: 1) && queue.lost == [.queueFull: 3])
+        #expect(queue.next(now: 1000) == [0, 1, 2])
+        queue.finished(.delivered, now: 1000, chance: 0)
+        #expect(queue.add(6, bytes: 100) && queue.lost == [.queueFull: 3])
+        queue.stop()
+        #expect(queue.lost == [.queueFull: 3, .stopped: 1])
+    }
+
     @Test("records wait for others a second, a full batch does not")
     func delay() {
         var few = queue(2)

@@ -167,7 +167,7 @@ struct SpanTreeTests {
         #expect(parts.path == Array(path.utf8) && parts.query == Array(query.utf8))
     }
 
-    @Test("what is no URL has no parts that it does not have")
+    @Test("text that is no URL has no scheme, path or query")
     func noParts() {
         #expect(URLParts(Array("/path?q".utf8)) == URLParts([]))
         #expect(URLParts([]).host == [] && URLParts(Array("a:b".utf8)).port == nil)

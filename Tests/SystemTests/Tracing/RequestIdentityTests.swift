@@ -28,6 +28,17 @@ struct RequestIdentityTests {
         #expect(span.count == 16 && !context.contains(span))
     }
 
+    @Test("trailers with the names of trace and id stay behind")
+    func trailers() throws {
+        let stage = try Stage(Self.identities) { _ in OriginAnswer.text("") }
+        let client = try stage.proxy.connect()
+        let head = ProxyUnderTest.request("POST", stage.url(), fields: ["Transfer-Encoding: chunked"])
+        let trailers = "\(Self.context)\r\ntracestate: a=1\r\nx_request_id: mine\r\nX-Sum: 1\r\n"
+        try client.send("\(head)4\r\nbody\r\n0\r\n\(trailers)\r\n")
+        #expect(try client.readResponse(to: "POST").status == 200)
+        #expect(stage.origin.requests.first?.trailers.map(\.name) == ["X-Sum"])
+    }
+
     @Test("a request without either gets both; a refused one has its id, too")
     func begun() throws {
         let stage = try Stage({ settings in

@@ -14,7 +14,7 @@ struct ConnectionLife {
         case closed
     }
 
-    /// What follows a response.
+    /// The step after a response.
     enum Sequel {
         /// The next request.
         case next
@@ -24,7 +24,7 @@ struct ConnectionLife {
         case close
     }
 
-    /// What follows the end of the client's input.
+    /// The step after the end of the client's input.
     enum InputEnd {
         case close
         /// The request gets a response, unless its body has no end.
@@ -32,7 +32,7 @@ struct ConnectionLife {
         case ignore
     }
 
-    /// What follows when the time is up.
+    /// The step when the time is up.
     enum Timeout {
         case refuseHead
         /// Nothing has come for long.
@@ -42,7 +42,7 @@ struct ConnectionLife {
         case ignore
     }
 
-    /// What follows when nothing has come for long, and nothing waits to be read.
+    /// The step when nothing has come for long, and nothing waits to be read.
     enum Idleness {
         /// A head has begun.
         case awaitHead
