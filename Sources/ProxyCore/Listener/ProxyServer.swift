@@ -464,7 +464,9 @@ package final class ProxyServer {
     package var isDrained: Bool { state.drainingWorkers == workers.count && state.connections == 0 }
 
     /// Ends everything that is left and waits for the threads. The server cannot be used afterwards.
-    package func stop() {
+    ///
+    /// - Parameter endReaders: ends other threads that read the server's figures: called before cache and log are closed.
+    package func stop(endReaders: () -> Void = {}) {
         isStopped = true
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
@@ -477,6 +479,7 @@ package final class ProxyServer {
         credentials.stop()
         traces.stop()
         lists.stop()
+        endReaders()
         cache.current?.store.close()
         log?.close()
     }

@@ -118,8 +118,7 @@ struct RunningProxy {
         while !server.isDrained, pinproxy_monotonic() - start < limit.nanoseconds {
             if isHurried(10) { break }
         }
-        server.stop()
-        admin?.stop()
+        server.stop { admin?.stop() }
     }
 
     /// Shorter than the time that service managers wait by default, and longer than the pause of a client between a
