@@ -58,6 +58,23 @@ extension HeaderFields {
         return false
     }
 
+    /// Takes a name out of the Connection fields: a field of this name is then no field of the connection.
+    package mutating func removeFromConnection(_ name: borrowing Span<UInt8>) {
+        guard isNamedInConnection(name) else { return }
+        var kept: [UInt8] = []
+        while let index = first(.connection) {
+            let value = Array(copying: value(at: index))
+            var members = ListMembers()
+            while let range = members.next(in: value.span) {
+                if value.span.extracting(range).equalsIgnoringCase(name) { continue }
+                kept += kept.isEmpty ? value[range] : Array(", ".utf8) + value[range]
+            }
+            remove(at: index)
+        }
+        let connection: StaticString = "Connection"
+        if !kept.isEmpty { append(name: connection.bytes, value: kept.span) }
+    }
+
     /// Whether TE has the member `trailers` (RFC 9110 10.1.4).
     package var acceptsTrailers: Bool { hasMember("trailers", of: .te) }
 

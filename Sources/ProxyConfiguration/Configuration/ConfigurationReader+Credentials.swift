@@ -327,6 +327,7 @@ extension ConfigurationReader {
                 continue
             }
             let header = Self.folded(definition.header)
+            checkIdentity(header, definition, name.element)
             if let other = headers.updateValue(definition.name, forKey: header) {
                 name.element.report(
                     "\"\(other)\" is in the field \(definition.header), too, and one request can have one of them",
@@ -352,6 +353,17 @@ extension ConfigurationReader {
                 remedy: "write \"intercept\" there, or take \"credential\" out of the rule"
             )
         }
+    }
+
+    /// The fields of traces and ids have the client's values.
+    private func checkIdentity(_ header: String, _ definition: CredentialDefinition, _ element: DocumentElement) {
+        var fields = configuration.tracing == nil ? [] : ["traceparent", "tracestate"]
+        if let field = configuration.requestID?.field { fields.append(field) }
+        guard fields.contains(where: { Self.folded($0) == header }) else { return }
+        element.report(
+            "the credential \"\(definition.name)\" is in the field \(definition.header), which \"tracing\" or \"requestID\" writes",
+            remedy: "name another field in \"requestID\", or in the credential"
+        )
     }
 
     /// Servers behind CGI cannot tell a hyphen from other punctuation.

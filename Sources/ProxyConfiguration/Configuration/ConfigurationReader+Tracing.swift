@@ -17,14 +17,24 @@ extension ConfigurationReader {
         let element = object.required("field")
         object.finish()
         guard let element, let name = element.string(), fieldName(name, element) else { return }
-        // No field with another meaning has such a name: neither its value nor its absence is to be changed by mistake.
-        if !name.lowercased().hasSuffix("id") {
+        if !Self.isOfIDs(name) {
             element.report(
-                "a field for ids has a name that ends in \"Id\"",
+                "a field for ids of requests has a name that ends in \"-Id\", and no other meaning",
                 remedy: "name a field for ids alone, as \"X-Request-Id\""
             )
         }
         configuration.requestID = RequestIDConfiguration(field: name)
+    }
+}
+
+extension ConfigurationReader {
+    /// Neither the value nor the absence of a field with another meaning is to be changed by mistake: event streams (Last-Event-ID),
+    /// MIME, sessions (`Mcp-Session-Id`) and browsers (`Sec-`) have ids of their own.
+    fileprivate static func isOfIDs(_ name: String) -> Bool {
+        let folded = name.lowercased().replacing("_", with: "-")
+        guard folded.hasSuffix("-id") || name.hasSuffix("Id") || name.hasSuffix("ID") else { return false }
+        let others = ["last-event-id", "content-id", "message-id"]
+        return !folded.hasPrefix("sec-") && !folded.hasSuffix("session-id") && !others.contains(folded)
     }
 }
 

@@ -236,7 +236,11 @@ final class Exchange: StageOwner {
             to: &fields
         )
         credentials?.removeFieldsOfClient(from: &fields)
-        if let requestIdentity { requestIdentity.write(to: &fields) }
+        if let requestIdentity {
+            requestIdentity.write(to: &fields)
+            // The configuration is refused where they share a field; a credential is never beside a client's value.
+            credentials?.removeWritten(from: &fields)
+        }
         // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
         let canRenew = credentials?.canRenew == true
         let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)

@@ -18,7 +18,7 @@ extension TaskLogLine {
         to line: inout ByteBuffer
     ) {
         writeBeginning(exchange.startedWall, task, client: client.span, to: &line)
-        if let identity = exchange.requestIdentity { identity.write(to: &line) }
+        if let identity = exchange.requestIdentity { identity.writeMembers(to: &line) }
         if let user = exchange.user {
             line.append(",\"user\":\"")
             line.append(jsonEscaping: user.span)

@@ -103,7 +103,9 @@ final class ClientWriter: ResponseStage {
     override var pieceSize: Int { stream?.pieceSize ?? .max }
 
     override func receive(trailers: borrowing HeaderFields) {
-        if response.hasBegun { response.addTrailers(trailers) }
+        guard response.hasBegun else { return }
+        if let identity = exchange?.requestIdentity { return response.addTrailers(identity.unmarked(trailers)) }
+        response.addTrailers(trailers)
     }
 
     override func receiveEnd(_ error: SessionError?) {
@@ -128,7 +130,11 @@ final class ClientWriter: ResponseStage {
     /// must not wait for a client that does not read.
     func receiveInformational(_ head: borrowing ResponseHead) {
         guard let exchange, stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
-        stream.writeInformational(head, to: exchange.head, context: context)
+        if let identity = exchange.requestIdentity {
+            stream.writeInformational(identity.unmarked(head), to: exchange.head, context: context)
+        } else {
+            stream.writeInformational(head, to: exchange.head, context: context)
+        }
         stream.flushLater()
     }
 

@@ -77,8 +77,8 @@ struct RequestUpload {
     /// Whether the client has sent trailers, which few do.
     var hasTrailers: Bool { hasEnded && !trailers.isEmpty }
 
-    /// The trailers that may go to an origin: each hop and each start has a policy of its own. What would undo the decisions about the
-    /// head is left out, since some servers add trailers to its fields.
+    /// The trailers that may go to an origin. Those that would undo the decisions about the head are left out, since some servers add
+    /// trailers to its fields. What one hop, or one start, may not get, a later one does not get either.
     ///
     /// - Returns: nil where there are none.
     mutating func trailers(

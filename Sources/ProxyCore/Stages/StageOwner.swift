@@ -70,7 +70,11 @@ class StageOwner {
         let mark = OriginFields.Mark(for: head, on: route, stream.services)
         var fields = OriginFields.make(from: head, mark: mark, rewriter: rewriter)
         credentials?.removeFieldsOfClient(from: &fields)
-        requestIdentity?.write(to: &fields)
+        if let requestIdentity {
+            requestIdentity.write(to: &fields)
+            // The configuration is refused where they share a field; a credential is never beside a client's value.
+            credentials?.removeWritten(from: &fields)
+        }
         return fields
     }
 

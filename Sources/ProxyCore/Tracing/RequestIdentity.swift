@@ -50,9 +50,11 @@ final class RequestIdentity {
         if let id, let name = own.idName { fields.append(name: name.span, value: id.span) }
     }
 
-    /// Gives the request of a redirect's hop its own span, unless the rules of its host have removed the field.
+    /// Gives the request of a redirect's hop its own span, unless the rules of its host have removed the field, or set it.
     func renew(hop: Int, in fields: inout HeaderFields) {
-        guard let trace, let index = fields.first(named: TraceContext.parentName.bytes) else { return }
+        guard let trace, let index = fields.first(named: TraceContext.parentName.bytes),
+            fields.value(at: index).equals(trace.value(span: span(ofHop: 0)).span)
+        else { return }
         fields.remove(at: index)
         append(trace.value(span: span(ofHop: hop)), TraceContext.parentName, to: &fields)
     }
@@ -70,9 +72,25 @@ final class RequestIdentity {
         guard let id, let name = own.idName else { return marked }
         marked.changeFields { fields in
             own.ofResponses.removeNames(from: &fields)
+            // An origin that names the field in Connection would take it from the client.
+            fields.removeFromConnection(name.span)
             fields.append(name: name.span, value: id.span)
         }
         return marked
+    }
+
+    /// A 1xx head without the field: the id is in the response that follows.
+    func unmarked(_ head: borrowing ResponseHead) -> ResponseHead {
+        var unmarked = copy head
+        if id != nil { unmarked.changeFields { own.ofResponses.removeNames(from: &$0) } }
+        return unmarked
+    }
+
+    /// Trailers of a response without the field, which some clients would add to the head's.
+    func unmarked(_ trailers: borrowing HeaderFields) -> HeaderFields {
+        var unmarked = copy trailers
+        if id != nil { own.ofResponses.removeNames(from: &unmarked) }
+        return unmarked
     }
 
     /// Writes the id into the head of a response of the proxy's own.
@@ -82,8 +100,8 @@ final class RequestIdentity {
 
     // MARK: Log
 
-    /// Writes members of a line of the task log.
-    func write(to line: inout ByteBuffer) {
+    /// Writes members of a line of the task log. Its name is its own: a buffer takes heads, too.
+    func writeMembers(to line: inout ByteBuffer) {
         if let trace {
             var text: [UInt8] = []
             text.append(trace.traceID)

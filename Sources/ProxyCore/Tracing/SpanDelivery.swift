@@ -8,7 +8,7 @@ import SessionCore
 final class SpanDelivery: LoopTaskDelegate {
     typealias Outcome = SpanQueue<SpanRecord>.Outcome
 
-    private let completion: (Outcome) -> Void
+    private let completion: (Outcome, String?) -> Void
     private var status = 0
     private var retryAfter: Int64 = 0
     private var taken = 0
@@ -17,14 +17,15 @@ final class SpanDelivery: LoopTaskDelegate {
 
     private static let retryAfterName: StaticString = "Retry-After"
 
-    private init(_ completion: @escaping (Outcome) -> Void) { self.completion = completion }
+    private init(_ completion: @escaping (Outcome, String?) -> Void) { self.completion = completion }
 
+    /// - Parameter completion: gets the code of the error or the response's status, too.
     static func start(
         _ message: [UInt8],
         to collector: TraceCollector,
         at endpoint: Endpoint,
         on session: LoopSession,
-        _ completion: @escaping (Outcome) -> Void
+        _ completion: @escaping (Outcome, String?) -> Void
     ) {
         var fields = HeaderFields()
         fields.append(.contentType, "application/x-protobuf")
@@ -58,7 +59,11 @@ final class SpanDelivery: LoopTaskDelegate {
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
-        completion(status == 0 ? Self.outcome(of: error) : Self.outcome(status: status, retryAfter))
+        if status == 0 {
+            completion(Self.outcome(of: error), error?.code.rawValue)
+        } else {
+            completion(Self.outcome(status: status, retryAfter), "status \(status)")
+        }
     }
 
     /// By the rules of OTLP: these four statuses alone may be tried again.

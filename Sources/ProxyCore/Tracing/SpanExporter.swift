@@ -34,6 +34,8 @@ final class SpanExporter: @unchecked Sendable {
     /// The losses of which there was an event, and when the last one was.
     private var told: [SpanLoss: Int] = [:]
     private var toldAt: Int64?
+    /// The reason of the last loss: a code of errors, or the status of the collector's response.
+    private var reason: String?
 
     init(
         _ collector: TraceCollector,
@@ -125,27 +127,32 @@ final class SpanExporter: @unchecked Sendable {
         tellOfLosses(now)
         if let stopAt, now >= stopAt || queue.withLock({ $0.isEmpty }) { return finish() }
         let due = queue.withLock { $0.nextDue }
-        guard let next = [due, stopAt].compactMap({ $0 }).min() else { return loop.disarm(timer) }
+        let untold = queue.withLock { $0.lost } != told ? toldAt.map { $0 + limits.lossInterval } : nil
+        guard let next = [due, stopAt, untold].compactMap({ $0 }).min() else { return loop.disarm(timer) }
         // One millisecond is added, so that the deadline has passed for certain.
         loop.arm(timer, at: UInt64(max(next, now) + 1) * 1_000_000)
     }
 
     private func send(_ records: [SpanRecord]) {
-        guard case .success(let endpoint) = endpoint, let session = currentSession() else {
-            return finished(.refused)
+        let endpoint: Endpoint
+        switch self.endpoint {
+        case .success(let found): endpoint = found
+        case .failure(let problem): return finished(.refused, problem.code.rawValue)
         }
+        guard let session = currentSession() else { return finished(.refused, Problem.Code.internal.rawValue) }
         var spans: [OTLPSpan] = []
         for record in records { spans += SpanTree.spans(of: record) { self.pool.next() } }
         let message = OTLPMessage.request(spans, version: settings.version, instance: instance)
-        SpanDelivery.start(message, to: collector, at: endpoint, on: session) { [weak self] outcome in
+        SpanDelivery.start(message, to: collector, at: endpoint, on: session) { [weak self] outcome, reason in
             guard let self else { return }
-            finished(outcome)
+            finished(outcome, reason)
             // libcurl may be on the stack.
             loop.atEndOfTurn { [weak self] in self?.work() }
         }
     }
 
-    private func finished(_ outcome: SpanQueue<SpanRecord>.Outcome) {
+    private func finished(_ outcome: SpanQueue<SpanRecord>.Outcome, _ reason: String?) {
+        if outcome != .delivered { self.reason = reason }
         queue.withLock { $0.finished(outcome, now: now, chance: .random(in: 0...1)) }
     }
 
@@ -210,6 +217,7 @@ final class SpanExporter: @unchecked Sendable {
             let count = (lost[loss] ?? 0) - (told[loss] ?? 0)
             if count > 0 { line = line.with(loss.rawValue, count) }
         }
+        if let reason { line = line.with("reason", reason) }
         told = lost
         toldAt = now
         log(line)

@@ -5,7 +5,7 @@ struct SpanLimits: Sendable {
     /// Requests that wait to be sent; more are dropped.
     var queued = 2048
     /// The memory of waiting requests and of the batch that is sent: a client chooses the length of URLs, and an origin the number of hops.
-    var queuedBytes = 8 << 20
+    var queuedBytes = 4 << 20
     /// Requests in one message.
     var batch = 512
     /// How long the first one waits for others.

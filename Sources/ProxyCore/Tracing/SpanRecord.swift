@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import ServerTrust
 import SessionCore
 
 /// The record of one sampled request that is over. A worker copies the request; everything else is made on the thread of traces.
@@ -11,7 +12,33 @@ struct SpanRecord: Sendable {
         var url: [UInt8]
         /// The time that the times of `metrics` count from, in microseconds since 1970.
         var origin: Int64
+        /// Without the connection, whose evaluation refers to all of a host's pins.
         var metrics: TransactionMetrics
+        var peer: Peer?
+
+        init(span: UInt64, url: [UInt8], origin: Int64, metrics: TransactionMetrics) {
+            self.span = span
+            self.url = url
+            self.origin = origin
+            self.metrics = metrics
+            self.metrics.connection = nil
+            peer = metrics.connection.map(Peer.init)
+        }
+    }
+
+    /// The parts of a connection that a span has.
+    struct Peer: Sendable {
+        let address: [UInt8]
+        let tlsVersion: [UInt8]
+        let cipher: [UInt8]
+        let verdict: String?
+
+        init(_ connection: ConnectionInfo) {
+            address = Array(connection.remoteAddressText.utf8)
+            tlsVersion = connection.tlsVersion?.bytes ?? []
+            cipher = connection.cipher?.bytes ?? []
+            verdict = connection.evaluation?.verdict.rawValue
+        }
     }
 
     /// Longer URLs are cut.
@@ -42,10 +69,11 @@ struct SpanRecord: Sendable {
     let isTunnel: Bool
     let hops: [Hop]
 
-    /// About what it takes in memory. What connections have in common is not counted.
+    /// About what it takes in memory.
     var memorySize: Int {
         hops.reduce(MemoryLayout<Self>.stride + method.count + url.count + trace.state.count + (id?.value.count ?? 0)) {
-            $0 + MemoryLayout<Hop>.stride + $1.url.count
+            let peer = $1.peer.map { $0.address.count + $0.tlsVersion.count + $0.cipher.count } ?? 0
+            return $0 + MemoryLayout<Hop>.stride + $1.url.count + peer
         }
     }
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import ServerTrust
 import SessionCore
 
 /// The spans of one request, by OpenTelemetry's semantic conventions for HTTP: one for the request as the client sees it (server), one
@@ -126,17 +125,15 @@ struct SpanTree {
             span.set("http.response.body.size", Int(metrics.responseBodyBytesReceived))
         }
         setServer(url, of: &span)
-        if let connection = metrics.connection {
-            let peer = URLParts(authority: Array(connection.remoteAddressText.utf8))
-            span.set("network.peer.address", peer.host)
-            if let port = peer.port { span.set("network.peer.port", port) }
-            if let version = connection.tlsVersion?.bytes, version.starts(with: Array("TLSv".utf8)) {
-                span.set("tls.protocol.version", Array(version.dropFirst(4)))
+        if let peer = hop.peer {
+            let address = URLParts(authority: peer.address)
+            span.set("network.peer.address", address.host)
+            if let port = address.port { span.set("network.peer.port", port) }
+            if peer.tlsVersion.starts(with: Array("TLSv".utf8)) {
+                span.set("tls.protocol.version", Array(peer.tlsVersion.dropFirst(4)))
             }
-            if let cipher = connection.cipher { span.set("tls.cipher", cipher.bytes) }
-            if let evaluation = connection.evaluation {
-                span.set("pinproxy.pinning.verdict", evaluation.verdict.rawValue)
-            }
+            if !peer.cipher.isEmpty { span.set("tls.cipher", peer.cipher) }
+            if let verdict = peer.verdict { span.set("pinproxy.pinning.verdict", verdict) }
         }
         span.attributes.append(("pinproxy.connection.reused", .flag(metrics.isReusedConnection)))
         fail(&span, status: metrics.status, from: 400, error: metrics.status == 0 ? record.error : nil)

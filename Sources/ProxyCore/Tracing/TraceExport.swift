@@ -14,11 +14,13 @@ package final class TraceExport: Sendable {
         var isStopped = false
 
         mutating func forgetEnded() {
-            for exporter in leaving where exporter.hasEnded {
+            // One look at each: a thread that ends behind it is joined the next time.
+            leaving.removeAll { exporter in
+                guard exporter.hasEnded else { return false }
                 exporter.join()
                 figures = figures + exporter.figures
+                return true
             }
-            leaving.removeAll { $0.hasEnded }
         }
     }
 

@@ -43,7 +43,7 @@ struct ConfigurationSchemaTests {
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
         ("crls", document(#""crls": { "every": "1h", "\#(unknown)": 0 }"#), "/crls"),
         ("tracing", document(#""tracing": { "\#(unknown)": 0 }"#), "/tracing"),
-        ("requestID", document(#""requestID": { "field": "Id", "\#(unknown)": 0 }"#), "/requestID"),
+        ("requestID", document(#""requestID": { "field": "X-Id", "\#(unknown)": 0 }"#), "/requestID"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),
         (
             "upstreamProxy", document(#""upstreamProxy": { "url": "http://a.test:1", "\#(unknown)": 0 }"#),

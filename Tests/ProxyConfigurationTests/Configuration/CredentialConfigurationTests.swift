@@ -261,6 +261,21 @@ struct CredentialConfigurationTests {
         #expect(issues.count == 1 && issues[0].hasPrefix("/credentials/key/env"), "\(issues)")
     }
 
+    @Test("traces, ids and credentials do not share a field")
+    func identities() {
+        let members = #""then": "allow", "host": "a.example", "credential": "key""#
+        for (header, more) in [
+            ("X-Api-Id", #""requestID": { "field": "x_api-ID" }"#), ("Trace-Parent", #""tracing": {}"#),
+            ("traceparent", #""tracing": {}"#), ("TraceState", #""tracing": {}"#),
+        ] {
+            let credential = #""key": { "header": "\#(header)", "env": "HOME" }"#
+            let issues = rule(members, credentials: credential, more: more).issues
+            let isShared = header != "Trace-Parent"
+            #expect(issues.count == (isShared ? 1 : 0) && issues.allSatisfy { $0.contains("writes") }, "\(issues)")
+            #expect(rule(members, credentials: credential).issues.isEmpty)
+        }
+    }
+
     @Test("headers and credentials do not share a field; tunnels have none")
     func conflicts() {
         let members = #""then": "allow", "host": "a.example", "credential": "key""#

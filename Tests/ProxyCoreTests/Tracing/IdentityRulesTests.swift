@@ -39,7 +39,7 @@ struct IdentityRulesTests {
 
     private func logged(_ identity: RequestIdentity) -> String {
         var line = ByteBuffer()
-        identity.write(to: &line)
+        identity.writeMembers(to: &line)
         return line.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 

@@ -48,6 +48,20 @@ struct TunnelTests {
 
     private static let hello = ClientHelloBytes(host).bytes
 
+    @Test("with traces and ids the response to a CONNECT is a whole head")
+    func identity() throws {
+        let stage = try TunnelStage({ settings in
+            settings.members["tracing"] = ["sample": 1]
+            settings.members["requestID"] = ["field": "X-Request-Id"]
+        })
+        let client = try stage.proxy.connect()
+        try client.send(Self.connect())
+        let response = try client.readResponseHead(to: "CONNECT")
+        #expect(response.status == 200 && response.fields.map(\.name).sorted() == ["Date", "X-Request-Id"])
+        client.close()
+        #expect(try stage.line().string("requestId") == response["X-Request-Id"])
+    }
+
     @Test("curl gets an HTTPS page through it, and verifies the certificate itself")
     func curl() throws {
         let server = try Stage.pki.server(Self.host)

@@ -28,6 +28,29 @@ struct RequestIdentityTests {
         #expect(span.count == 16 && !context.contains(span))
     }
 
+    @Test("an origin neither removes the id of a response nor adds another one")
+    func ofOrigin() throws {
+        let stage = try Stage(
+            Self.identities,
+            script: { connection in
+                while try connection.readRequest() != nil {
+                    try connection.write(
+                        "HTTP/1.1 103 Early Hints\r\n\(Self.id): early\r\nLink: <a>\r\n\r\n"
+                            + "HTTP/1.1 200 OK\r\nConnection: x-request-id, keep-alive, X-Own\r\nX-Own: 1\r\n\(Self.id): theirs\r\n"
+                            + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx_request_id: late\r\nX-Sum: 1\r\n\r\n"
+                    )
+                }
+            }
+        )
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url(), fields: ["\(Self.id): mine", "TE: trailers"]))
+        let response = try client.readResponse(to: "GET")
+        let early = try #require(response.interim.first)
+        #expect(early.status == 103 && early[Self.id] == nil && early["Link"] == "<a>")
+        #expect(response.fields.filter { $0.name == Self.id }.map(\.value) == ["mine"] && response["X-Own"] == nil)
+        #expect(response.trailers.map(\.name) == ["X-Sum"])
+    }
+
     @Test("trailers with the names of trace and id stay behind")
     func trailers() throws {
         let stage = try Stage(Self.identities) { _ in OriginAnswer.text("") }
