@@ -156,6 +156,24 @@ struct HeaderFieldsTests {
         #expect(try !ConnectionOptions(fields([("Connection", "Keep-Alive, , te, Upgrade")])).namesFields)
     }
 
+    @Test("a name that is taken out of Connection is a field of the message")
+    func removedFromConnection() throws {
+        var fields = try fields([
+            ("Connection", "X-Own, x-id , close"), ("X-Id", "1"), ("X-Own", "2"), ("Connection", "X-ID"),
+        ])
+        let options = ConnectionOptions(fields)
+        let name = Array("X-Id".utf8)
+        fields.removeFromConnection(name.span)
+        let kept = (0..<fields.count).filter { !fields.isHopByHop(at: $0, options) }.map {
+            String(copying: fields.name(at: $0))
+        }
+        #expect(kept == ["X-Id"])
+        let index = try #require(fields.first(.connection))
+        #expect(
+            String(copying: fields.value(at: index)) == "X-Own, close" && fields.next(.connection, after: index) == nil
+        )
+    }
+
     @Test("methods are known as safe and idempotent")
     func methods() throws {
         let safe: [HTTPMethod] = [.get, .head, .options, .trace]
