@@ -356,7 +356,7 @@ final class ConnectionAttempt {
     private var lapsedProxy: SessionError {
         SessionError(
             .proxyUntrusted,
-            "The session's proxy \(endpoint.proxyEndpoint.map { $0.authorityText } ?? "") is not trusted: the verdict on it does not hold any more.",
+            "The upstream proxy \(endpoint.proxyEndpoint.map { $0.authorityText } ?? "") is not trusted: the verdict on it does not hold any more.",
             evaluation: proxyInfo?.evaluation
         )
     }

@@ -58,11 +58,11 @@ struct DialFailure {
                 "\(endpoint.host) has no address: \(words). Check the name, or give the host a \"resolve\" address."
             )
         case CURLE_COULDNT_RESOLVE_PROXY:
-            return SessionError(.dnsFailed, "The session's proxy has no address: \(words). Check its name.")
+            return SessionError(.dnsFailed, "The upstream proxy has no address: \(words). Check its name.")
         case CURLE_PROXY:
-            return SessionError(.proxyRefused, "The session's proxy makes no way to \(place): \(words).")
+            return SessionError(.proxyRefused, "The upstream proxy makes no way to \(place): \(words).")
         case CURLE_COULDNT_CONNECT where endpoint.proxy != nil:
-            return SessionError(.connectFailed, "The session's proxy could not be reached: \(words).")
+            return SessionError(.connectFailed, "The upstream proxy could not be reached: \(words).")
         default:
             return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
         }
@@ -85,7 +85,7 @@ struct NameError {
     let endpoint: Endpoint
 
     var error: SessionError {
-        let subject = endpoint.proxy != nil ? "The session's proxy \(name)" : name
+        let subject = endpoint.proxy != nil ? "The upstream proxy \(name)" : name
         switch failure.reason {
         case .unknown:
             return SessionError(.dnsFailed, "\(subject) has no address: \(failure.words). Check \(remedy).")

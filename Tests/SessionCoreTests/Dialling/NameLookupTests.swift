@@ -272,7 +272,7 @@ struct NameLookupTests {
         let proxy = SessionProxy(host: try Host("proxy.test"), port: origin.port)
         let refused = try session.get(endpoint("host.test", port: origin.port, proxy: proxy))
         #expect(refused.error?.code == .dnsFailed)
-        #expect(refused.error?.details.hasPrefix("The session's proxy proxy.test has no address") == true)
+        #expect(refused.error?.details.hasPrefix("The upstream proxy proxy.test has no address") == true)
         #expect(!server.questions.contains("host.test") && server.questions.contains("proxy.test"))
     }
 
