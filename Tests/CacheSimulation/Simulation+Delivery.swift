@@ -42,10 +42,7 @@ extension Simulation {
     func goesOn(without exchange: SimulatedExchange) throws -> Bool {
         guard !exchange.isBackground else { return false }
         exchange.readings.removeAll { $0.number == exchange.number }
-        let transaction = exchange.transaction
-        let isNearlyWhole = exchange.delivery.isNearlyWhole(within: transaction.cache.completesBelow)
-        let isWanted = transaction.isReadAlong || (transaction.isStoring && isNearlyWhole)
-        let finishes = exchange.delivery.isReceiving && isWanted
+        let finishes = exchange.delivery.isReceiving && exchange.delivery.isWorthFinishing(exchange.transaction)
         let isStored = exchange.entry != nil && exchange.length != nil
         try require(exchange, finishes, exchange.phase == .relaying && (isStored || !exchange.readings.isEmpty))
         exchange.delivery.leave(finishes: finishes)

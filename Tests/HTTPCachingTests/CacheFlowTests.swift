@@ -112,7 +112,7 @@ struct CacheFlowTests {
     }
 
     private func isAskedAgain(_ action: CacheFlow.Action) -> Bool {
-        if case .askAgain = action { true } else { false }
+        if case .give(.forward) = action { true } else { false }
     }
 
     /// An event that the state waits for, or the end.
@@ -129,13 +129,13 @@ struct CacheFlowTests {
             return try Self.pick(
                 [
                     .joined(nil, isLate: false), .joined(.lead, isLate: false), .joined(.lead, isLate: true),
-                    .joined(.goAlone, isLate: false), .offered(try growing(&random)),
+                    .joined(.goAlone, isLate: false), .joined(.readAlong(try growing(&random)), isLate: false),
                 ],
                 &random
             )
         case .waiting:
             return try Self.pick(
-                [.woken(.lead), .woken(.goAlone), .woken(.lookUp), .offered(try growing(&random))],
+                [.woken(.lead), .woken(.goAlone), .woken(.lookUp), .woken(.readAlong(try growing(&random)))],
                 &random
             )
         case .opening: return .opened(Bool.random(using: &random) ? nil : .memory([1, 2, 3]))

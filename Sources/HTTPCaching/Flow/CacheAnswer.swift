@@ -39,9 +39,11 @@ package enum CacheOutcome: String, Hashable, Sendable {
     }
 }
 
-/// The reason why a request continues that waited for the response to another one.
+/// How a request continues beside others for the same key.
 enum FlightWake {
     case lookUp, goAlone, lead
+    /// Another request is receiving a response, which may be for this one, too.
+    case readAlong(GrowingResponse)
 }
 
 /// The end of a request that others wait for.

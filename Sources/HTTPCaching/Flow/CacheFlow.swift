@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import HTTPCore
+package import HTTPCore
 
 /// The course of one request through a cache, as a value: events in, actions out.
 ///
@@ -74,8 +74,6 @@ package struct CacheFlow: ~Copyable {
         case joined(FlightWake?, isLate: Bool)
         /// The wait is over.
         case woken(FlightWake)
-        /// A response is being received that may be read along.
-        case offered(GrowingResponse)
         /// The stored body is open; nil: it is gone.
         case opened(CacheAnswerBody?)
         case head(OriginHead)
@@ -93,34 +91,39 @@ package struct CacheFlow: ~Copyable {
         case cancelled
     }
 
+    /// What follows for the owner of the request. The origin's response, if there is one, is dropped before the first three.
+    package enum Step {
+        case respond(CacheAnswer)
+        /// Send the request to the origin with these fields: `head` or `failed`.
+        case forward(HeaderFields)
+        /// Respond with 504, without the origin or instead of its failure.
+        case gatewayTimeout(CacheStatus)
+        /// Relay the origin's response to the client: `ended`. A background revalidation has no client, and needs the
+        /// body only if it is stored.
+        case relay(CacheStatus)
+        /// Respond with this, while the origin's response completes its body: `ended`.
+        case respondWhileReceiving(CacheAnswer)
+        /// Pass the origin's failure on.
+        case pass
+    }
+
     enum Action {
         /// Nothing: another event follows.
         case none
+        /// The owner of the request has to do this.
+        case give(Step)
         /// Look for stored responses: `found`.
         case lookUp
-        /// Ask whether another request for this key is at the origin: `joined` or `offered`.
+        /// Ask whether another request for this key is at the origin: `joined`.
         ///
         /// `waits`: whether this one waits for the other's head.
         case join(waits: Bool)
         /// Open the body of this entry: `opened`.
         case open(CachedEntry)
-        /// Send the request to the origin with these fields: `head` or `failed`.
-        case ask(HeaderFields)
-        /// Drop the origin's response, if there is one, and send the request with these fields: `head` or `failed`.
-        case askAgain(HeaderFields)
-        case respond(CacheAnswer)
-        /// Respond with 504, without the origin.
-        case gatewayTimeout(CacheStatus)
         /// Begin to store the body: `began`.
         case store(StorePlan)
         /// Remove the responses of these keys, before the response is relayed: `removed`.
         case remove([CacheKey])
-        /// Relay the origin's response: `ended`.
-        case relay(CacheStatus)
-        /// Respond with this, while the origin's response completes its body: `ended`.
-        case respondWhileReceiving(CacheAnswer)
-        /// Pass the failure on.
-        case pass
         /// The body is complete: finish storing it: `settled`.
         case finish
         /// Give the unfinished body up, if there is one.
@@ -145,11 +148,11 @@ package struct CacheFlow: ~Copyable {
             response: StoredResponse,
             tags: [[UInt8]],
             length: Int?,
-            maximumBytes: Int?,
+            maximumBytes: Int? = nil,
             isInMemoryOnly: Bool,
             isForOthers: Bool,
-            part: PartialContent?,
-            completes: PartCompletion?
+            part: PartialContent? = nil,
+            completes: PartCompletion? = nil
         ) {
             self.response = response
             self.tags = tags
@@ -192,9 +195,9 @@ package struct CacheFlow: ~Copyable {
 
     /// The purpose of an opened body, with what is needed afterwards.
     private enum Purpose {
-        case reuse(Reuse, mayWait: Bool)
-        case insteadOfError(Reuse, OriginHead)
-        case insteadOfFailure(Reuse)
+        case reuse(Reuse)
+        /// In the place of an error response; nil: of a failure.
+        case substitute(Reuse, OriginHead?)
         case confirmed([Int], OriginHead)
     }
 
@@ -259,20 +262,9 @@ package struct CacheFlow: ~Copyable {
         case (.lookingUp, .found(let found)):
             self.found = found
             return decide(moment)
-        case (.joining, .joined(let wake, let isLate)): return joined(wake, isLate: isLate, moment)
-        case (.waiting, .woken(let wake)):
-            switch wake {
-            case .goAlone: return ask(moment)
-            case .lead:
-                isLeader = true
-                return ask(moment)
-            case .lookUp:
-                isCollapsed = true
-                mayWait = false
-                return go(.lookingUp, .lookUp)
-            }
-        case (.joining, .offered(let growing)), (.waiting, .offered(let growing)):
-            return readAlong(growing, moment)
+        case (.joining, .joined(nil, _)): return go(.waiting, .none)
+        case (.joining, .joined(let wake?, let isLate)): return goOn(wake, isLate: isLate, moment)
+        case (.waiting, .woken(let wake)): return goOn(wake, isLate: false, moment)
         case (.opening, .opened(let body)): return opened(body, moment)
         case (.asking, .head(let head)): return received(head, moment)
         case (.asking, .failed(let failure)): return failed(failure, moment)
@@ -284,10 +276,6 @@ package struct CacheFlow: ~Copyable {
                 return go(.over, .abort)
             }
             return go(.finishing, .finish)
-        // A response without storage, whose end nobody waits for.
-        case (.asking, .ended):
-            release(.failed)
-            return go(.over, .abort)
         default:
             assertionFailure("\(state) has no \(event)")
             return .none
@@ -298,6 +286,13 @@ package struct CacheFlow: ~Copyable {
         assert(CacheFlowTable.permits(state, next), "\(next) does not follow \(state)")
         state = next
         return action
+    }
+
+    private mutating func go(_ next: State, _ step: Step) -> Action { go(next, .give(step)) }
+
+    private mutating func conclude(_ outcome: CacheOutcome) {
+        self.outcome = outcome
+        effects.counts = outcome
     }
 
     // MARK: - Before the origin
@@ -324,13 +319,9 @@ package struct CacheFlow: ~Copyable {
             return respond(use.reuse, entry, .memory(use.bytes), from: use.start)
         }
         switch ReuseDecision.decide(question.request, found, now: moment.now, isDoubted: moment.isDoubted) {
-        case .reuse(let reuse):
-            guard let entry = found.entry else { return ask(moment) }
-            if case .memory(let bytes) = entry.body { return respond(reuse, entry, .memory(bytes)) }
-            return open(entry, .reuse(reuse, mayWait: mayWait))
+        case .reuse(let reuse): return self.reuse(reuse, moment)
         case .gatewayTimeout:
-            outcome = .miss
-            effects.counts = outcome
+            conclude(.miss)
             release(.abandoned)
             return go(.over, .gatewayTimeout(CacheStatus(.forward(found.entries.isEmpty ? .uriMiss : .miss))))
         case .forward(let reason, let validates):
@@ -339,10 +330,7 @@ package struct CacheFlow: ~Copyable {
             }
             self.validates = validates
             outcome = reason == .method || reason == .bypass ? .bypass : .miss
-            if let reuse = insteadOfConnection(moment), let entry = found.entry {
-                if case .memory(let bytes) = entry.body { return respond(reuse, entry, .memory(bytes)) }
-                return open(entry, .reuse(reuse, mayWait: mayWait))
-            }
+            if let reuse = insteadOfConnection(moment) { return self.reuse(reuse, moment) }
             guard mayWait, question.mayReadAlong else { return ask(moment) }
             return go(.joining, .join(waits: question.isCollapsible))
         }
@@ -350,17 +338,27 @@ package struct CacheFlow: ~Copyable {
 
     /// The use of a stale response without asking an origin to which a connection has just failed.
     private func insteadOfConnection(_ moment: Moment) -> Reuse? {
-        guard let seconds = moment.sinceFailure, seconds < question.request.grace.retryAfter else { return nil }
-        let use = ReuseDecision.decide(
-            afterFailure: .noConnection,
+        guard let seconds = moment.sinceFailure, seconds < question.request.grace.retryAfter,
+            case .reuse(let reuse)? = use(after: .noConnection, isDoubted: moment.isDoubted, moment)
+        else { return nil }
+        return reuse
+    }
+
+    private func use(after failure: OriginFailure, isDoubted: Bool, _ moment: Moment) -> CacheUse? {
+        ReuseDecision.decide(
+            afterFailure: failure,
             question.request,
             stored: found.entry?.response,
             now: moment.now,
-            isDoubted: moment.isDoubted,
+            isDoubted: isDoubted,
             question.options
         )
-        guard case .reuse(let reuse)? = use else { return nil }
-        return reuse
+    }
+
+    private mutating func reuse(_ reuse: Reuse, _ moment: Moment) -> Action {
+        guard let entry = found.entry else { return ask(moment) }
+        if case .memory(let bytes) = entry.body { return respond(reuse, entry, .memory(bytes)) }
+        return open(entry, .reuse(reuse))
     }
 
     /// - Parameter start: the position of the first byte of `body` in the complete body.
@@ -371,8 +369,7 @@ package struct CacheFlow: ~Copyable {
         from start: Int = 0
     ) -> Action {
         let response = makeResponse(reuse, isCollapsed ? .forward(reason) : .hit, entry, body, from: start)
-        outcome = reuse.freshness.isFresh ? .hit : .stale
-        effects.counts = outcome
+        conclude(reuse.freshness.isFresh ? .hit : .stale)
         effects.countsCollapsed = isCollapsed
         release(.stored)
         return go(.over, .respond(response))
@@ -404,17 +401,18 @@ package struct CacheFlow: ~Copyable {
         return CacheAnswer(head: head, body: body, status: status, refreshes: reuse.revalidates)
     }
 
-    private mutating func joined(_ wake: FlightWake?, isLate: Bool, _ moment: Moment) -> Action {
+    private mutating func goOn(_ wake: FlightWake, isLate: Bool, _ moment: Moment) -> Action {
         switch wake {
-        case nil: return go(.waiting, .none)
+        case .goAlone: return ask(moment)
+        case .readAlong(let growing): return readAlong(growing, moment)
         case .lead:
             isLeader = true
             // Another request may have stored its response and ended since this one's lookup.
             guard isLate else { return ask(moment) }
-            mayWait = false
-            return go(.lookingUp, .lookUp)
-        case .goAlone, .lookUp: return ask(moment)
+        case .lookUp: isCollapsed = true
         }
+        mayWait = false
+        return go(.lookingUp, .lookUp)
     }
 
     /// Another request receives a response: it is read along if it is for this request, too.
@@ -431,8 +429,7 @@ package struct CacheFlow: ~Copyable {
                 question.options
             ), let reader = growing.body.makeReader()
         else { return ask(moment) }
-        outcome = .hit
-        effects.counts = outcome
+        conclude(.hit)
         effects.countsCollapsed = true
         var status = CacheStatus(.forward(reason), timeToLive: reuse.timeToLive)
         status.isCollapsed = true
@@ -447,28 +444,19 @@ package struct CacheFlow: ~Copyable {
             if let gone = found.entry { found.entries.removeAll { $0 === gone } }
             found.selected = nil
             switch purpose {
-            case .reuse(_, let mayWait)?:
-                self.mayWait = mayWait
-                return decide(moment)
-            case .insteadOfError(_, let head)?: return relay(head, mayStore: false, moment)
-            case .insteadOfFailure?: return go(.over, .pass)
+            case .reuse?: return decide(moment)
+            case .substitute(_, let head?)?: return relay(head, mayStore: false, moment)
+            case .substitute(_, nil)?: return go(.over, .pass)
             case .confirmed, nil: return askAgain(moment)
             }
         }
         switch purpose {
         case nil: return askAgain(moment)
-        case .reuse(let reuse, _)?: return respond(reuse, entry, body)
-        case .insteadOfError(let reuse, let head)?:
-            outcome = .stale
-            effects.counts = outcome
-            return go(
-                .over,
-                .respond(makeResponse(reuse, .forward(reason), entry, body, forwardStatus: head.status))
-            )
-        case .insteadOfFailure(let reuse)?:
-            outcome = .stale
-            effects.counts = outcome
-            return go(.over, .respond(makeResponse(reuse, .forward(reason), entry, body)))
+        case .reuse(let reuse)?: return respond(reuse, entry, body)
+        case .substitute(let reuse, let head)?:
+            conclude(.stale)
+            let response = makeResponse(reuse, .forward(reason), entry, body, forwardStatus: head?.status)
+            return go(.over, .respond(response))
         case .confirmed(let indices, let head)?: return confirm(indices, head, body, moment)
         }
     }
@@ -481,7 +469,7 @@ package struct CacheFlow: ~Copyable {
         if let completion = makeCompletion() {
             self.completion = completion
             validates = false
-            return go(.asking, .ask(completion.fields(question.request.fields)))
+            return go(.asking, .forward(completion.fields(question.request.fields)))
         }
         var fields = question.request.fields
         if validates {
@@ -493,7 +481,7 @@ package struct CacheFlow: ~Copyable {
             validates = conditional != nil
             fields = conditional ?? fields
         }
-        return go(.asking, .ask(fields))
+        return go(.asking, .forward(fields))
     }
 
     /// The stored part whose rest is requested, in the place of the complete response.
@@ -511,7 +499,7 @@ package struct CacheFlow: ~Copyable {
         found.selected = nil
         found.part = nil
         requestTime = moment.now
-        return go(.asking, .askAgain(question.request.fields))
+        return go(.asking, .forward(question.request.fields))
     }
 
     private mutating func received(_ head: OriginHead, _ moment: Moment) -> Action {
@@ -530,17 +518,11 @@ package struct CacheFlow: ~Copyable {
             }
         }
         if head.status == 304, validates { return notModified(head, moment) }
-        if head.status >= 500, head.mayStore,
-            case .reuse(let reuse)? = ReuseDecision.decide(
-                afterFailure: .serverError(head.status),
-                question.request,
-                stored: found.entry?.response,
-                now: moment.now,
-                question.options
-            ), let entry = found.entry
+        if head.status >= 500, head.mayStore, let entry = found.entry,
+            case .reuse(let reuse)? = use(after: .serverError(head.status), isDoubted: false, moment)
         {
             release(.failed)
-            return open(entry, .insteadOfError(reuse, head))
+            return open(entry, .substitute(reuse, head))
         }
         return relay(head, mayStore: head.mayStore, moment)
     }
@@ -549,18 +531,10 @@ package struct CacheFlow: ~Copyable {
         release(.failed)
         if failure == .untrusted { recordDoubt(moment) }
         effects.notesFailure = failure == .noConnection && question.request.grace.retryAfter > 0
-        let use = ReuseDecision.decide(
-            afterFailure: failure,
-            question.request,
-            stored: found.entry?.response,
-            now: moment.now,
-            isDoubted: moment.isDoubted || failure == .untrusted,
-            question.options
-        )
-        switch use {
+        switch use(after: failure, isDoubted: moment.isDoubted || failure == .untrusted, moment) {
         case .reuse(let reuse)?:
             guard let entry = found.entry else { return go(.over, .pass) }
-            return open(entry, .insteadOfFailure(reuse))
+            return open(entry, .substitute(reuse, nil))
         case .gatewayTimeout?: return go(.over, .gatewayTimeout(CacheStatus(.forward(reason))))
         case .forward?, nil: return go(.over, .pass)
         }
@@ -588,11 +562,7 @@ package struct CacheFlow: ~Copyable {
         if mayStore { dropPartInDoubt(head) }
         if question.request.method == .head, mayStore { updateStored(head, moment) }
         guard question.request.method == .get else { return invalidateOthers() }
-        guard mayStore, head.endIsSure else {
-            release(.notForOthers)
-            return invalidateOthers()
-        }
-        guard let plan = makePlan(head, moment) else {
+        guard mayStore, head.endIsSure, let plan = makePlan(head, moment) else {
             release(.notForOthers)
             return invalidateOthers()
         }
@@ -611,7 +581,10 @@ package struct CacheFlow: ~Copyable {
         guard let part = PartialContent(head.fields, length: head.length), found.selected == nil,
             question.request.fields.contains(.range)
         else { return nil }
-        if let entry = found.part { return makePlan(for: part, of: entry, head, moment) }
+        if let entry = found.part {
+            relayed.reason = nil
+            return makePlan(renewing: entry, by: head, part: part, moment)
+        }
         // A 206 to a request with If-Range lacks the fields that its client has.
         guard !question.request.fields.contains(.ifRange) else { return nil }
         relayed.reason = nil
@@ -683,8 +656,7 @@ package struct CacheFlow: ~Copyable {
                 // Vary may name a field that this program adds: a secret.
                 isInMemoryOnly: isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty),
                 isForOthers: part == nil && isReusableForOthers(response, moment),
-                part: part,
-                completes: nil
+                part: part
             )
         }
     }
@@ -754,49 +726,17 @@ package struct CacheFlow: ~Copyable {
         found.part = nil
     }
 
-    /// A further part of the representation of which parts are stored.
-    private mutating func makePlan(
-        for part: PartialContent,
-        of entry: CachedEntry,
-        _ head: OriginHead,
-        _ moment: Moment
-    ) -> StorePlan? {
-        guard let (response, isInMemoryOnly) = renewed(entry, by: head, moment) else { return nil }
-        relayed.reason = nil
-        return StorePlan(
-            response: response,
-            tags: Self.tags(of: response, entry),
-            length: part.range.count,
-            maximumBytes: nil,
-            isInMemoryOnly: isInMemoryOnly,
-            isForOthers: false,
-            part: part,
-            completes: nil
-        )
-    }
-
     /// The origin has sent the rest of a stored part: both together are the complete response. In any doubt the complete
     /// response is requested, and the stored part goes.
     private mutating func complete(_ completion: PartCompletion, _ head: OriginHead, _ moment: Moment) -> Action {
         guard head.mayStore, head.endIsSure else { return askAgain(moment) }
-        let entry = completion.entry
         relayed = CacheStatus(.forward(reason))
         guard completion.isMet(by: head.fields, length: head.length),
-            let (response, isInMemoryOnly) = renewed(entry, by: head, moment)
+            let plan = makePlan(renewing: completion.entry, by: head, completes: completion, moment)
         else {
-            effects.drops = entry
+            effects.drops = completion.entry
             return askAgain(moment)
         }
-        let plan = StorePlan(
-            response: response,
-            tags: Self.tags(of: response, entry),
-            length: completion.total,
-            maximumBytes: nil,
-            isInMemoryOnly: isInMemoryOnly,
-            isForOthers: isReusableForOthers(response, moment),
-            part: nil,
-            completes: completion
-        )
         self.plan = plan
         return go(.storing, .store(plan))
     }
@@ -812,14 +752,19 @@ package struct CacheFlow: ~Copyable {
         return go(.relaying, .respondWhileReceiving(answer))
     }
 
-    /// The head of stored parts after a 206 with their validator.
+    /// Decides what is stored of a 206 with the validator of stored parts.
     ///
-    /// - Returns: nil when it may not be stored now; the reason is in `relayed` then.
-    private mutating func renewed(
-        _ entry: CachedEntry,
+    /// - Parameters:
+    ///   - part: a further part of the same representation.
+    ///   - completion: its rest, in place of `part`.
+    /// - Returns: nil when nothing is; the reason is in `relayed` then.
+    private mutating func makePlan(
+        renewing entry: CachedEntry,
         by head: OriginHead,
+        part: PartialContent? = nil,
+        completes completion: PartCompletion? = nil,
         _ moment: Moment
-    ) -> (response: StoredResponse, isInMemoryOnly: Bool)? {
+    ) -> StorePlan? {
         let total = entry.body.count
         let rule = rule(status: entry.response.status, head.fields)
         effects.matchedRule = rule?.place
@@ -863,12 +808,16 @@ package struct CacheFlow: ~Copyable {
         }
         let freshness = response.freshness(now: moment.now)
         relayed.timeToLive = freshness.lifetime - freshness.age
-        return (response, isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty))
-    }
-
-    private static func tags(of response: StoredResponse, _ entry: CachedEntry) -> [[UInt8]] {
         let tags = SurrogateKeys.tags(of: response.fields)
-        return tags + entry.tags.filter { !tags.contains($0) }
+        return StorePlan(
+            response: response,
+            tags: tags + entry.tags.filter { !tags.contains($0) },
+            length: completion?.total ?? part?.range.count,
+            isInMemoryOnly: isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty),
+            isForOthers: completion != nil && isReusableForOthers(response, moment),
+            part: part,
+            completes: completion
+        )
     }
 
     /// Whether a stored response could ever be used under RFC 9111. In a shared cache a response without lifetime and
@@ -941,8 +890,7 @@ package struct CacheFlow: ~Copyable {
             guard head.mayStore else { return askAgain(moment) }
             if isBackground {
                 let mayStay = update(indices, by: head.fields, moment)
-                outcome = .revalidated
-                effects.counts = outcome
+                conclude(.revalidated)
                 release(mayStay ? .stored : .notForOthers)
                 return go(.relaying, .relay(CacheStatus(.forward(reason))))
             }
@@ -961,8 +909,7 @@ package struct CacheFlow: ~Copyable {
     ) -> Action {
         let mayStay = update(indices, by: head.fields, moment)
         guard let entry = found.entry else { return askAgain(moment) }
-        outcome = .revalidated
-        effects.counts = outcome
+        conclude(.revalidated)
         release(mayStay && isReusableForOthers(entry.response, moment) ? .stored : .notForOthers)
         let reuse = Reuse(freshness: entry.response.freshness(now: moment.now), revalidates: false)
         let response = makeResponse(reuse, .forward(reason), entry, body, forwardStatus: 304)

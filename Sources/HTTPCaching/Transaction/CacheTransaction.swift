@@ -4,39 +4,23 @@ package import IOCore
 
 /// Carries one request through a cache: it does what its `CacheFlow` decides, with a store, a clock and timers.
 ///
-/// The caller calls `begin`; after `forward`, `didReceiveHead` (or `originDidFail`); after `relay`, `didReceiveBody`
-/// and `didEnd`. It calls `cancel` at any time when the client has disconnected. The first three return the next step; nil when the
-/// cache cannot tell yet: `whenDecided` follows.
+/// The caller calls `begin`; after `forward`, `didReceiveHead` (or `originDidFail`); after `relay` and
+/// `respondWhileReceiving`, `didReceiveBody` and `didEnd`. It calls `cancel` at any time when the client has
+/// disconnected. The first three return the next step; nil when the cache cannot tell yet: `whenDecided` follows.
 ///
-/// `@unchecked Sendable`: only the thread of `loop` uses it, apart from the constants `identifier`, `key` and `loop`;
-/// other threads only pass references and submit work to the loop.
+/// `@unchecked Sendable`: only the thread of `loop` uses it, apart from the constants `identifier`, `key`, `digest` and
+/// `loop`; other threads only pass references and submit work to the loop.
 package final class CacheTransaction: @unchecked Sendable {
     package typealias Response = CacheAnswer
-
-    /// What follows. The origin's response, if there is one, is dropped before the first three.
-    package enum Step {
-        case respond(Response)
-        /// Send the request to the origin with these fields.
-        case forward(HeaderFields)
-        /// Respond with 504, without the origin or instead of its failure.
-        case gatewayTimeout(CacheStatus)
-        /// Relay the origin's response to the client, and pass its body to `didReceiveBody`. A background revalidation
-        /// has no client, and needs the body only if `isStoring`.
-        case relay(CacheStatus)
-        /// Respond with this, and pass the origin's body to `didReceiveBody`: it has the bytes that the stored response
-        /// lacks.
-        case respondWhileReceiving(Response)
-        /// Pass the origin's failure on.
-        case pass
-    }
+    package typealias Step = CacheFlow.Step
 
     let identifier: UInt64
     package let key: CacheKey
+    package let digest: PolicyDigest
     let loop: EventLoop
     package let cache: ResponseCache
     private let origin: Origin
     private let tally: CacheTally?
-    private let digestOfPolicy: PolicyDigest
     private var flow: CacheFlow
 
     private var completion: ((Step) -> Void)?
@@ -58,9 +42,8 @@ package final class CacheTransaction: @unchecked Sendable {
     private var isOffered = false
     /// A body that is not stored after all, and still read along.
     private var unstored: GrowingBody?
+    /// Set while the request waits for another one, or its response for the disk.
     private var timer: LoopTimer?
-    /// Set while a response waits for the disk.
-    private var removalTimer: LoopTimer?
 
     /// - Parameters:
     ///   - url: the URL of the request to the origin.
@@ -110,11 +93,9 @@ package final class CacheTransaction: @unchecked Sendable {
         identifier = cache.makeIdentifier()
         key = flow.question.key
         origin = flow.question.url.origin
-        digestOfPolicy = flow.question.digest
+        digest = flow.question.digest
         self.flow = flow
     }
-
-    package var digest: PolicyDigest { digestOfPolicy }
 
     /// The store that reads bodies in files.
     package var disk: DiskStore? { cache.store.disk }
@@ -257,7 +238,6 @@ package final class CacheTransaction: @unchecked Sendable {
         if flow.state == .over, completion == nil, unstored == nil { return }
         completion = nil
         stopTimer()
-        stopWaitingForDisk()
         unstored?.fail()
         unstored = nil
         if flow.state == .waiting { cache.leave(self) }
@@ -291,28 +271,19 @@ package final class CacheTransaction: @unchecked Sendable {
     private func perform(_ action: consuming CacheFlow.Action) {
         switch action {
         case .none: break
+        case .give(let step):
+            if case .forward = step { noteAsking() }
+            if isDeciding { decided = step } else { completion.take()?(step) }
         case .lookUp: lookUp()
         case .join(let waits): join(waits: waits)
         case .open(let entry): open(entry)
-        case .ask(let fields), .askAgain(let fields):
-            noteAsking()
-            finish(.forward(fields))
-        case .respond(let response): finish(.respond(response))
-        case .gatewayTimeout(let status): finish(.gatewayTimeout(status))
         case .store(let plan): beginStoring(plan)
         case .remove(let keys): remove(keys)
-        case .relay(let status): finish(.relay(status))
-        case .respondWhileReceiving(let response): finish(.respondWhileReceiving(response))
-        case .pass: finish(.pass)
         case .finish: finishStoring()
         case .abort:
             insertion?.abort()
             insertion = nil
         }
-    }
-
-    private func finish(_ step: consuming Step) {
-        if isDeciding { decided = step } else { completion.take()?(step) }
     }
 
     private func applyEffects() {
@@ -343,14 +314,14 @@ package final class CacheTransaction: @unchecked Sendable {
     private func lookUp() {
         epochBeforeLookup = cache.store.epoch(of: key)
         flightsBeforeLookup = cache.storedFlightCount
-        if let found = cache.store.findAtOnce(key, for: flow.question.request, under: digestOfPolicy) {
+        if let found = cache.store.findAtOnce(key, for: flow.question.request, under: digest) {
             return handle(.found(found))
         }
         let loop = loop
         let lookup = cache.store.find(
             key,
             for: flow.question.request,
-            under: digestOfPolicy,
+            under: digest,
             deliver: { loop.submit($0) },
             { [self] found in handle(.found(found)) }
         )
@@ -431,43 +402,26 @@ package final class CacheTransaction: @unchecked Sendable {
     /// the process died between the two, the old response would be used again after its restart.
     private func remove(_ keys: [CacheKey]) {
         let loop = loop
-        let pending = PendingRemoval { [weak self] in self?.removed() }
-        let isPending = cache.store.invalidate(keys, deliver: { loop.submit($0) }) { pending.finish() }
+        let isPending = cache.store.invalidate(keys, deliver: { loop.submit($0) }) { [weak self] in self?.removed() }
         guard isPending else { return handle(.removed) }
         let timer = LoopTimer { [weak self] in self?.removed() }
-        removalTimer = timer
+        self.timer = timer
         loop.arm(timer, after: Self.patienceForDisk)
     }
 
     /// The disk has removed them, or the patience is over.
     private func removed() {
         guard flow.state == .removing else { return }
-        stopWaitingForDisk()
+        stopTimer()
         handle(.removed)
-    }
-
-    private func stopWaitingForDisk() {
-        if let removalTimer { loop.remove(removalTimer) }
-        removalTimer = nil
-    }
-
-    /// `@unchecked Sendable`: only the loop's thread makes and calls it; the store's thread only passes it back.
-    private final class PendingRemoval: @unchecked Sendable {
-        private let resume: () -> Void
-        init(_ resume: @escaping () -> Void) { self.resume = resume }
-        func finish() { resume() }
     }
 
     // MARK: - Waiting for the response to another request
 
     private func join(waits: Bool) {
         switch cache.join(self, waits: waits, now: loop.now) {
-        case .lead:
-            handle(.joined(.lead, isLate: cache.storedFlightCount != flightsBeforeLookup))
-        case .goAlone:
-            handle(.joined(.goAlone, isLate: false))
-        case .readAlong(let growing):
-            handle(.offered(growing))
+        case .now(let wake):
+            handle(.joined(wake, isLate: cache.storedFlightCount != flightsBeforeLookup))
         case .wait(let until):
             handle(.joined(nil, isLate: false))
             let timer = LoopTimer { [weak self] in
@@ -483,16 +437,10 @@ package final class CacheTransaction: @unchecked Sendable {
         stopTimer()
         guard flow.state == .waiting else {
             // It was cancelled meanwhile: the next one leads.
-            if wake == .lead { cache.leaderDidEnd(self, .abandoned, now: loop.now) }
+            if case .lead = wake { cache.leaderDidEnd(self, .abandoned, now: loop.now) }
             return
         }
         handle(.woken(wake))
-    }
-
-    /// The request that this one waits for begins to receive its response.
-    func read(_ growing: GrowingResponse) {
-        stopTimer()
-        if flow.state == .waiting { handle(.offered(growing)) }
     }
 
     private func stopTimer() {
@@ -523,7 +471,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Whether the entry in memory is fresh now, because another revalidation has ended since this one's lookup.
     private var isFreshByNow: Bool {
         let request = flow.question.request
-        let found = cache.store.inMemory(key, for: request, under: digestOfPolicy)
+        let found = cache.store.inMemory(key, for: request, under: digest)
         let use = ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(origin))
         guard case .reuse(let reuse) = use else { return false }
         return !reuse.revalidates

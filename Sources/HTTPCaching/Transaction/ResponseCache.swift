@@ -80,10 +80,9 @@ package final class ResponseCache: @unchecked Sendable {
 
     /// The part of a request beside others for the same key.
     enum Joining {
-        case lead, goAlone
+        case now(FlightWake)
         /// The transaction is woken on its loop, and calls `expire` at this time.
         case wait(until: UInt64)
-        case readAlong(GrowingResponse)
     }
 
     /// - Parameter waits: whether the transaction waits for the head of another one's response, and leads if there is
@@ -92,11 +91,11 @@ package final class ResponseCache: @unchecked Sendable {
         let key = transaction.key
         let epoch = store.epoch(of: key)
         return lock.withLock {
-            if let offer = offers[key] { return offer.epoch == epoch ? .readAlong(offer.growing) : .goAlone }
-            guard waits else { return .goAlone }
+            if let offer = offers[key] { return .now(offer.epoch == epoch ? .readAlong(offer.growing) : .goAlone) }
+            guard waits else { return .now(.goAlone) }
             switch collapsed.join(transaction.identifier, for: key, now: now) {
-            case .lead: return .lead
-            case .goAlone: return .goAlone
+            case .lead: return .now(.lead)
+            case .goAlone: return .now(.goAlone)
             case .wait(let until):
                 waiting[transaction.identifier] = Waiting(
                     loop: transaction.loop,
@@ -125,7 +124,7 @@ package final class ResponseCache: @unchecked Sendable {
             let reader = follower.epoch == epoch ? growing.body.makeReader() : nil
             follower.loop.submit {
                 guard let reader else { return follower.transaction.wake(.goAlone) }
-                withExtendedLifetime(reader) { follower.transaction.read(growing) }
+                withExtendedLifetime(reader) { follower.transaction.wake(.readAlong(growing)) }
             }
         }
     }

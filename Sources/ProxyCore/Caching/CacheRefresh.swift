@@ -10,22 +10,14 @@ import SessionCore
 /// Each of its requests is sent under the current policy, if the stored response is bound to that policy; otherwise the
 /// refresh is given up. It has a line in the task log.
 final class CacheRefresh: CacheStageDelegate {
-    let transaction: CacheTransaction
-    let logPrefix: [UInt8]
-    private let services: WorkerServices
-    private let listener: ListenerRoutes
-    /// The fields that the configuration adds to the request.
-    private let headers: FieldChanges
-    /// The request follows a redirect, whose rule may have added fields too.
-    private let isHop: Bool
-    private let user: [UInt8]?
+    private let setting: Setting
     private(set) var ruling: RequestRuling
     /// The credentials that the rule gives to the request.
     private(set) var credentials: RuleCredentials?
     private var request: SessionRequest
     /// The generation that the request's endpoint was found in.
     private var generation: Generation
-    private let startedWall: Int64
+    let startTime: Int64
     private(set) var error: SessionError?
     /// The number of reloads that ended the request before it was sent.
     private var restarts = 0
@@ -45,14 +37,13 @@ final class CacheRefresh: CacheStageDelegate {
         let user: [UInt8]?
         /// The credentials of that request.
         let credentials: RuleCredentials?
-        /// The request follows a redirect.
+        /// The request follows a redirect, whose rule may have added fields too.
         let isHop: Bool
     }
 
     /// Sends a request to the origin, unless another refresh is under way.
     static func start(_ served: CacheTransaction, like request: SessionRequest, _ setting: Setting) {
         var request = request
-        request.method = .get
         request.timeouts = nil
         request.isRepetition = false
         // The request is a GET, whatever the client has sent.
@@ -61,55 +52,40 @@ final class CacheRefresh: CacheStageDelegate {
         // The rule of a GET may give others than that of the client's request, whose stored responses are not for these.
         let credentials = setting.generation.credentials?.credentials(ofRule: ruling.allowingRule)
         guard credentials?.partition == setting.credentials?.partition else { return }
-        let refreshing = served.refresh { request.fields = $0 }
-        guard let refreshing else { return }
-        let refresh = CacheRefresh(refreshing, request, setting, ruling, credentials)
-        let stage = CacheStage(
-            refreshing,
-            request,
-            isBackground: true,
-            delegate: refresh,
-            loop: setting.services.loop
-        )
-        stage.ask(request.fields)
+        let refresh = CacheRefresh(request, setting, ruling, credentials)
+        CacheStage.refresh(served, like: request, delegate: refresh, loop: setting.services.loop)
     }
 
     private init(
-        _ transaction: CacheTransaction,
         _ request: SessionRequest,
         _ setting: Setting,
         _ ruling: RequestRuling,
         _ credentials: RuleCredentials?
     ) {
+        self.request = request
+        self.setting = setting
         self.ruling = ruling
         self.credentials = credentials
-        self.transaction = transaction
-        self.request = request
         generation = setting.generation
-        services = setting.services
-        listener = setting.listener
-        isHop = setting.isHop
-        user = setting.user
-        logPrefix = setting.route.logPrefix
-        headers = setting.route.requestHeaders
-        startedWall = services.loop.wallClock
+        startTime = setting.services.loop.wallClock
     }
 
-    /// The target and the start time of the request.
+    private var services: WorkerServices { setting.services }
+
+    var logPrefix: [UInt8] { setting.route.logPrefix }
     var target: [UInt8] { request.target }
-    var startTime: Int64 { startedWall }
 
     /// The endpoint under the current policy; nil when the refresh must be given up.
-    private func endpoint() -> Endpoint? {
+    private func endpoint(for transaction: CacheTransaction) -> Endpoint? {
         if generation === services.generation { return request.endpoint }
-        guard !isHop else { return nil }
-        let route = listener.route(toHop: request.endpoint.origin, under: services.generation.router)
+        guard !setting.isHop else { return nil }
+        let route = setting.listener.route(toHop: request.endpoint.origin, under: services.generation.router)
         guard services.cache === transaction.cache, case .origin(let endpoint) = route.destination,
             endpoint.origin == request.endpoint.origin,
             route.cache?.digest(at: services.loop.wallClock / 1_000_000) == transaction.digest,
-            route.requestHeaders == headers
+            route.requestHeaders == setting.route.requestHeaders
         else { return nil }
-        guard Self.isAllowed(request, by: route.rules, user, &ruling) else { return nil }
+        guard Self.isAllowed(request, by: route.rules, setting.user, &ruling) else { return nil }
         let current = services.generation.credentials?.credentials(ofRule: ruling.allowingRule)
         // A second look has the same result: the refresh keeps its credentials unless the new ones may use the stored response.
         guard current?.partition == credentials?.partition else { return nil }
@@ -134,7 +110,7 @@ final class CacheRefresh: CacheStageDelegate {
         ask request: SessionRequest,
         delegate: LoopTaskDelegate
     ) -> LoopTask? {
-        guard let endpoint = endpoint() else { return nil }
+        guard let endpoint = endpoint(for: stage.transaction) else { return nil }
         var request = request
         request.endpoint = endpoint
         request.isRepetition = isRepetition
@@ -158,9 +134,10 @@ final class CacheRefresh: CacheStageDelegate {
         restarts += 1
         isRepetition = task.wasRepeated
         // It has sent nothing: the next request has the line.
-        if restarts <= Self.restartLimit, endpoint() != nil { return stage.ask(request.fields) }
-        error = endpoint() == nil ? Self.givenUp : task.error
-        log(task)
+        let mayGoOn = endpoint(for: stage.transaction) != nil
+        if restarts <= Self.restartLimit, mayGoOn { return stage.ask(request.fields) }
+        error = mayGoOn ? task.error : Self.givenUp
+        log(task, stage.transaction)
         stage.leave()
     }
 
@@ -175,15 +152,15 @@ final class CacheRefresh: CacheStageDelegate {
             generation.credentials?.renew(credentials, sent)
         }
         isRepetition = task.wasRepeated
-        if asksAgain, endpoint() == nil { self.error = Self.givenUp }
-        log(task)
+        if asksAgain, endpoint(for: stage.transaction) == nil { self.error = Self.givenUp }
+        log(task, stage.transaction)
     }
 
     /// Counts and logs a request of the refresh.
-    private func log(_ task: LoopTask) {
+    private func log(_ task: LoopTask, _ transaction: CacheTransaction) {
         services.counters.note(task.metrics.transaction)
         if let error { services.noteFailure(Problem.Code(error.code), of: task) }
-        services.log { $0.write(self, task, to: &$1) }
+        services.log { $0.write(self, task, transaction.outcome, to: &$1) }
     }
 
     private static let givenUp = SessionError(

@@ -6,7 +6,7 @@ import SessionCore
 
 extension TaskLogLine {
     /// Appends the line of a background refresh, which has no client.
-    mutating func write(_ refresh: CacheRefresh, _ task: LoopTask, to line: inout ByteBuffer) {
+    mutating func write(_ refresh: CacheRefresh, _ task: LoopTask, _ outcome: CacheOutcome, to line: inout ByteBuffer) {
         let client: StaticString = "cache"
         writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
         refresh.ruling.write(to: &line)
@@ -32,7 +32,7 @@ extension TaskLogLine {
             line.append("\",\"errorDetails\":")
             line.append(jsonString: error.details)
         }
-        write(refresh.transaction.outcome, to: &line)
+        write(outcome, to: &line)
         line.append(",\"redirectCount\":0")
         PinningText.write(task, at: refresh.startTime / 1_000_000, to: &line)
         line.append(",\"transactions\":[")

@@ -7,10 +7,7 @@ package import HTTPCaching
 /// reused is `CacheFlow`'s part.
 package struct CacheDelivery {
     package enum Phase {
-        case lookingUp
-        /// The origin has not responded yet.
-        case asking
-        /// The origin's head is here, and the cache has not decided yet.
+        /// The cache looks up, asks the origin, or has its head: `CacheFlowState` says which.
         case deciding
         /// The origin's response goes on.
         case relaying
@@ -50,8 +47,6 @@ package struct CacheDelivery {
         case followedBy(CacheTransaction.Step)
         /// A background refresh ends here.
         case givenUp
-        /// It is kept until the cache has decided.
-        case early
     }
 
     /// What goes to the receiver next.
@@ -65,7 +60,7 @@ package struct CacheDelivery {
         case end
     }
 
-    package private(set) var phase = Phase.lookingUp
+    package private(set) var phase = Phase.deciding
     /// A refresh, which has no receiver: only what is stored is received.
     package let isBackground: Bool
     private var next: CacheTransaction.Step?
@@ -103,7 +98,7 @@ package struct CacheDelivery {
 
     /// A request goes to the origin.
     package mutating func ask() {
-        phase = .asking
+        phase = .deciding
         received = 0
         unwanted = UnwantedBody()
     }
@@ -112,8 +107,7 @@ package struct CacheDelivery {
     ///
     /// - Returns: false when none is expected.
     package mutating func receiveHead(length: Int?) -> Bool {
-        guard phase == .asking else { return false }
-        phase = .deciding
+        guard phase == .deciding else { return false }
         self.length = length
         return true
     }
@@ -139,12 +133,19 @@ package struct CacheDelivery {
             received += count
             return phase == .relaying ? .relay : .store
         case .dropping: return unwanted.didReceive(count) ? .drop : .cancel
-        case .lookingUp, .asking, .over: return .refuse
+        case .over: return .refuse
         }
     }
 
     /// Whether at most so many bytes are missing.
     package func isNearlyWhole(within limit: Int) -> Bool { length.map { $0 - received <= limit } ?? false }
+
+    /// Whether the rest of the origin's response is received without the receiver: others read it, or little of what is
+    /// stored is missing.
+    package func isWorthFinishing(_ transaction: CacheTransaction) -> Bool {
+        transaction.isReadAlong
+            || (transaction.isStoring && isNearlyWhole(within: transaction.cache.completesBelow))
+    }
 
     /// Whether the origin may send on, as far as receiver and readers let it.
     package var letsOriginSend: Bool { !isHeldByReaders && !(phase == .relaying && isPaused) }
@@ -155,14 +156,15 @@ package struct CacheDelivery {
         return !isFailure || !isBackground
     }
 
+    /// The origin's task is over, and nothing waits for the cache's decision.
     package func originDidEnd(_ error: SessionError?) -> OriginEnd {
         switch phase {
         // A refresh that was given up shows nothing about the server.
-        case .asking: isBackground && error?.code == .cancelled ? .givenUp : .failure
+        case .deciding: isBackground && error?.code == .cancelled ? .givenUp : .failure
         case .relaying, .finishing: .relayed
         case .serving: .stored
         case .dropping: isBackground && error != nil ? .givenUp : .followedBy(next ?? .pass)
-        case .lookingUp, .deciding, .over: .early
+        case .over: .givenUp
         }
     }
 

@@ -55,7 +55,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
 
     /// - Parameters:
     ///   - request: with the fields of the client's request.
-    ///   - isBackground: whether this is a refresh, which has no receiver: only what is stored is received.
+    ///   - isBackground: whether this is a refresh.
     package init(
         _ transaction: CacheTransaction,
         _ request: SessionRequest,
@@ -78,6 +78,23 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
 
     /// Begins with the lookup.
     package func begin() { take(transaction.begin()) }
+
+    /// Refreshes the stored response that was served stale, unless another request for it is under way. A refresh has no
+    /// receiver: only what is stored is received.
+    ///
+    /// - Parameter request: the one that has found the response.
+    package static func refresh(
+        _ served: CacheTransaction,
+        like request: consuming SessionRequest,
+        delegate: any CacheStageDelegate,
+        loop: EventLoop
+    ) {
+        request.method = .get
+        var fields = HeaderFields()
+        guard let transaction = served.refresh({ fields = $0 }) else { return }
+        request.fields = fields
+        CacheStage(transaction, request, isBackground: true, delegate: delegate, loop: loop).ask(fields)
+    }
 
     /// Goes on, with or without a request to the origin.
     ///
@@ -103,8 +120,8 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// Sends the request to the origin with these fields: as a step of the cache, for a background refresh, and once more after it was
-    /// handed back.
+    /// Sends the request to the origin with these fields: as a step of the cache, for a refresh, and once more after it was handed
+    /// back.
     package func ask(_ fields: HeaderFields) {
         delivery.ask()
         held = nil
@@ -138,7 +155,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         // Not with the last reference, which a piece that is being delivered may hold.
         if case .growing(let reader) = body { reader.close() }
         body = .memory([])
-        let finishes = originTask != nil && delivery.isReceiving && isWorthFinishing
+        let finishes = originTask != nil && delivery.isReceiving && delivery.isWorthFinishing(transaction)
         delivery.leave(finishes: finishes)
         if finishes {
             if delivery.letsOriginSend { originTask?.resumeReceiving() }
@@ -148,12 +165,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         originTask.take()?.cancel()
         held = nil
         return false
-    }
-
-    /// Whether the rest of the response is received without a receiver of this request.
-    private var isWorthFinishing: Bool {
-        transaction.isReadAlong
-            || (transaction.isStoring && delivery.isNearlyWhole(within: transaction.cache.completesBelow))
     }
 
     // MARK: - Back-pressure
@@ -325,7 +336,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         case .store:
             transaction.didReceiveBody(data)
             guard delivery.phase == .finishing,
-                !(delivery.isBackground ? transaction.isStoring : isWorthFinishing)
+                !(delivery.isBackground ? transaction.isStoring : delivery.isWorthFinishing(transaction))
             else { return flowForReaders() }
             task.cancel()
             return .pause
@@ -347,7 +358,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override package func taskDidComplete(_ task: LoopTask, error: SessionError?) {
-        if delivery.phase == .asking, let error, error.code == .sessionInvalidated {
+        if delivery.phase == .deciding, held == nil, let error, error.code == .sessionInvalidated {
             originTask = nil
             delegate?.stage(self, wasHandedBack: task)
             return
@@ -356,7 +367,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         delegate?.stage(self, didComplete: task, error, asksAgain: asksAgain)
         guard !delivery.isOver else { return }
         originTask = nil
-        originDidEnd(error)
+        if let held { held.end = .some(error) } else { originDidEnd(error) }
     }
 
     /// The origin's response is over, or there was none.
@@ -376,7 +387,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             arm(nil)
             take(step)
         case .givenUp: complete(error)
-        case .early: held?.end = .some(error)
         }
     }
 

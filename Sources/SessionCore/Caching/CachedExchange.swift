@@ -12,7 +12,6 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     private let tasks: CachedTasks
     private let transaction: CacheTransaction
     private var stage: CacheStage?
-    private var isOver = false
 
     private var transactions: [TransactionMetrics] = []
     /// The metrics of the response that comes from the cache.
@@ -52,9 +51,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
 
     override func start() {
         // The delegate is not called while the task is being resumed.
-        loop.atEndOfTurn { [self] in
-            if !isOver { stage?.begin() }
-        }
+        loop.atEndOfTurn { [self] in stage?.begin() }
     }
 
     override func holdDidChange() { stage?.hold(isHeldBack) }
@@ -62,7 +59,6 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     override func continueLater() { loop.atEndOfTurn { [self] in stage?.resumeReceiving() } }
 
     override func end() {
-        isOver = true
         tasks.forget(task)
         stage?.leave()
         stage = nil
@@ -153,12 +149,12 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     }
 
     func stageNeedsRefresh(_ stage: CacheStage) {
-        SessionRefresh.start(transaction, like: task, in: tasks.session)
+        let refresh = SessionRefresh(of: task, in: tasks.session)
+        CacheStage.refresh(transaction, like: task.request, delegate: refresh, loop: loop)
     }
 
     func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
-        guard !isOver else { return .cancel }
-        var disposition: ResponseDisposition
+        let disposition: ResponseDisposition
         if let age = stage.storedAge {
             task.isAnsweredByCache = true
             var metrics = TransactionMetrics()
@@ -172,7 +168,6 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
             disposition = task.delegate.task(task, didReceive: head)
         }
         if disposition == .cancel { task.cancel() }
-        if isOver { disposition = .cancel }
         return disposition
     }
 
@@ -183,13 +178,13 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     }
 
     func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        guard !isOver, task.delegate.task(task, didReceive: data) == .pause, !isOver else { return .proceed }
+        guard task.delegate.task(task, didReceive: data) == .pause else { return .proceed }
         isPausedByDelegate = true
         return .pause
     }
 
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
-        if !isOver { task.delegate.task(task, didReceiveTrailers: trailers) }
+        task.delegate.task(task, didReceiveTrailers: trailers)
     }
 
     func stageMustNotAsk(_ stage: CacheStage) { task.finish(stage.originError ?? .notStored) }

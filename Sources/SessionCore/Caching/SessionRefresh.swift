@@ -10,30 +10,10 @@ final class SessionRefresh: CacheStageDelegate {
     /// Judges the connections, and what is stored.
     private let delegate: LoopTaskDelegate
 
-    private init(_ session: TaskOwner, _ delegate: LoopTaskDelegate) {
+    /// - Parameter task: has received the stale response.
+    init(of task: LoopTask, in session: TaskOwner) {
         self.session = session
-        self.delegate = delegate
-    }
-
-    /// Sends a request to the origin, unless another refresh is under way.
-    static func start(_ served: CacheTransaction, like task: LoopTask, in session: TaskOwner) {
-        var request = task.request
-        request.method = .get
-        request.cachePolicy = nil
-        guard let transaction = served.refresh({ request.fields = $0 }) else { return }
-        let delegate = task.delegate.delegateForRefresh(of: task) ?? task.delegate
-        let stage = CacheStage(
-            transaction,
-            request,
-            isBackground: true,
-            delegate: SessionRefresh(session, delegate),
-            loop: session.loop
-        )
-        transaction.willStore = { [unowned stage] status, fields in
-            guard let task = stage.originTask else { return .skip }
-            return StoreChange(by: delegate, of: task, status: status, fields)
-        }
-        stage.ask(request.fields)
+        delegate = task.delegate.delegateForRefresh(of: task) ?? task.delegate
     }
 
     func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision {
@@ -45,7 +25,13 @@ final class SessionRefresh: CacheStageDelegate {
     }
 
     func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
+        var request = request
+        request.cachePolicy = nil
         let task = session.makeTask(with: request, delegate: delegate)
+        // Only called while the task delivers its head.
+        stage.transaction.willStore = { [unowned task, judge = self.delegate] status, fields in
+            StoreChange(by: judge, of: task, status: status, fields)
+        }
         task.resume()
         return task
     }

@@ -10,7 +10,7 @@ struct CacheDeliveryTests {
     private typealias Phase = CacheDelivery.Phase
 
     private static let phases: [Phase] = [
-        .lookingUp, .asking, .deciding, .relaying, .dropping, .serving, .finishing, .over,
+        .deciding, .relaying, .dropping, .serving, .finishing, .over,
     ]
 
     /// A delivery on its way.
@@ -25,9 +25,9 @@ struct CacheDeliveryTests {
         next: CacheTransaction.Step = .forward(HeaderFields())
     ) -> CacheDelivery {
         var delivery = CacheDelivery(isBackground: isBackground)
-        if phase == .lookingUp { return delivery }
+        #expect(delivery.phase == .deciding)
         delivery.ask()
-        if phase == .asking { return delivery }
+        if phase == .deciding { return delivery }
         #expect(delivery.receiveHead(length: length) == true)
         switch phase {
         case .relaying: #expect(delivery.relay(isStoring: true) == true)
@@ -52,25 +52,24 @@ struct CacheDeliveryTests {
         case .followedBy(.gatewayTimeout): "504"
         case .followedBy: "another step"
         case .givenUp: "given up"
-        case .early: "early"
         }
     }
 
     // MARK: The origin
 
-    @Test("a request to the origin has one head")
+    @Test("a head from the origin is for the cache's decision")
     func head() {
         for phase in Self.phases {
             var delivery = delivery(phase)
-            #expect(delivery.receiveHead(length: 5) == (phase == .asking))
-            #expect(delivery.phase == (phase == .asking ? .deciding : phase))
-            #expect(delivery.length == (phase == .asking ? 5 : nil))
+            #expect(delivery.receiveHead(length: 5) == (phase == .deciding))
+            #expect(delivery.phase == phase)
+            #expect(delivery.length == (phase == .deciding ? 5 : nil))
         }
     }
 
     @Test("a piece of the origin's body is used by phase, and counts when received")
     func pieces() {
-        let uses: [CacheDelivery.PieceUse] = [.refuse, .refuse, .hold, .relay, .drop, .store, .store, .refuse]
+        let uses: [CacheDelivery.PieceUse] = [.hold, .relay, .drop, .store, .store, .refuse]
         for (phase, use) in zip(Self.phases, uses) {
             var delivery = delivery(phase)
             #expect(delivery.receive(4) == use)
@@ -89,7 +88,7 @@ struct CacheDeliveryTests {
         #expect(delivery.receive(UnwantedBody.limit) == .drop)
         #expect(delivery.receive(1) == .cancel)
         delivery.ask()
-        #expect(delivery.phase == .asking && delivery.received == 0)
+        #expect(delivery.phase == .deciding && delivery.received == 0)
         #expect(delivery.receiveHead(length: nil) == true)
         delivery.drop(followedBy: .forward(HeaderFields()))
         #expect(delivery.receive(1) == .drop)
@@ -112,7 +111,7 @@ struct CacheDeliveryTests {
     func end() {
         let lost = SessionError(.connectFailed, "lost")
         let cancelled = SessionError(.cancelled, "cancelled")
-        let ends = ["early", "failure", "early", "relayed", "forward", "stored", "relayed", "early"]
+        let ends = ["failure", "relayed", "forward", "stored", "relayed", "given up"]
         for (phase, end) in zip(Self.phases, ends) {
             let delivery = delivery(phase)
             for error in [nil, lost, cancelled] { #expect(name(delivery.originDidEnd(error)) == end) }
@@ -120,7 +119,7 @@ struct CacheDeliveryTests {
         let timeout = CacheTransaction.Step.gatewayTimeout(CacheStatus(.forward(.miss)))
         #expect(name(delivery(.dropping, next: timeout).originDidEnd(nil)) == "504")
         // Whoever gives a refresh up says nothing about the server.
-        let asking = delivery(.asking, isBackground: true)
+        let asking = delivery(.deciding, isBackground: true)
         #expect([nil, lost, cancelled].map { name(asking.originDidEnd($0)) } == ["failure", "failure", "given up"])
         let dropping = delivery(.dropping, isBackground: true)
         #expect([nil, lost].map { name(dropping.originDidEnd($0)) } == ["forward", "given up"])
