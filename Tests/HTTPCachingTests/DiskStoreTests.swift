@@ -8,7 +8,7 @@ import Testing
 
 @testable import HTTPCaching
 
-@Suite("The disk store")
+@Suite("The disk store", .onOwnThreads)
 struct DiskStoreTests {
     private typealias Stage = CachingStage
 

@@ -9,7 +9,7 @@ import Testing
 /// is a handshake on a thread whenever a client leaves, a time ends, or other pins come into force.
 ///
 /// It runs under ThreadSanitizer, too, where the proxy ends at the first race (`make sanitize`).
-@Suite("Turmoil of handshakes")
+@Suite("Turmoil of handshakes", .earlyOnOwnThreads)
 struct HandshakeTurmoilTests {
     /// A host that is reached by a pinned HTTPS proxy.
     private static let through = "through.example.com"
