@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Authentication of clients", .earlyOnOwnThreads)
+@Suite("Authentication of clients", .waitingOnOwnThreads)
 struct ClientAuthenticationTests {
     private let users: String
     private let folder: TemporaryFolder
