@@ -5,7 +5,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("Whether the loops go round")
+@Suite("Whether the loops go round", .onOwnThreads)
 struct LoopWatchdogTests {
     private static let patience = LoopChecks.patience
 

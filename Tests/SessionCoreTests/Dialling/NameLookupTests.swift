@@ -9,7 +9,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Names are looked up on the loop", .serialized)
+@Suite("Names are looked up on the loop", .serialized, .earlyOnOwnThreads)
 struct NameLookupTests {
     private static let loopback: UInt32 = 0x7F00_0001
 

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: usage")
+@Suite("Command line: usage", .onOwnThreads)
 struct CommandLineUsageTests {
     static let commands = [
         "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "pins authorities",

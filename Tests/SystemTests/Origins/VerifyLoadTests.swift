@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A small run of `make verify-load`.
-@Suite("Every byte under load")
+@Suite("Every byte under load", .onOwnThreads)
 struct VerifyLoadTests {
     private static let repository = Repository.folder
 

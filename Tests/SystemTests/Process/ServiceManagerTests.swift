@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Under a service manager")
+@Suite("Under a service manager", .onOwnThreads)
 struct ServiceManagerTests {
     /// A stand-in for systemd: a socket that receives the service's notifications.
     private final class Manager {

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Spans on their way to a collector")
+@Suite("Spans on their way to a collector", .onOwnThreads)
 struct SpanExportTests {
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let sampled = "traceparent: 00-\(trace)-00f067aa0ba902b7-01"
