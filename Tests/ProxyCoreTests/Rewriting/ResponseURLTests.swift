@@ -54,7 +54,7 @@ struct ResponseURLTests {
         #expect(text(try rewriter(.upgraded).rewritten(Array(reference.utf8).span)) == expected)
     }
 
-    @Test("a redirected client's links become http at the port that leads to the proxy alone")
+    @Test("a redirected client's links become http at the port that leads here alone")
     func redirected() throws {
         let link = "https://api.example.com/a"
         let rewriter = try rewriter(.redirected(isAtUsualPort: true))

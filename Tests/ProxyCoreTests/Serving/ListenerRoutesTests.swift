@@ -146,7 +146,7 @@ struct ListenerRoutesTests {
     }
 
     @Test(
-        "A redirected request goes to its Host, at the address that the client has connected to",
+        "A redirected request goes to its Host, at the original address",
         arguments: [
             ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "192.0.2.1:80", "http example.org:80 at 192.0.2.1"),
             ("GET / HTTP/1.1\r\nHost: example.org:80\r\n\r\n", "192.0.2.1:80", "http example.org:80 at 192.0.2.1"),
@@ -175,7 +175,7 @@ struct ListenerRoutesTests {
     }
 
     @Test(
-        "A redirected hello is judged as a CONNECT for its name and the original port",
+        "A redirected hello is judged as a CONNECT for its name and port",
         arguments: [
             ("tunnel.test", "192.0.2.1:443", "tunnel tunnel.test:443 at 192.0.2.1"),
             ("192.0.2.1", "192.0.2.1:443", "tunnel 192.0.2.1:443"), ("example.org", "192.0.2.1:443", "connect_denied"),
