@@ -98,6 +98,7 @@ help:
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
 	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'
 	@echo 'make verify-load  100,000 exchanges over HTTP/1.1 and HTTP/2, every byte of both directions compared'
+	@echo 'make upgrade-load  50 upgrades under that load, with the sockets of a service manager'
 	@echo 'make hostile      peers that mean ill: none may stop, fill or end the proxy (HOSTILE=curves, SHORT=1, STRICT=1)'
 	@echo 'make slowhttptest slow clients of all kinds (Debian has the program)'
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
