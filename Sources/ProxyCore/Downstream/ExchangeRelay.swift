@@ -135,7 +135,7 @@ final class ExchangeRelay: RelayOwner {
     }
 
     func relayDidReceiveInformational(_ head: borrowing ResponseHead) {
-        if exchange.isUnderWay { exchange.receiveInformational(head) }
+        if exchange.isUnderWay { writer.receiveInformational(head) }
     }
 
     func relayDidReceive(_ data: borrowing Span<UInt8>) -> BodyFlow {

@@ -128,8 +128,14 @@ final class ClientWriter: ResponseStage {
 
     /// Passes a 1xx head on, unless the client has no room: it is dropped then, because no client depends on one, and it
     /// must not wait for a client that does not read.
-    func receiveInformational(_ head: borrowing ResponseHead) {
-        guard let exchange, stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
+    override func receiveInformational(_ head: borrowing ResponseHead) {
+        guard let exchange else { return }
+        switch exchange.upload.receiveInformational(status: head.status) {
+        case .drop: return
+        case .askForBody: return writeContinue()
+        case .pass: break
+        }
+        guard stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
         if let identity = exchange.requestIdentity {
             stream.writeInformational(identity.unmarked(head), to: exchange.head, context: context)
         } else {

@@ -6,8 +6,11 @@ import SessionCore
 ///
 /// The stage before it calls the methods in this order: the head, the pieces of the body, the trailers, and once
 /// `receiveEnd`, which may come first with an error. A stage that has paused the response resumes it with
-/// `OriginStage.resumeReceiving`.
+/// `OriginStage.resumeReceiving`. A stage that keeps the body of the request is asked for it, too.
 class ResponseStage {
+    /// Receives a 1xx head, before the final one.
+    func receiveInformational(_ head: borrowing ResponseHead) { preconditionFailure("a subclass overrides this") }
+
     /// Receives a final head.
     ///
     /// - Returns: whether the body is wanted.
@@ -36,4 +39,16 @@ class ResponseStage {
 
     /// The response is complete, or has failed.
     func receiveEnd(_ error: SessionError?) { preconditionFailure("a subclass overrides this") }
+
+    // MARK: The request body
+
+    /// Gives a new task what is here of the body, and the end of it.
+    ///
+    /// - Returns: false where this stage keeps none of it.
+    func sendKeptBody(to task: LoopTask) -> Bool { false }
+
+    /// The origin has room for more of the body.
+    ///
+    /// - Returns: false where it comes from the client.
+    func continueReplay() -> Bool { false }
 }

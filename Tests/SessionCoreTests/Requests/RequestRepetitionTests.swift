@@ -81,6 +81,16 @@ struct RequestRepetitionTests {
     }
 
     @Test(
+        "no request goes from a connection that a client has authenticated to another one",
+        arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
+    )
+    func authenticated(cause: ExchangeEnding.Cause) {
+        let repetition = repetition(reused: true)
+        check(repetition.allows(ending(cause), isIdempotent: true, isAuthenticated: true), false)
+        check(repetition.allows(ending(cause), isIdempotent: true, isAuthenticated: false), true)
+    }
+
+    @Test(
         "no request is sent a third time, by any level",
         arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
     )

@@ -12,6 +12,8 @@ final class ClientConnection: ExchangeStream, TransportUser {
     private var input = ByteBuffer()
     private let exchanges: ExchangePool
     private var exchange: Exchange?
+    /// Reads the head of the request that the exchange is for.
+    private var parser = RequestParser()
     private let timer = LoopTimer()
 
     private var life = ConnectionLife()
@@ -148,6 +150,9 @@ final class ClientConnection: ExchangeStream, TransportUser {
         }
     }
 
+    /// Whether a head has begun and is not complete.
+    private var isInsideHead: Bool { exchange != nil && parser.isInsideHead }
+
     private func feedHead(_ bytes: borrowing Span<UInt8>) -> Int {
         let current: Exchange
         if let exchange {
@@ -155,9 +160,10 @@ final class ClientConnection: ExchangeStream, TransportUser {
         } else {
             current = exchanges.borrow(for: self)
             exchange = current
+            parser = RequestParser(limits: services.generation.headLimits)
             services.loop.arm(timer, after: services.generation.headTime)
         }
-        let (consumed, outcome) = current.parseHead(bytes)
+        let (consumed, outcome) = parser.parse(bytes, into: &current.head)
         switch outcome {
         case .needMore:
             break
@@ -193,13 +199,13 @@ final class ClientConnection: ExchangeStream, TransportUser {
     private func inputEnded() {
         switch life.inputEnded() {
         case .close: close()
-        case .endBody: exchange?.inputEnded()
+        case .endBody: exchange?.inputEnded(.connection)
         case .ignore: break
         }
     }
 
     private func timeIsUp() {
-        switch life.timeIsUp(isInsideHead: exchange?.isInsideHead == true) {
+        switch life.timeIsUp(isInsideHead: isInsideHead) {
         case .refuseHead:
             exchange?.refuse(
                 Problem(
@@ -451,7 +457,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         transport.isReadable = true
         pump()
         let next = life.idle(
-            isInsideHead: exchange?.isInsideHead == true,
+            isInsideHead: isInsideHead,
             isDraining: services.isDraining,
             hasOutput: !output.isEmpty || transport.isWriteBlocked
         )
