@@ -220,11 +220,11 @@ struct OwnersTermsTests {
             body: .memory([1])
         )
         switch flow.handle(.found(CacheStore.Found(entries: [entry], selected: 0)), moment) {
-        case .respond(let answer):
+        case .give(.respond(let answer)):
             #expect(answer.status.text == "pinproxy; hit; ttl=-40" && !answer.refreshes)
             #expect(flow.takeEffects().counts == .stale)
             return false
-        case .ask, .join: return true
+        case .give(.forward), .join: return true
         default:
             Issue.record("something else follows")
             return false

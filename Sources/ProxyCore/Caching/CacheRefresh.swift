@@ -105,11 +105,7 @@ final class CacheRefresh: CacheStageDelegate {
         return ruling.note(verdict, by: rules) == nil
     }
 
-    func stage(
-        _ stage: CacheStage,
-        ask request: SessionRequest,
-        delegate: LoopTaskDelegate
-    ) -> LoopTask? {
+    func stage(_ stage: CacheStage, ask request: SessionRequest) -> LoopTask? {
         guard let endpoint = endpoint(for: stage.transaction) else { return nil }
         var request = request
         request.endpoint = endpoint
@@ -124,7 +120,7 @@ final class CacheRefresh: CacheStageDelegate {
             sent = fields
             guarded = fields.guarded
         }
-        let task = generation.manager.dataTask(with: request, delegate: delegate)
+        let task = generation.manager.dataTask(with: request, delegate: stage)
         if guarded != nil { task.guarded = guarded }
         task.resume()
         return task
@@ -141,12 +137,7 @@ final class CacheRefresh: CacheStageDelegate {
         stage.leave()
     }
 
-    func stage(
-        _ stage: CacheStage,
-        didComplete task: LoopTask,
-        _ error: SessionError?,
-        asksAgain: Bool
-    ) {
+    func stage(_ stage: CacheStage, didComplete task: LoopTask, _ error: SessionError?, asksAgain: Bool) {
         self.error = error
         if task.metrics.transaction.status == 401, let credentials, let sent {
             generation.credentials?.renew(credentials, sent)

@@ -321,8 +321,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     func stageMayContinue(_ stage: CacheStage) -> Bool { exchange?.canContinue() ?? false }
 
-    func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
-        dispatch(request, delegate: delegate)
+    func stage(_ stage: CacheStage, ask request: SessionRequest) -> LoopTask? {
+        dispatch(request, delegate: stage)
         return task
     }
 

@@ -127,7 +127,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         held = nil
         var request = request
         request.fields = fields
-        guard let task = delegate?.stage(self, ask: request, delegate: self) else {
+        guard let task = delegate?.stage(self, ask: request) else {
             if !delivery.isOver, originTask == nil { leave() }
             return
         }
@@ -544,15 +544,10 @@ package protocol CacheStageDelegate: AnyObject {
     /// does nothing more then.
     func stageMayContinue(_ stage: CacheStage) -> Bool
 
-    /// Makes a task for the origin, and resumes it.
+    /// Makes a task for the origin, whose delegate is the stage, and resumes it.
     ///
-    /// - Parameter delegate: of the task.
     /// - Returns: nil when the request is not sent any more: the stage is over.
-    func stage(
-        _ stage: CacheStage,
-        ask request: SessionRequest,
-        delegate: LoopTaskDelegate
-    ) -> LoopTask?
+    func stage(_ stage: CacheStage, ask request: SessionRequest) -> LoopTask?
 
     /// The session of the task takes no more requests, and has sent nothing of it.
     func stage(_ stage: CacheStage, wasHandedBack task: LoopTask)

@@ -85,15 +85,11 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
 
     // MARK: The origin
 
-    func stage(
-        _ stage: CacheStage,
-        ask request: SessionRequest,
-        delegate: LoopTaskDelegate
-    ) -> LoopTask? {
+    func stage(_ stage: CacheStage, ask request: SessionRequest) -> LoopTask? {
         var request = request
         request.cachePolicy = nil
         request.timeouts = timeouts
-        let originTask = tasks.session.makeTask(with: request, delegate: delegate)
+        let originTask = tasks.session.makeTask(with: request, delegate: stage)
         originTask.resume()
         if isHeldBack { originTask.suspend() }
         return originTask
@@ -124,12 +120,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
         task.delegate.task(task, didReceiveInformational: head)
     }
 
-    func stage(
-        _ stage: CacheStage,
-        didComplete originTask: LoopTask,
-        _ error: SessionError?,
-        asksAgain: Bool
-    ) {
+    func stage(_ stage: CacheStage, didComplete originTask: LoopTask, _ error: SessionError?, asksAgain: Bool) {
         note(originTask)
     }
 

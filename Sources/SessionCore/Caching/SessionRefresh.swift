@@ -24,13 +24,13 @@ final class SessionRefresh: CacheStageDelegate {
         delegate.task(task, mayTrust: trust)
     }
 
-    func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
+    func stage(_ stage: CacheStage, ask request: SessionRequest) -> LoopTask? {
         var request = request
         request.cachePolicy = nil
-        let task = session.makeTask(with: request, delegate: delegate)
+        let task = session.makeTask(with: request, delegate: stage)
         // Only called while the task delivers its head.
-        stage.transaction.willStore = { [unowned task, judge = self.delegate] status, fields in
-            StoreChange(by: judge, of: task, status: status, fields)
+        stage.transaction.willStore = { [unowned task, delegate] status, fields in
+            StoreChange(by: delegate, of: task, status: status, fields)
         }
         task.resume()
         return task
