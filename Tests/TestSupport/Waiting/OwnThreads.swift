@@ -52,7 +52,8 @@ private final class Places: Sendable {
         }
     }
 
-    static let shared = Places(4 * ProcessInfo.processInfo.activeProcessorCount)
+    /// A sanitizer makes each test many times as long, and limits of time are the same.
+    static let shared = Places((Programs.isSanitized ? 1 : 4) * ProcessInfo.processInfo.activeProcessorCount)
     private let state: Monitor<State>
 
     init(_ count: Int) { state = Monitor(State(free: count)) }
