@@ -52,8 +52,7 @@ private final class Places: Sendable {
         }
     }
 
-    /// A sanitizer makes each test many times as long, and limits of time are the same.
-    static let shared = Places((Programs.isSanitized ? 1 : 4) * ProcessInfo.processInfo.activeProcessorCount)
+    static let shared = Places(4 * ProcessInfo.processInfo.activeProcessorCount)
     private let state: Monitor<State>
 
     init(_ count: Int) { state = Monitor(State(free: count)) }
