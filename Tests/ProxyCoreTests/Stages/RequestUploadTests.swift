@@ -286,6 +286,7 @@ final class RequestUploadTests {
         #expect(upload.begin(.length(1 << 20), limit: nil) == nil)
         #expect(feed(piece) == "data 1024" && !upload.isTooSlow(isWaitedFor: true))
         #expect(feed(String(piece.dropLast())) == "data 1023" && upload.isTooSlow(isWaitedFor: true))
+        #expect(feed("a") == "data 1" && !upload.isTooSlow(isWaitedFor: true), "the mark stays where it was")
         #expect(upload.isTooSlow(isWaitedFor: false) == false, "something else delays it")
         #expect(upload.isTooSlow(isWaitedFor: true) == true)
         #expect(feed(piece) == "data 1024" && !upload.isTooSlow(isWaitedFor: true))

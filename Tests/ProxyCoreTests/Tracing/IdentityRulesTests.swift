@@ -98,6 +98,11 @@ struct IdentityRulesTests {
         fields = HeaderFields()
         identity.renew(hop: 1, in: &fields)
         #expect(fields.isEmpty)
+        // The rules of a host have set another one.
+        let (name, value) = (Array("traceparent".utf8), Array("theirs".utf8))
+        fields.append(name: name.span, value: value.span)
+        identity.renew(hop: 1, in: &fields)
+        #expect(fields.list.map(\.value) == ["theirs"])
     }
 
     @Test(
@@ -116,7 +121,8 @@ struct IdentityRulesTests {
     @Test(
         "any other value gives a new id",
         arguments: [
-            "", "X-Request-Id:\r\n", "X-Request-Id: a b\r\n", "X-Request-Id: a\"\r\n", "X-Request-Id: \u{e9}\r\n",
+            "", "X-Request-Id:\r\n", "X-Request-Id: a b\r\n", "X-Request-Id: a\"\r\n", "X-Request-Id: \"a\r\n",
+            "X-Request-Id: \u{e9}\r\n",
             "X-Request-Id: a\r\nx-request-id: a\r\n", "X-Request-Id: a,b\r\n",
             "X-Request-Id: \(String(repeating: "x", count: 129))\r\n", "X_Request_Id: a\r\n",
         ]
