@@ -70,7 +70,7 @@ struct RedirectionTests {
         ip address add 198.51.100.2/32 dev lo
         ip address add 2001:db8:5::1/128 dev lo nodad
         mount --bind hosts /etc/hosts
-        unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY NODE_OPTIONS
+        unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY NODE_OPTIONS CURL_CA_BUNDLE SSL_CERT_DIR
         "$0" ca init --config config.json >ca.log || exit 9
         cat pinproxy-ca.pem anchors.pem >trusted.pem
         chmod a+r trusted.pem
