@@ -70,6 +70,7 @@ struct RedirectionTests {
         ip address add 198.51.100.2/32 dev lo
         ip address add 2001:db8:5::1/128 dev lo nodad
         mount --bind hosts /etc/hosts
+        mount --bind resolv.conf /etc/resolv.conf
         unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY NODE_OPTIONS CURL_CA_BUNDLE SSL_CERT_DIR
         "$0" ca init --config config.json >ca.log || exit 9
         cat pinproxy-ca.pem anchors.pem >trusted.pem
@@ -94,6 +95,8 @@ struct RedirectionTests {
     ) {
         let folder = try TemporaryFolder()
         try folder.write(Self.hosts, as: "hosts")
+        // Nobody listens there.
+        try folder.write("nameserver 127.0.0.9\n", as: "resolv.conf")
         try folder.write(Self.origins, as: "origins.py")
         for (name, text) in files { try folder.write(text, as: name) }
         var settings = ProxySettings(trusting: Stage.pki)
@@ -197,6 +200,15 @@ struct RedirectionTests {
             if data[:1] == b"\\x15": return f"alert {data[6]}"
             if data[:1] == b"\\x16": return "hello"
             return data.split(b"\\r\\n")[0].decode()[9:12] or "closed"
+        def status(connection):
+            data = b""
+            while b"\\r\\n\\r\\n" not in data:
+                data += connection.recv(1) or b"\\r\\n\\r\\n"
+            lines = data.decode().lower().split("\\r\\n")
+            left = sum(int(line.split(":")[1]) for line in lines if line.startswith("content-length"))
+            while left > 0:
+                left -= len(connection.recv(left)) or left
+            return data.decode()[9:12]
         def say(name, data, address="198.51.100.1", port=80, pause=0):
             connection = connect(address, port)
             try:
@@ -250,12 +262,12 @@ struct RedirectionTests {
         connection = connect("198.51.100.1", 80)
         for host in ["plain.test", "other.test", "plain.test"]:
             connection.sendall(get(host))
-            print("kept", host, connection.recv(65536).split(b"\\r\\n")[0].decode()[9:12], flush=True)
+            print("kept", host, status(connection), flush=True)
         context = ssl.create_default_context(cafile="trusted.pem")
         inside = context.wrap_socket(connect("198.51.100.1", 443), server_hostname="api.test")
         for host in ["api.test", "other.test"]:
             inside.sendall(get(host))
-            print("inside", host, inside.recv(65536).split(b"\\r\\n")[0].decode()[9:12], flush=True)
+            print("inside", host, status(inside), flush=True)
         """
 
     private static let replies = """
