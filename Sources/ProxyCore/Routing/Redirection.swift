@@ -3,14 +3,20 @@ import HTTPCore
 import ProxyConfiguration
 import SessionCore
 
-/// A connection that the kernel has redirected to a transparent listener.
-struct Redirection: Sendable {
+/// A connection that the kernel has redirected to a transparent listener. An object, since all other connections have none.
+final class Redirection: Sendable {
     /// Where the client has connected to.
     let original: AddressAndPort
     /// Why nothing of it is served; nil for most.
     let refusal: Problem?
     /// The client has begun with TLS: until that is intercepted, the only request is the CONNECT that stands for its hello.
     let isTLS: Bool
+
+    init(original: AddressAndPort, refusal: Problem?, isTLS: Bool) {
+        self.original = original
+        self.refusal = refusal
+        self.isTLS = isTLS
+    }
 }
 
 /// The routes of a transparent listener: by what the client names, and by the address that it has connected to.
