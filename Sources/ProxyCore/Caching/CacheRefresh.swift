@@ -19,6 +19,9 @@ final class CacheRefresh: CacheStageDelegate {
     /// The request follows a redirect, whose rule may have added fields too.
     private let isHop: Bool
     private let user: [UInt8]?
+    /// Trace and id of the refresh, and of the request that has caused it.
+    let identity: RequestIdentity?
+    private let cause: RequestIdentity?
     private(set) var ruling: RequestRuling
     /// The credentials that the rule gives to the request.
     private(set) var credentials: RuleCredentials?
@@ -47,6 +50,8 @@ final class CacheRefresh: CacheStageDelegate {
         let credentials: RuleCredentials?
         /// The request follows a redirect.
         let isHop: Bool
+        /// Trace and id of that request; nil where requests have neither.
+        let identity: RequestIdentity?
     }
 
     /// Sends a request to the origin, unless another refresh is under way.
@@ -90,6 +95,8 @@ final class CacheRefresh: CacheStageDelegate {
         listener = setting.listener
         isHop = setting.isHop
         user = setting.user
+        cause = setting.identity
+        identity = setting.identity?.follower()
         logPrefix = setting.route.logPrefix
         headers = setting.route.requestHeaders
         startedWall = services.loop.wallClock
@@ -138,6 +145,7 @@ final class CacheRefresh: CacheStageDelegate {
         var request = request
         request.endpoint = endpoint
         request.isRepetition = isRepetition
+        if let cause { identity?.write(inPlaceOf: cause, to: &request.fields) }
         generation = services.generation
         self.request = request
         var guarded: GuardedFields?
@@ -184,6 +192,11 @@ final class CacheRefresh: CacheStageDelegate {
         services.counters.note(task.metrics.transaction)
         if let error { services.noteFailure(Problem.Code(error.code), of: task) }
         services.log { $0.write(self, task, to: &$1) }
+        if let identity, let trace = identity.trace, trace.isSampled {
+            services.trace {
+                SpanRecord(self, identity, in: trace, task, wallClock: services.loop.wallClock, masking: $0)
+            }
+        }
     }
 
     private static let givenUp = SessionError(
