@@ -443,7 +443,8 @@ final class Exchange: StageOwner {
                 route: route,
                 user: user,
                 credentials: credentials,
-                isHop: hooks?.isFollowing ?? false
+                isHop: hooks?.isFollowing ?? false,
+                identity: requestIdentity
             )
         )
     }

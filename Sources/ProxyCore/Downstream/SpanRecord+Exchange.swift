@@ -76,7 +76,7 @@ extension SpanRecord {
         return isOfServer ? route.logPrefix : cut(route.logPrefix + line.masked(head.target))
     }
 
-    private static func cut(_ url: [UInt8]) -> [UInt8] {
+    static func cut(_ url: [UInt8]) -> [UInt8] {
         url.count <= mostURLBytes ? url : Array(url.prefix(mostURLBytes))
     }
 }
