@@ -126,7 +126,7 @@ struct FileBytesTests {
         #expect(firstDifference(received, Array("head".utf8) + body.dropFirst()) == nil)
     }
 
-    @Test("a file that has become shorter ends, and a peer that has gone is a failure")
+    @Test("a file that became shorter ends, and a lost peer is a failure")
     func ends() throws {
         let file = try OpenFile(patternBytes(10_000))
         let (end, peer) = try Self.pair()

@@ -116,7 +116,7 @@ struct DiskWaitTests {
         return FileBytes(descriptor, range).inMemory.count > 0
     }
 
-    @Test("a body that leaves the kernel's memory on its way waits for the disk, and nobody else does")
+    @Test("a body that has left the kernel's memory alone waits for the disk")
     func dropped() throws {
         let pki = try TestPKI()
         let identity = try pki.server(Self.host)

@@ -145,7 +145,7 @@ struct FileDeliveryTests {
         #expect(fixture.cache.requests.count == 1)
     }
 
-    @Test("a file that becomes shorter on the way ends the response, and is not used again")
+    @Test("a file that becomes shorter ends its response, and is not used again")
     func truncated() throws {
         let body = patternBytes(24 << 20)
         let fixture = try Fixture(body)
