@@ -42,7 +42,7 @@ struct FileBytesTests {
         return (ends[0], ends[1])
     }
 
-    @Test("written bytes are in memory from the first to the last, 512 KB at once")
+    @Test("written bytes are in memory to the last, 512 KB at once")
     func inMemory() throws {
         let file = try OpenFile(patternBytes(700_001))
         let whole = file.bytes(0..<700_001).inMemory
@@ -56,7 +56,7 @@ struct FileBytesTests {
         }
     }
 
-    @Test("bytes that only the disk has are not in memory, and those behind a hole neither")
+    @Test("bytes are not in memory where only the disk has them")
     func onDisk() throws {
         let file = try OpenFile(patternBytes(1 << 20))
         guard try file.dropFromPageCache() else { return }
@@ -93,7 +93,7 @@ struct FileBytesTests {
         #expect(bytes.dropFirst(5).range == 15..<30 && bytes.dropFirst(20).range == 30..<30)
     }
 
-    @Test("a socket takes what it has room for, and the peer gets each byte in order")
+    @Test("a socket takes what fits, and its peer gets each byte in order")
     func sending() throws {
         let body = patternBytes(3_000_001)
         let file = try OpenFile(body)
