@@ -359,12 +359,14 @@ struct DiskStoreTests {
         #expect(body.read(at: 0, count: 1 << 20) == Self.large)
         var buffer = ByteBuffer()
         while buffer.count < Self.large.count {
-            guard body.readCached(at: buffer.count, count: 50_000, into: &buffer) > 0 else { break }
+            guard body.bytes(buffer.count..<buffer.count + 50_000).readCached(into: &buffer) > 0 else { break }
         }
         let known = [UInt8](copying: buffer.bytes)
         #expect(known == Self.large)
-        let beyond = body.readCached(at: Self.large.count, count: 1, into: &buffer)
+        let beyond = body.bytes(Self.large.count..<Self.large.count + 1).readCached(into: &buffer)
         #expect(beyond == 0)
+        #expect(body.bytes(Self.large.count - 5..<Int.max).range == Self.large.count - 5..<Self.large.count)
+        #expect(body.bytes(0..<Int.max).inMemory.range == 0..<Self.large.count)
     }
 
     @Test("a thread reads what is not in memory, and the bytes are the same")
@@ -376,7 +378,7 @@ struct DiskStoreTests {
         #expect(try stage.folder.dropFromPageCache() > 0)
         var buffer = ByteBuffer()
         // The kernel may have kept it, or have read ahead: then it has the right bytes.
-        let count = body.readCached(at: 0, count: 50_000, into: &buffer)
+        let count = body.bytes(0..<50_000).readCached(into: &buffer)
         let known = [UInt8](copying: buffer.bytes)
         #expect(known.elementsEqual(Self.large.prefix(count)))
         #expect(body.read(at: count, count: 1 << 20).map { known + $0 } == Self.large)

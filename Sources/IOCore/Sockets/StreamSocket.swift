@@ -52,6 +52,25 @@ package struct StreamSocket: ~Copyable {
         return result < 0 ? count(result, during: "send") : .bytes(result)
     }
 
+    /// The same where more follows at once: a last packet that is not full waits for it.
+    package func write(from buffer: inout ByteBuffer, beforeMore: Void) -> TransferCount {
+        let descriptor = descriptor
+        let result = buffer.withUnsafeBytes { pinproxy_send_more(descriptor, $0.baseAddress!, $0.count) }
+        if result > 0 { buffer.consume(result) }
+        return result < 0 ? count(result, during: "send") : .bytes(result)
+    }
+
+    /// Sends bytes of a file without copying them (sendfile(2)), as many as the socket accepts. Waits for the disk where the kernel does
+    /// not have them in memory (`FileBytes.inMemory`). The process has to ignore SIGPIPE.
+    ///
+    /// - Returns: `.end` where the file ends before them.
+    package func write(_ file: FileBytes) -> TransferCount {
+        count(
+            pinproxy_send_file(descriptor, file.descriptor, Int64(file.range.lowerBound), file.count),
+            during: "sendfile"
+        )
+    }
+
     /// Writes `buffer`, then `tail`, in one call; the unsent part of `tail` is appended to `buffer`.
     @inline(__always)
     package func write(from buffer: inout ByteBuffer, followedBy tail: borrowing Span<UInt8>) -> TransferCount {

@@ -356,6 +356,11 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         return next.receive(data, followedBy: more)
     }
 
+    func stage(_ stage: CacheStage, didReceive file: FileBytes) -> (taken: Int, flow: BodyFlow)? {
+        guard current != nil, refused == nil else { return nil }
+        return next?.receive(file)
+    }
+
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
         receive(trailers: trailers)
     }

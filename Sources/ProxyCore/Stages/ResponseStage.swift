@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import IOCore
 import SessionCore
 
 /// A stage on the way of a response to the client. A base class.
@@ -30,6 +31,11 @@ class ResponseStage {
     ) -> (taken: Int, flow: BodyFlow) {
         (data.count, receive(data))
     }
+
+    /// Receives a part of a stored body in its file.
+    ///
+    /// - Returns: how many bytes it has taken, of which there are none only with a pause; nil for a stage that needs the bytes.
+    func receive(_ file: FileBytes) -> (taken: Int, flow: BodyFlow)? { nil }
 
     /// The largest piece of a stored body that is wanted now.
     var pieceSize: Int { .max }

@@ -419,6 +419,30 @@ final class ClientTransport: EventHandler {
         return outcome
     }
 
+    /// Whether bytes of a file go to the socket from there, without a copy: not with TLS.
+    var sendsFiles: Bool { tls == nil }
+
+    /// Writes `buffer`, and then bytes of a file that the kernel has in memory.
+    ///
+    /// - Returns: how many bytes of the file were sent, which may be none; `.end` if the file gave none: its bytes have to be read then.
+    func write(from buffer: inout ByteBuffer, followedBy file: FileBytes) -> TransferCount {
+        if !buffer.isEmpty {
+            let outcome = socket.write(from: &buffer, beforeMore: ())
+            if outcome == .wouldBlock { isWriteBlocked = true }
+            guard case .bytes = outcome else { return outcome }
+            guard buffer.isEmpty else { return .bytes(0) }
+        }
+        let outcome = socket.write(file)
+        switch outcome {
+        case .bytes, .end: return outcome
+        case .wouldBlock:
+            isWriteBlocked = true
+            return outcome
+        // A socket that has failed is noticed with the next bytes.
+        case .failed: return .end
+        }
+    }
+
     private func read(_ tls: TLSLayer, into buffer: inout ByteBuffer) -> TransferCount {
         let outcome = tls.read(into: &buffer, upTo: WorkerServices.readSize, from: socket)
         switch outcome {

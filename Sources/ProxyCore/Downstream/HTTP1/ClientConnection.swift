@@ -298,6 +298,36 @@ final class ClientConnection: ExchangeStream, TransportUser {
         didWrite(transport.write(from: &output, followedBy: bytes, more))
     }
 
+    /// From the file to the socket, without a copy, as long as the socket has room: nothing of it waits here.
+    override func write(_ file: FileBytes) -> (count: Int, isFull: Bool)? {
+        guard phase == .exchange, transport.sendsFiles else { return nil }
+        if transport.isWriteBlocked { return (0, true) }
+        var rest = file.inMemory
+        var sent = 0
+        defer { account() }
+        while rest.count > 0 {
+            switch transport.write(from: &output, followedBy: rest) {
+            case .bytes(let count):
+                sent += count
+                rest = rest.dropFirst(count)
+            case .wouldBlock: return (sent, true)
+            case .end: return sent > 0 ? (sent, false) : nil
+            case .failed:
+                // What was sent counts first.
+                if sent == 0 { close() }
+                return (sent, sent == 0)
+            }
+        }
+        return sent > 0 ? (sent, false) : nil
+    }
+
+    override func writeOutput() {
+        guard phase == .exchange else { return }
+        if transport.isWriteBlocked { return account() }
+        didWrite(transport.write(from: &output))
+        account()
+    }
+
     private func didWrite(_ outcome: TransferCount) {
         switch outcome {
         case .bytes, .end:

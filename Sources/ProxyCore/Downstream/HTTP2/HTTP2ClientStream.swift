@@ -308,6 +308,13 @@ final class HTTP2ExchangeStream: ExchangeStream {
         stream.session?.resume(stream)
     }
 
+    override func writeOutput() {
+        guard !isClosed else { return }
+        moveBody()
+        stream.account()
+        stream.session?.resume(stream)
+    }
+
     override func flushLater() {
         guard !isFlushPlanned, !isClosed else { return }
         isFlushPlanned = true
