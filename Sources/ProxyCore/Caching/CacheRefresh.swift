@@ -160,7 +160,15 @@ final class CacheRefresh: CacheStageDelegate {
         services.log { $0.write(self, task, transaction.outcome, to: &$1) }
         if let identity, let trace = identity.trace, trace.isSampled {
             services.trace {
-                SpanRecord(self, identity, in: trace, task, transaction.outcome, wallClock: services.loop.wallClock, masking: $0)
+                SpanRecord(
+                    self,
+                    identity,
+                    in: trace,
+                    task,
+                    transaction.outcome,
+                    wallClock: services.loop.wallClock,
+                    masking: $0
+                )
             }
         }
     }

@@ -116,7 +116,8 @@ final class RedirectedConnection: ExchangeStream, TransportUser {
         self.exchange = exchange
         let authority = host.authorityText(port: original.port)
         let head = Array("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n\r\n".utf8)
-        guard case .complete = exchange.parseHead(head.span).outcome else { return nil }
+        var parser = RequestParser()
+        guard case .complete = parser.parse(head.span, into: &exchange.head).outcome else { return nil }
         return exchange
     }
 
