@@ -358,7 +358,7 @@ final class OriginConnections: PooledConnectionOwner {
         for connection in idle.suffix(Self.closedPerTurn) where connection.lane == nil {
             if let since = connection.idleSince, since < then { discard(connection) }
         }
-        for connection in shared where connection.hasBeenSilent(since: then) { connection.retire() }
+        for connection in shared where connection.liveness.hasBeenSilent(since: then) { connection.retire() }
     }
 
     private func discardOldest() -> Bool {
