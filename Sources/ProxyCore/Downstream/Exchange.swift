@@ -289,7 +289,7 @@ final class Exchange: StageOwner {
         } else if let hooks {
             hooks.endBody()
         } else {
-            origin.endBody()
+            origin.endBody(of: self)
         }
     }
 

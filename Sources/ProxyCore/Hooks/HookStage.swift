@@ -116,7 +116,7 @@ final class HookStage: ResponseStage {
         if let end = replayBuffer.releaseEnd() { origin.send(end.span) }
         guard !replayBuffer.holdsEnd else { return }
         if !exchange.upload.isComplete { return exchange.stream.exchangeNeedsBody() }
-        if exchange.upload.hasEnded { origin.endBody(on: route) }
+        if exchange.upload.hasEnded { origin.endBody(of: exchange, on: route) }
     }
 
     /// Sends a piece of the client's body, and keeps it when redirects are followed with bodies.
@@ -144,7 +144,7 @@ final class HookStage: ResponseStage {
 
     /// The client's body has ended. The origin gets its end when the replay buffer has nothing to send or to write before it.
     func endBody() {
-        if canEndBody() { origin.endBody(on: route) }
+        if canEndBody() { origin.endBody(of: exchange, on: route) }
     }
 
     private func canEndBody() -> Bool {
@@ -176,7 +176,7 @@ final class HookStage: ResponseStage {
         }
         hooks.replayBuffer?.replay(to: task)
         let isAllSent = hooks.replayBuffer?.isReplaying != true
-        if isAllSent, exchange.upload.isComplete { origin.endBody(on: route) }
+        if isAllSent, exchange.upload.isComplete { origin.endBody(of: exchange, on: route) }
         return true
     }
 

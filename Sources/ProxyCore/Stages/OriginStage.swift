@@ -81,7 +81,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if cache != nil { cache = nil }
         guard let responses = services.cache, let terms = route.cache,
             let digest = terms.digest(at: services.loop.wallClock / 1_000_000, with: changes)
-        else { return dispatch(consume request, delegate: self) }
+        else { return dispatch(consume request, delegate: self, to: next) }
         let transaction = terms.transaction(
             in: responses,
             for: request,
@@ -98,7 +98,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         cache.begin()
     }
 
-    private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
+    private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate, to next: ResponseStage) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
         let guarded = exchange.admission.credentials.fields(of: request)
@@ -108,9 +108,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if let owner { task.owner = owner }
         if guarded != nil { task.guarded = guarded }
         if unsent != nil { unsent = nil }
-        if next?.sendKeptBody(to: task) != true {
+        if !next.sendKeptBody(to: task) {
             if !carried.isEmpty { task.send(taking: &carried) }
-            if exchange.upload.isComplete { endBody() }
+            if exchange.upload.isComplete { endBody(of: exchange) }
         }
         task.resume()
     }
@@ -136,8 +136,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// The origin gets the end of the body, with the trailers that may go there.
     ///
     /// - Parameter route: of a hop; nil: that of the client's request.
-    func endBody(on route: Route? = nil) {
-        guard let exchange, exchange.upload.hasTrailers else {
+    func endBody(of exchange: StageOwner, on route: Route? = nil) {
+        guard exchange.upload.hasTrailers else {
             task?.finishSending(trailers: HeaderFields())
             return
         }
@@ -322,7 +322,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func stageMayContinue(_ stage: CacheStage) -> Bool { exchange?.canContinue() ?? false }
 
     func stage(_ stage: CacheStage, ask request: SessionRequest) -> LoopTask? {
-        dispatch(request, delegate: stage)
+        guard let next else { return nil }
+        dispatch(request, delegate: stage, to: next)
         return task
     }
 

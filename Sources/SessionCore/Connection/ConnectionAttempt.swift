@@ -7,17 +7,6 @@ import IOCore
 import ServerTrust
 import StrictJSON
 
-/// The times of a connection's making, in microseconds from the start of the attempt; absent for what did not happen.
-struct ConnectionTimes {
-    var lookupEnd = TransactionMetrics.absent
-    var connectStart = TransactionMetrics.absent
-    var proxySecureConnectionStart = TransactionMetrics.absent
-    var proxySecureConnectionEnd = TransactionMetrics.absent
-    var secureConnectionStart = TransactionMetrics.absent
-    var secureConnectionEnd = TransactionMetrics.absent
-    var connectEnd = TransactionMetrics.absent
-}
-
 /// A connection whose server the security policy has accepted, or that is allowed to go without TLS. Only
 /// `ConnectionAttempt` makes one, and `VerifiedConnection` takes it over.
 struct AcceptedHandshake: ~Copyable {
@@ -124,6 +113,15 @@ class ConnectionAttemptOwner {
     func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {}
 }
 
+/// What all attempts of a session have in common.
+struct AttemptSetting {
+    let dialler: Dialler
+    let context: TLSClientContext
+    let headLimits: HeadLimits
+    /// `SessionConfiguration.connectionNote`.
+    var makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
+}
+
 /// Makes one verified connection: dials, has an HTTP proxy open a tunnel, then makes the TLS handshake under the endpoint's
 /// security policy.
 final class ConnectionAttempt {
@@ -135,52 +133,40 @@ final class ConnectionAttempt {
     /// The times so far.
     var times: ConnectionTimes {
         noteTunnel()
-        return measured
+        return record.times
     }
 
-    private var measured = ConnectionTimes()
     private let protocols: [ApplicationProtocol]
     private var course: AttemptCourse
-    private let dialler: Dialler
-    private let context: TLSClientContext
-    private let headLimits: HeadLimits
-    private let makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
+    private var record: AttemptRecord
+    private let setting: AttemptSetting
     /// The profile that is offered to see whether the server takes it (`ProfileTrial`); nil for a connection.
     let trial: TLSProfile?
-    private let loop: EventLoop
     private var dial: Dial?
     private var tunnel: ProxyTunnel?
     private var descriptor: Int32 = -1
     private var link: ProxyLink?
-    private var proxyInfo: ProxyConnectionInfo?
     /// TLS to the origin, which has it until then.
     private var handshake: TLSClientHandshake?
     /// TLS to the origin after its handshake.
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
-    private var peer: SocketAddress?
     /// Held as long as the socket is, where connections are noted.
     private var noted: OwnConnections.Note?
     /// The trial after the failure that it is to explain.
     private var profileTrial: ProfileTrial?
     /// The wait for revocation lists.
     private var listWait: ListWait?
-    /// The owner's reason to end the handshake, given when it was asked for a client certificate.
-    private var identityFailure: SessionError?
 
     /// - Parameters:
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
     ///   - isTunnelled: asks a proxy for a tunnel even where it gets requests without one (`Endpoint.isForwarded`).
-    ///   - makeNote: `SessionConfiguration.connectionNote`.
     ///   - trial: in place of the endpoint's profile; the server is refused when it has taken it.
     init(
         _ endpoint: Endpoint,
         offering protocols: [ApplicationProtocol],
         isTunnelled: Bool,
-        dialler: Dialler,
-        context: TLSClientContext,
-        headLimits: HeadLimits,
-        makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?,
+        setting: AttemptSetting,
         trial: TLSProfile? = nil,
         owner: ConnectionAttemptOwner
     ) {
@@ -190,16 +176,13 @@ final class ConnectionAttempt {
             isSecure: endpoint.scheme == .https,
             isTunnelled: endpoint.hasHTTPProxy && (isTunnelled || !endpoint.isForwarded),
             isTrial: trial != nil,
-            hasListSource: context.lists != nil
+            hasListSource: setting.context.lists != nil
         )
-        self.dialler = dialler
-        self.context = context
-        self.headLimits = headLimits
-        self.makeNote = makeNote
+        self.setting = setting
         self.trial = trial
         self.owner = owner
-        loop = dialler.loop
-        startedAt = dialler.loop.freshNow
+        startedAt = setting.dialler.loop.freshNow
+        record = AttemptRecord(startedAt: startedAt)
     }
 
     deinit { cancel() }
@@ -221,7 +204,7 @@ final class ConnectionAttempt {
     func start() {
         let dial = Dial(
             endpoint,
-            dialler: dialler,
+            dialler: setting.dialler,
             didEnd: { [unowned self] in dialDidEnd($0) },
             isAnswered: { [unowned self] in isAddressAnswered() }
         )
@@ -241,19 +224,20 @@ final class ConnectionAttempt {
         closeSocket()
     }
 
-    private var elapsed: Int64 { Int64((loop.freshNow &- startedAt) / 1000) }
+    private var loop: EventLoop { setting.dialler.loop }
 
     private func dialDidEnd(_ outcome: Dial.Outcome) {
         guard let dial else { return }
-        (measured.lookupEnd, measured.connectStart) = (dial.lookupTime, dial.lookupTime)
+        record.dialDidEnd(lookup: dial.lookupTime)
         switch outcome {
         case .failed(let error): fail(ConnectionFailure(error: error))
         case .failedWithoutDescriptor(let error): fail(ConnectionFailure(error: error, isDescriptorMissing: true))
         case .connected(let descriptor):
             if !dial.needsAnswer { settleAddress() }
             self.descriptor = descriptor
-            peer = peerAddress(descriptor)
+            let peer = peerAddress(descriptor)
             noted = OwnConnections.all.note(descriptor, to: peer)
+            record.didConnect(to: peer)
             take(course.didConnect())
         }
     }
@@ -293,11 +277,8 @@ final class ConnectionAttempt {
 
     private func leaveSocket() {
         closeSocket()
-        measured = ConnectionTimes()
-        peer = nil
+        record.leaveAddress()
         verification = nil
-        proxyInfo = nil
-        identityFailure = nil
     }
 
     // MARK: An HTTP proxy
@@ -306,7 +287,7 @@ final class ConnectionAttempt {
         let tunnel = ProxyTunnel(
             to: endpoint,
             on: descriptor,
-            limits: headLimits,
+            limits: setting.headLimits,
             loop: loop,
             makeNote: { [unowned self] in note($0) },
             didEvaluate: { [unowned self] trust in
@@ -318,7 +299,7 @@ final class ConnectionAttempt {
         // A proxy without TLS answers when it has made its own connection, which takes its time.
         if endpoint.proxyEndpoint != nil { dial?.awaitAnswer() }
         do {
-            try tunnel.start(context)
+            try tunnel.start(setting.context)
         } catch {
             fail(ConnectionFailure(error: error))
         }
@@ -327,12 +308,7 @@ final class ConnectionAttempt {
     /// Takes over what the tunnel knows, which may not have ended yet.
     private func noteTunnel() {
         guard let tunnel else { return }
-        func time(_ moment: UInt64?) -> Int64 {
-            moment.map { Int64(($0 &- startedAt) / 1000) } ?? TransactionMetrics.absent
-        }
-        measured.proxySecureConnectionStart = time(tunnel.handshakeStart)
-        measured.proxySecureConnectionEnd = time(tunnel.handshakeEnd)
-        proxyInfo = tunnel.info
+        record.noteProxy(handshakeStart: tunnel.handshakeStart, handshakeEnd: tunnel.handshakeEnd, tunnel.info)
     }
 
     private func tunnelDidEnd(_ outcome: ProxyTunnel.Outcome) {
@@ -345,12 +321,9 @@ final class ConnectionAttempt {
             self.link = link
             take(course.tunnelDidOpen())
         case .failed(let error):
-            measured.connectEnd = elapsed
-            let info = peer.map {
-                ConnectionInfo(remoteAddress: $0, tlsVersion: nil, cipher: nil, evaluation: nil, proxy: proxyInfo)
-            }
+            record.didEnd(at: loop.freshNow)
             fail(
-                ConnectionFailure(error: error, info: info),
+                ConnectionFailure(error: error, info: record.withoutTLS),
                 .tunnel(isAnswered: isAnswered, isCut: error.isHandshakeCut)
             )
         }
@@ -360,39 +333,32 @@ final class ConnectionAttempt {
         SessionError(
             .proxyUntrusted,
             "The upstream proxy \(endpoint.proxyEndpoint.map { $0.authorityText } ?? "") is not trusted: the verdict on it does not hold any more.",
-            evaluation: proxyInfo?.evaluation
+            evaluation: record.proxy?.evaluation
         )
     }
 
     private func acceptPlaintext() {
-        measured.connectEnd = elapsed
+        record.didEnd(at: loop.freshNow)
         settleAddress()
-        guard let permission = endpoint.plaintextPermission, let peer else {
+        guard let permission = endpoint.plaintextPermission, let info = record.withoutTLS else {
             return fail(
                 ConnectionFailure(error: SessionError(.connectFailed, "\(place) closed the connection at once."))
             )
         }
-        let info = ConnectionInfo(
-            remoteAddress: peer,
-            tlsVersion: nil,
-            cipher: nil,
-            evaluation: nil,
-            proxy: proxyInfo
-        )
-        let now = loop.freshWallClock / 1_000_000
-        let accepted = AcceptedHandshake(plaintext: permission, to: endpoint, at: now, descriptor, link, info, measured)
+        let (now, times) = (loop.freshWallClock / 1_000_000, record.times)
+        let accepted = AcceptedHandshake(plaintext: permission, to: endpoint, at: now, descriptor, link, info, times)
         if let accepted { succeed(accepted) } else { fail(ConnectionFailure(error: lapsedProxy, info: info)) }
     }
 
     // MARK: Handshake
 
     private func startHandshake() {
-        measured.secureConnectionStart = elapsed
+        record.handshakeDidBegin(at: loop.freshNow)
         dial?.awaitAnswer()
         let decision = HandshakeDecision()
         do {
             let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
-            let (ssl, verification) = try context.makeConnection(
+            let (ssl, verification) = try setting.context.makeConnection(
                 to: endpoint,
                 through: transport,
                 offering: protocols,
@@ -403,7 +369,7 @@ final class ConnectionAttempt {
                 ssl,
                 on: descriptor,
                 loop: loop,
-                threads: context.threads,
+                threads: setting.context.threads,
                 party: endpoint.party,
                 decision: decision,
                 decide: { [unowned self] in identityAnswer() },
@@ -431,9 +397,16 @@ final class ConnectionAttempt {
     }
 
     private func conclude(_ ssl: OpaquePointer) {
-        measured.secureConnectionEnd = elapsed
-        measured.connectEnd = measured.secureConnectionEnd
-        guard let trust = TLSVerification.evaluation(of: ssl), let peer else {
+        record.handshakeDidEnd(at: loop.freshNow)
+        guard let trust = TLSVerification.evaluation(of: ssl),
+            let info = record.verified(
+                trust,
+                version: ShortName(cString: SSL_get_version(ssl)),
+                cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
+                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+                note: note(trust.evaluation)
+            )
+        else {
             return fail(
                 ConnectionFailure(
                     error: SessionError(
@@ -443,16 +416,6 @@ final class ConnectionAttempt {
                 )
             )
         }
-        let info = ConnectionInfo(
-            remoteAddress: peer,
-            tlsVersion: ShortName(cString: SSL_get_version(ssl)),
-            cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
-            tlsGroup: trust.tlsGroup,
-            evaluation: trust.evaluation,
-            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
-            proxy: proxyInfo,
-            note: note(trust.evaluation)
-        )
         owner?.attempt(self, didEvaluate: trust, of: endpoint)
         guard !course.isOver else { return }
         if let unasked = AcceptedHandshake.unaskedProtocol(ssl, protocols) {
@@ -464,7 +427,7 @@ final class ConnectionAttempt {
         }
         guard !course.isOver else { return }
         let now = loop.freshWallClock / 1_000_000
-        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, measured) {
+        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, record.times) {
             return succeed(accepted)
         }
         guard link.map({ $0.mayCarry(endpoint, at: now) }) ?? true else {
@@ -484,8 +447,7 @@ final class ConnectionAttempt {
     }
 
     private func handshakeDidFail(_ fault: TLSFault) {
-        measured.secureConnectionEnd = elapsed
-        measured.connectEnd = measured.secureConnectionEnd
+        record.handshakeDidEnd(at: loop.freshNow)
         let trust = verification?.lastTrust
         if let trust, !course.awaitsLists(!trust.evaluation.missingLists.isEmpty) {
             owner?.attempt(self, didEvaluate: trust, of: endpoint)
@@ -499,22 +461,11 @@ final class ConnectionAttempt {
             refusal: ClientCertificateRefusal(fault.alert, verification),
             fault: fault
         )
-        let error = identityFailure ?? handshakeFailure.error
-        var info: ConnectionInfo?
-        if let peer {
-            // An accepted chain proves nothing without the server's proof of its key, which would have come next.
-            let refused = trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation }
-            info = ConnectionInfo(
-                remoteAddress: peer,
-                tlsVersion: trust?.tlsVersion.map { ShortName(Array($0.utf8)) },
-                cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
-                tlsGroup: trust?.tlsGroup,
-                evaluation: refused,
-                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
-                proxy: proxyInfo,
-                note: refused.map { note($0) } ?? []
-            )
-        }
+        let error = record.identityFailure ?? handshakeFailure.error
+        let info = record.refused(
+            trust,
+            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false
+        ) { note($0) }
         let isOfferRefused = handshakeFailure.isOfferRefused
         fail(
             ConnectionFailure(error: error, info: info),
@@ -526,18 +477,17 @@ final class ConnectionAttempt {
     private func explain(_ failure: ConnectionFailure, _ explained: @escaping () -> SessionError) {
         endDial()
         closeSocket()
+        var setting = setting
+        setting.makeNote = nil
         let trial = ProfileTrial(
             endpoint.tls.profile.wider,
             loop: loop,
-            makeAttempt: { [unowned self] profile, owner in
+            makeAttempt: { [unowned self, setting] profile, owner in
                 ConnectionAttempt(
                     endpoint,
                     offering: protocols,
                     isTunnelled: course.isTunnelled,
-                    dialler: dialler,
-                    context: context,
-                    headLimits: headLimits,
-                    makeNote: nil,
+                    setting: setting,
                     trial: profile,
                     owner: owner
                 )
@@ -555,7 +505,7 @@ final class ConnectionAttempt {
     }
 
     private func note(_ evaluation: TrustEvaluation) -> [UInt8] {
-        makeNote?(evaluation, loop.freshWallClock / 1_000_000) ?? []
+        setting.makeNote?(evaluation, loop.freshWallClock / 1_000_000) ?? []
     }
 
     private func identityAnswer() -> HandshakeIdentity {
@@ -564,7 +514,7 @@ final class ConnectionAttempt {
         case .none: return .none
         case .show(let identity): return .show(identity)
         case .fail(let error):
-            identityFailure = error
+            record.identityFailure = error
             return .refuse
         }
     }
@@ -587,7 +537,7 @@ final class ConnectionAttempt {
     /// Has the lists fetched for which alone the server, or the proxy, was refused. Nothing was sent: once they are there, the attempt
     /// is made again, and evaluates anew.
     private func awaitLists(after failure: ConnectionFailure) {
-        guard let evaluation = failure.error.evaluation, let lists = context.lists else {
+        guard let evaluation = failure.error.evaluation, let lists = setting.context.lists else {
             return end(with: failure)
         }
         let trust = verification?.lastTrust

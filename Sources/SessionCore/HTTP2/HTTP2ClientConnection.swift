@@ -37,12 +37,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private(set) var loss: String?
     /// What the server has done against the rules of HTTP/2, which has ended the connection.
     private(set) var violation: String?
-    /// When something of a response came last, in nanoseconds of the loop's clock.
-    private(set) var lastProgress: UInt64 = 0
-    /// When bytes came last.
-    private var lastBytes: UInt64
-    /// When the server was asked for a sign of life (PING) last; 0 before.
-    private var askedAt: UInt64 = 0
+    private(set) var liveness: ConnectionLiveness
 
     private let place: HTTP2ConnectionOwner
     private let loop: EventLoop
@@ -50,15 +45,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private let session: HTTP2Session
     private var state = State.open
     private var output = ByteBuffer()
-    /// The server's settings have come. Until then the dial that has led here is in the pool in the connection's stead.
-    private var isSettled = false
-    /// Requests that begin at the end of the turn.
-    private var promised = 0
-    /// Requests that have a stream. There may be further streams, which nghttp2 has not been able to reset yet.
-    private var attached = 0
-    /// Requests that are tunnels, promised ones among them.
-    private var tunnels = 0
-    private var requestCount = 0
+    private var load = StreamLoad()
     private var isFlushPlanned = false
     /// nghttp2 is on the stack.
     private var isReceiving = false
@@ -71,8 +58,6 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// Why nothing can be written any more. What the server had sent before is still read.
     private var writeFailure: String?
 
-    /// At most this many requests are under way at once, whatever the server allows.
-    static let streamLimit = 100
     /// At most this much waits for the socket.
     private static let outputLimit = 64 << 10
     /// No size that bodies often have: a server whose last byte fills the window may not be able to end the stream any more.
@@ -91,7 +76,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         let settings = HTTP2Settings(
             streamWindow: Self.streamWindow,
             // What all streams may send at once.
-            connectionWindow: Self.streamWindow * Int32(Self.streamLimit),
+            connectionWindow: Self.streamWindow * Int32(StreamLoad.limit),
             headerListBytes: UInt32(clamping: owner.headLimits.headBytes)
         )
         events = SessionEvents()
@@ -99,7 +84,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         self.session = session
         self.place = place
         loop = owner.loop
-        lastBytes = loop.now
+        liveness = ConnectionLiveness(at: loop.now)
         // Servers reset streams of which they need no more, and send small pieces and pings, as they like.
         burden = FrameRateLimiter(burst: 4000, rate: 1000, now: loop.now)
         decoding = .decoding(headBytes: owner.headLimits.headBytes, now: loop.now)
@@ -123,18 +108,17 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     var hasRoom: Bool {
         guard state == .open, !session.isGoingAway else { return false }
-        let limit = isSettled ? session.peerStreamLimit : host.streamLimit(at: loop.now)
-        return session.streams.count + promised < min(limit, Self.streamLimit)
-            && requestCount + promised < host.requestLimit(at: loop.now)
+        let limit = load.isSettled ? session.peerStreamLimit : host.streamLimit(at: loop.now)
+        return load.hasRoom(beside: session.streams.count, of: limit, requests: host.requestLimit(at: loop.now))
     }
 
     /// Whether a stream can carry another protocol than HTTP now (RFC 8441). The server must have announced that it takes such
-    /// streams. They stay for long, so that half of the streams is left to requests.
+    /// streams.
     var hasRoomForTunnel: Bool {
-        hasRoom && session.peerAllowsExtendedConnect && tunnels < min(session.peerStreamLimit, Self.streamLimit) / 2
+        hasRoom && session.peerAllowsExtendedConnect && load.hasRoomForTunnel(of: session.peerStreamLimit)
     }
 
-    var isIdle: Bool { attached == 0 && promised == 0 }
+    var isIdle: Bool { load.isIdle }
 
     /// Whether the verdict on the server holds for a further request, now.
     func mayCarry(_ endpoint: Endpoint, lifetime: UInt64) -> Bool {
@@ -143,24 +127,21 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     /// A request is going to begin at the end of the turn.
     func promise() {
-        promised += 1
+        load.promise()
         owner.didEndIdleness(self)
     }
 
     /// The same for a tunnel; `tunnelDidEnd` follows.
     func promiseTunnel() {
-        tunnels += 1
+        load.beginTunnel()
         promise()
     }
 
     /// A tunnel has ended, or does not begin.
-    func tunnelDidEnd() { tunnels -= 1 }
+    func tunnelDidEnd() { load.endTunnel() }
 
     /// The request takes its stream; `exchangeDidEnd` follows.
-    func redeemPromise() {
-        promised -= 1
-        attached += 1
-    }
+    func redeemPromise() { load.redeemPromise() }
 
     /// The request does not begin.
     func withdrawPromise() {
@@ -177,41 +158,29 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             return false
         }
         connection.isUsed = true
-        requestCount += 1
-        if requestCount >= host.requestLimit(at: loop.now) { retire() }
+        if load.begin(of: host.requestLimit(at: loop.now)) { retire() }
         return true
     }
 
     /// Something of a response has come.
-    func didProgress() { lastProgress = loop.now }
+    func didProgress() { liveness.didProgress(at: loop.now) }
 
-    /// A request waits: looks whether the server is there. Asks it for a sign of life (PING) when nothing has come for a while, and
-    /// takes no new requests when it gives none for two intervals. It may be busy with something else: its requests wait on.
+    /// A request waits: looks whether the server is there.
     ///
     /// - Parameter interval: of such looks, in nanoseconds.
-    /// - Returns: whether it is known not to be there: its machine acknowledges nothing, or there was no sign for twenty seconds.
+    /// - Returns: whether it is known not to be there: its machine acknowledges nothing, or it gave no sign of life for long.
     func look(every interval: UInt64) -> Bool {
         if connection.isUnacknowledged { return true }
-        if isUnanswered {
-            let wait = loop.now &- askedAt
-            if wait >= 2 * interval { retire() }
-            return wait >= Self.patience
-        }
-        // Once until something of a response comes: gRPC's servers end connections on which PINGs come again and again without.
-        if loop.now &- lastBytes >= interval, askedAt <= lastProgress {
-            askedAt = loop.now
-            session.ping()
+        switch liveness.look(every: interval, at: loop.now) {
+        case .wait: return false
+        case .ask: session.ping()
+        case .retire: retire()
+        case .leave:
+            retire()
+            return true
         }
         return false
     }
-
-    /// Whether a PING waits for its answer, and nothing else has come since.
-    var isUnanswered: Bool { askedAt > lastBytes }
-
-    private static let patience = TimeSpan.seconds(20).nanoseconds
-
-    /// Whether nothing has come since then.
-    func hasBeenSilent(since then: UInt64) -> Bool { lastBytes < then }
 
     /// Counts what a stream holds.
     func heldDidChange(by delta: Int) { owner.held?.change(by: delta) }
@@ -224,7 +193,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     /// A request has no more use for its stream.
     func exchangeDidEnd() {
-        attached -= 1
+        load.end()
         becomeIdle()
     }
 
@@ -325,7 +294,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             left -= max(Self.pieceSize - room, 1)
             var isWell = true
             if !buffer.isEmpty {
-                lastBytes = loop.now
+                liveness.didReceiveBytes(at: loop.now)
                 isReceiving = true
                 isWell = session.receive(buffer.bytes)
                 isReceiving = false
@@ -447,10 +416,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         if session.streams.count > limit {
             for stream in session.streams { (stream as? HTTP2OriginStream)?.returnRequest() }
         }
-        if !isSettled {
-            isSettled = true
-            place.connectionDidReceiveSettings(self)
-        }
+        if load.settle() { place.connectionDidReceiveSettings(self) }
         place.connectionMayHaveRoom(self)
     }
 }

@@ -288,7 +288,7 @@ final class HTTP2OriginStream: HTTP2Stream {
                 SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(why)")
             )
         }
-        if connection.lastProgress == 0, let refusal = connection.connection.certificateRefusal {
+        if connection.liveness.lastProgress == 0, let refusal = connection.connection.certificateRefusal {
             return receiver.fail(refusal.error(of: place))
         }
         let why = connection.loss ?? "it reset the stream (\(code.name))"

@@ -43,7 +43,7 @@ final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
     var hasRoom: Bool {
         if let connection { return connection.hasRoom }
         let limit = min(entry.streamLimit(at: loop.now), entry.requestLimit(at: loop.now))
-        return !isOver && requests.count < min(HTTP2ClientConnection.streamLimit, limit)
+        return !isOver && requests.count < min(StreamLoad.limit, limit)
     }
 
     var isIdle: Bool { false }

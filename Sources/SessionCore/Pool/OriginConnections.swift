@@ -18,9 +18,7 @@ final class OriginConnections: PooledConnectionOwner {
     /// No request begins any more.
     private(set) var isHandingBack = false
 
-    private let dialler: Dialler
-    private let context: TLSClientContext
-    private let makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
+    private let attempts: AttemptSetting
     private let connectionLifetime: UInt64
     private let connectionsPerHost: Int
     private let poolSize: Int
@@ -60,16 +58,17 @@ final class OriginConnections: PooledConnectionOwner {
         connectionLifetime = configuration.connectionLifetimeLimit
         connectionsPerHost = configuration.connectionsPerHost
         poolSize = configuration.connectionPoolSize
-        dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
-        makeNote = configuration.connectionNote
-        context = try TLSClientContext(threads: configuration.handshakes, lists: configuration.revocationLists)
-        super.init(
-            loop: loop,
-            headLimits: HeadLimits(
-                headBytes: configuration.responseHeadBytes,
-                fieldCount: configuration.responseHeadFields
-            )
+        let headLimits = HeadLimits(
+            headBytes: configuration.responseHeadBytes,
+            fieldCount: configuration.responseHeadFields
         )
+        attempts = AttemptSetting(
+            dialler: try Dialler(loop: loop, names: NameResolver(loop: loop, configuration)),
+            context: try TLSClientContext(threads: configuration.handshakes, lists: configuration.revocationLists),
+            headLimits: headLimits,
+            makeNote: configuration.connectionNote
+        )
+        super.init(loop: loop, headLimits: headLimits)
         idleTimer.whenDue { [unowned self] in closeAged() }
         retirementTimer.whenDue { [unowned self] in closeSomeIdle() }
     }
@@ -259,10 +258,7 @@ final class OriginConnections: PooledConnectionOwner {
             endpoint,
             offering: protocols,
             isTunnelled: isTunnelled,
-            dialler: dialler,
-            context: context,
-            headLimits: headLimits,
-            makeNote: makeNote,
+            setting: attempts,
             owner: owner
         )
     }
@@ -271,7 +267,7 @@ final class OriginConnections: PooledConnectionOwner {
     /// the address counts as failed.
     override func didEndUnanswered(_ connection: VerifiedConnection) {
         guard connection.trust == nil, connection.endpoint.proxy == nil else { return }
-        dialler.failedAddresses.note(connection.info.remoteAddress, at: loop.now)
+        attempts.dialler.failedAddresses.note(connection.info.remoteAddress, at: loop.now)
     }
 
     // MARK: End of the turn
@@ -362,7 +358,7 @@ final class OriginConnections: PooledConnectionOwner {
         for connection in idle.suffix(Self.closedPerTurn) where connection.lane == nil {
             if let since = connection.idleSince, since < then { discard(connection) }
         }
-        for connection in shared where connection.hasBeenSilent(since: then) { connection.retire() }
+        for connection in shared where connection.liveness.hasBeenSilent(since: then) { connection.retire() }
     }
 
     private func discardOldest() -> Bool {
@@ -426,6 +422,6 @@ final class OriginConnections: PooledConnectionOwner {
         unused = []
         loop.remove(idleTimer)
         loop.remove(retirementTimer)
-        dialler.close()
+        attempts.dialler.close()
     }
 }

@@ -414,7 +414,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
                 stage = dial.stage
             case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
-            case .sharing(let stream) where stream.connection.lastProgress < clock.exchangeBegan:
+            case .sharing(let stream) where stream.connection.liveness.lastProgress < clock.exchangeBegan:
                 stream.connection.retire()
             case .exchanging(let connection)
             where !connection.hasHead && connection.connection.hasDeclinedRenegotiation:
@@ -446,7 +446,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
             hasBegunResponse = connection.hasBegunResponse
         case .sharing(let stream):
             let shared = stream.connection
-            isDoubted = error == nil ? shared.look(every: clock.lookInterval) : shared.isUnanswered
+            isDoubted = error == nil ? shared.look(every: clock.lookInterval) : shared.liveness.isUnanswered
             hasBegunResponse = stream.hasBegunResponse
             if error == nil, isDoubted { shared.retire() }
         default: return false

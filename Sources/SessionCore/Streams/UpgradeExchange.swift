@@ -409,7 +409,7 @@ final class UpgradeExchange: TaskExchange {
             if self.task != nil { armTimer() }
         case .expired(let expiry):
             // A connection on which nothing comes for any request may be dead.
-            if let shared, shared.connection.lastProgress < clock.exchangeBegan { shared.connection.retire() }
+            if let shared, shared.connection.liveness.lastProgress < clock.exchangeBegan { shared.connection.retire() }
             if let error = stream?.declinedRenegotiation { return task.finish(error) }
             task.finish(expiry.error(task.request.endpoint, at: .connection))
         }
