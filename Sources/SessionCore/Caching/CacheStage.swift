@@ -158,7 +158,9 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         let finishes = originTask != nil && delivery.isReceiving && delivery.isWorthFinishing(transaction)
         delivery.leave(finishes: finishes)
         if finishes {
-            if delivery.letsOriginSend { originTask?.resumeReceiving() }
+            guard delivery.letsOriginSend else { return true }
+            originTask?.resume()
+            originTask?.resumeReceiving()
             return true
         }
         transaction.cancel()
@@ -335,9 +337,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             return flowForReaders()
         case .store:
             transaction.didReceiveBody(data)
-            guard delivery.phase == .finishing,
-                !(delivery.isBackground ? transaction.isStoring : delivery.isWorthFinishing(transaction))
-            else { return flowForReaders() }
+            guard delivery.phase == .finishing, !delivery.isWorthFinishing(transaction) else { return flowForReaders() }
             task.cancel()
             return .pause
         case .drop: return .proceed
