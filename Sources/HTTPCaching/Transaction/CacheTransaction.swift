@@ -17,7 +17,7 @@ package final class CacheTransaction: @unchecked Sendable {
     let identifier: UInt64
     package let key: CacheKey
     package let digest: PolicyDigest
-    let loop: EventLoop
+    package let loop: EventLoop
     package let cache: ResponseCache
     private let origin: Origin
     private let tally: CacheTally?

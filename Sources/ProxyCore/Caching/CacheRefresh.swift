@@ -56,8 +56,7 @@ final class CacheRefresh: CacheStageDelegate {
         // The rule of a GET may give others than that of the client's request, whose stored responses are not for these.
         let credentials = setting.generation.credentials?.credentials(ofRule: ruling.allowingRule)
         guard credentials?.partition == setting.credentials?.partition else { return }
-        let refresh = CacheRefresh(request, setting, ruling, credentials)
-        CacheStage.refresh(served, like: request, delegate: refresh, loop: setting.services.loop)
+        CacheStage.refresh(served, like: request, delegate: CacheRefresh(request, setting, ruling, credentials))
     }
 
     private init(

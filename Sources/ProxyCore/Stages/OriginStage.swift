@@ -93,7 +93,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
                 || connectionOwner(for: exchange, isNew: false)?.owns(request.endpoint) == true,
             loop: services.loop
         )
-        let cache = CacheStage(transaction, consume request, delegate: self, loop: services.loop)
+        let cache = CacheStage(transaction, consume request, delegate: self)
         self.cache = cache
         cache.begin()
     }

@@ -140,11 +140,11 @@ package struct CacheDelivery {
     /// Whether at most so many bytes are missing.
     package func isNearlyWhole(within limit: Int) -> Bool { length.map { $0 - received <= limit } ?? false }
 
-    /// Whether the rest of the origin's response is received without the receiver: others read it, or little of what is
-    /// stored is missing.
+    /// Whether the rest of the origin's response is received without a receiver: others read it, or it is stored, for a
+    /// refresh or because little of it is missing.
     package func isWorthFinishing(_ transaction: CacheTransaction) -> Bool {
         transaction.isReadAlong
-            || (transaction.isStoring && isNearlyWhole(within: transaction.cache.completesBelow))
+            || (transaction.isStoring && (isBackground || isNearlyWhole(within: transaction.cache.completesBelow)))
     }
 
     /// Whether the origin may send on, as far as receiver and readers let it.

@@ -60,13 +60,12 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         _ transaction: CacheTransaction,
         _ request: SessionRequest,
         isBackground: Bool = false,
-        delegate: any CacheStageDelegate,
-        loop: EventLoop
+        delegate: any CacheStageDelegate
     ) {
         self.transaction = transaction
         self.request = request
         self.delegate = delegate
-        self.loop = loop
+        loop = transaction.loop
         delivery = CacheDelivery(isBackground: isBackground)
         super.init()
     }
@@ -82,18 +81,19 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     /// Refreshes the stored response that was served stale, unless another request for it is under way. A refresh has no
     /// receiver: only what is stored is received.
     ///
-    /// - Parameter request: the one that has found the response.
+    /// - Parameters:
+    ///   - request: the one that has found the response.
+    ///   - delegate: is made only for a request that is sent.
     package static func refresh(
         _ served: CacheTransaction,
         like request: consuming SessionRequest,
-        delegate: any CacheStageDelegate,
-        loop: EventLoop
+        delegate: @autoclosure () -> any CacheStageDelegate
     ) {
         request.method = .get
         var fields = HeaderFields()
         guard let transaction = served.refresh({ fields = $0 }) else { return }
         request.fields = fields
-        CacheStage(transaction, request, isBackground: true, delegate: delegate, loop: loop).ask(fields)
+        CacheStage(transaction, request, isBackground: true, delegate: delegate()).ask(fields)
     }
 
     /// Goes on, with or without a request to the origin.
@@ -158,7 +158,9 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         let finishes = originTask != nil && delivery.isReceiving && delivery.isWorthFinishing(transaction)
         delivery.leave(finishes: finishes)
         if finishes {
-            if delivery.letsOriginSend { originTask?.resumeReceiving() }
+            guard delivery.letsOriginSend else { return true }
+            originTask?.resume()
+            originTask?.resumeReceiving()
             return true
         }
         transaction.cancel()
@@ -335,9 +337,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             return flowForReaders()
         case .store:
             transaction.didReceiveBody(data)
-            guard delivery.phase == .finishing,
-                !(delivery.isBackground ? transaction.isStoring : delivery.isWorthFinishing(transaction))
-            else { return flowForReaders() }
+            guard delivery.phase == .finishing, !delivery.isWorthFinishing(transaction) else { return flowForReaders() }
             task.cancel()
             return .pause
         case .drop: return .proceed

@@ -38,7 +38,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
             loop: tasks.session.loop
         )
         super.init()
-        stage = CacheStage(transaction, request, delegate: self, loop: loop)
+        stage = CacheStage(transaction, request, delegate: self)
         // Only called while the stage has a receiver, which holds the task.
         transaction.willStore = { [unowned task] status, fields in
             StoreChange(by: task.delegate, of: task, status: status, fields)
@@ -140,8 +140,7 @@ final class CachedExchange: TaskCarrier, CacheStageDelegate {
     }
 
     func stageNeedsRefresh(_ stage: CacheStage) {
-        let refresh = SessionRefresh(of: task, in: tasks.session)
-        CacheStage.refresh(transaction, like: task.request, delegate: refresh, loop: loop)
+        CacheStage.refresh(transaction, like: task.request, delegate: SessionRefresh(of: task, in: tasks.session))
     }
 
     func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {

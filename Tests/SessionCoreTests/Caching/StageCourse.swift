@@ -128,7 +128,7 @@ final class StageCourse {
         )
         let receiver = StageReceiver(of: index, in: self)
         receivers.append(receiver)
-        let stage = CacheStage(transaction, request, delegate: receiver, loop: loop)
+        let stage = CacheStage(transaction, request, delegate: receiver)
         receiver.stage = stage
         stage.begin()
         return receiver
@@ -137,8 +137,11 @@ final class StageCourse {
     /// A stored response was served stale.
     func refresh(_ stage: CacheStage, of index: Int) {
         count("refreshes")
-        let receiver = StageReceiver(of: index, in: self, isBackground: true)
-        CacheStage.refresh(stage.transaction, like: stage.request, delegate: receiver, loop: loop)
+        CacheStage.refresh(
+            stage.transaction,
+            like: stage.request,
+            delegate: StageReceiver(of: index, in: self, isBackground: true)
+        )
     }
 
     private func change(_ change: StageReceiver.Change) {
