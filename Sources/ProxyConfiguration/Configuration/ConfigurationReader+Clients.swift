@@ -132,7 +132,8 @@ extension ConfigurationReader {
     private func checkClients(of listener: ListenerConfiguration, _ element: DocumentElement) {
         let isRemote = listener.allowRemoteClients
         guard let demanded = configuration.authentication(of: listener) else {
-            if isRemote, listener.tls?.clientCA == nil {
+            // What was not redirected is refused there.
+            if isRemote, listener.tls?.clientCA == nil, listener.mode != .transparent {
                 element.warn(
                     "whoever reaches \(listener.endpoint) can use this proxy: clients prove nothing"
                         + (listener.tls == nil ? ", and what they send can be read on its way" : ""),

@@ -78,10 +78,10 @@ struct RedirectionTests {
         export SSL_CERT_FILE="$PWD/trusted.pem" NODE_EXTRA_CA_CERTS="$PWD/trusted.pem" HOME=/tmp
         /usr/bin/python3 origins.py >origins.log 2>&1 &
         origins=$!
-        until grep -q ready origins.log; do sleep 0.1; done
+        until grep -qs ready origins.log; do sleep 0.1; done
         "$0" run --config config.json >proxy.log 2>proxy.errors &
         proxy=$!
-        until grep -q -c '"listening"' proxy.errors; do sleep 0.1; done
+        until grep -qs listening proxy.errors; do sleep 0.1; done
         finish() { kill $origins $proxy; wait; }
         trap finish EXIT
         other() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@" 2>&1; }
@@ -260,7 +260,7 @@ struct RedirectionTests {
         say("broken", b"\\x16\\x03\\x01\\x00\\x04\\x02\\x00\\x00\\x00", port=443)
         say("hello-listener", hello("tunnel.test"), "127.0.0.1", 15001)
         connection = connect("198.51.100.1", 80)
-        for host in ["plain.test", "other.test", "plain.test"]:
+        for host in ["plain.test", "api.test", "other.test"]:
             connection.sendall(get(host))
             print("kept", host, status(connection), flush=True)
         context = ssl.create_default_context(cafile="trusted.pem")
@@ -298,8 +298,8 @@ struct RedirectionTests {
         broken alert 50
         hello-listener alert 112
         kept plain.test 200
+        kept api.test 200
         kept other.test 421
-        kept plain.test 200
         inside api.test 200
         inside other.test 421
 
@@ -333,5 +333,107 @@ struct RedirectionTests {
         #expect(output.hasPrefix("508\n000 35\none plain.test/direct"), "\(output)")
         #expect(log.filter { $0.string("error") == "loop_detected" }.count == 2, "\(log.map(\.text))")
         #expect(log.count < 8, "\(log.map(\.text))")
+    }
+
+    // MARK: Others than this machine
+
+    /// Clients and servers in networks of their own, with this one between them. `$0` is pinproxy, `$1` the folder.
+    private static let between = """
+        cd "$1"
+        ip link set lo up
+        mount --bind hosts /etc/hosts
+        unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
+        unshare --net sleep 120 &
+        clients=$!
+        unshare --net sleep 120 &
+        servers=$!
+        own=$(readlink /proc/self/ns/net)
+        for process in $clients $servers; do
+            until [ "$(readlink /proc/$process/ns/net)" != "$own" ]; do sleep 0.1; done
+        done
+        ip link add out0 type veth peer name eth0 netns $clients
+        ip link add srv0 type veth peer name eth0 netns $servers
+        ip address add 10.9.0.1/24 dev out0
+        ip address add 10.8.0.1/24 dev srv0
+        ip link set out0 up
+        ip link set srv0 up
+        client() { nsenter --target $clients --net -- "$@"; }
+        server() { nsenter --target $servers --net -- "$@"; }
+        for name in client server; do
+            $name ip link set lo up
+            $name ip link set eth0 up
+        done
+        client ip address add 10.9.0.2/24 dev eth0
+        client ip route add default via 10.9.0.1
+        server ip address add 10.8.0.2/24 dev eth0
+        server ip route add default via 10.8.0.1
+        for address in 198.51.100.1/32 198.51.100.2/32 2001:db8:5::1/128; do server ip address add $address dev lo nodad; done
+        ip route add 198.51.100.0/24 via 10.8.0.2
+        echo 1 >/proc/sys/net/ipv4/ip_forward
+        server /usr/bin/python3 origins.py >origins.log 2>&1 &
+        origins=$!
+        until grep -qs ready origins.log; do sleep 0.1; done
+        finish() { kill $origins $proxy $clients $servers; wait; }
+        trap finish EXIT
+        start() {
+            "$0" run --config $1 >proxy.log 2>proxy.errors &
+            proxy=$!
+            until grep -q '"listening"' proxy.errors; do sleep 0.1; done
+        }
+        ask() {
+            client curl -4 -s -m 20 -i http://plain.test/$1 | tr -d '\\r' | grep -c '^Via: .*pinproxy'
+            client curl -4 -sk -m 20 https://tunnel.test/$1
+            client curl -4 -s -m 20 -o body -w ' %{http_code}\\n' -H 'Host: other.test' http://plain.test/$1
+        }
+        start redirect.json
+        "$0" redirect --user 0 --forwarded --apply
+        ask forwarded
+        "$0" redirect --remove --apply
+        kill $proxy
+        wait $proxy
+        start tproxy.json
+        ip rule add fwmark 1 lookup 100
+        ip route add local 0.0.0.0/0 dev lo table 100
+        nft -f tproxy.nft
+        ask tproxy
+        """
+
+    private static let tproxy = """
+        table ip behind {
+            chain prerouting {
+                type filter hook prerouting priority mangle; policy accept;
+                iifname "out0" tcp dport { 80, 443 } tproxy to 127.0.0.1:15001 meta mark set 1 accept
+            }
+        }
+
+        """
+
+    @Test("connections of others are redirected by --forwarded, and come by TPROXY")
+    func others() throws {
+        let folder = try TemporaryFolder()
+        try folder.write(Self.hosts, as: "hosts")
+        try folder.write(Self.origins, as: "origins.py")
+        try folder.write(Self.tproxy, as: "tproxy.nft")
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["access"] = ["denyAddresses": ["loopback"]]
+        settings.members["defaults"] = ["connect": "tunnel"]
+        _ = try Stage.pki.server("tunnel.test").write(to: folder, name: "server")
+        for (name, address) in [("redirect", "10.9.0.1:15001"), ("tproxy", "127.0.0.1:15001")] {
+            settings.listeners = [["address": address, "mode": "transparent", "allowRemoteClients": true]]
+            _ = try settings.write(to: folder)
+            try FileManager.default.moveItem(
+                atPath: "\(folder.path)/config.json",
+                toPath: "\(folder.path)/\(name).json"
+            )
+        }
+        let finished = try Programs.run(
+            "unshare",
+            ["--mount", "--net", "/bin/sh", "-c", Self.between, try Programs.built("pinproxy"), folder.path],
+            seconds: 120
+        )
+        #expect(
+            finished.output == "1\none tunnel.test/forwarded 421\n1\none tunnel.test/tproxy 421\n",
+            "\(finished.output) \(finished.errors)"
+        )
     }
 }
