@@ -41,7 +41,7 @@ BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libp
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
-    ip:iproute2 unshare:util-linux nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
+    ip:iproute2 unshare:util-linux nft:nftables nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
     python3-h2 python3-websockets python3-jsonschema wget:wget script:bsdutils
 # What packages are made with.
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils

@@ -51,7 +51,7 @@ STRINGS = [
     "2027-02-28", "2027-02-30", "1969-12-31", "2027-1-1", "2020-01-01", "10000-01-01", "9999-12-31",
     "sha256/AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=", "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=",
     "sha256/AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwN=", "SHA256/AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=", "sha256/AwM=",
-    "intercept", "tunnel", "deny", "allow", "report", "follow", "rewrite", "cancel", "becomeDownload", "store", "skip", "gateway", "forward",
+    "intercept", "tunnel", "deny", "allow", "report", "follow", "rewrite", "cancel", "becomeDownload", "store", "skip", "gateway", "forward", "transparent", "verify",
     "letsencrypt", "X25519", "X25519MLKEM768", "1.2", "1.3", "certificate", "publicKey", "unpinned", "leaf", "chain", "any", "ca",
 ]
 

@@ -137,7 +137,7 @@ package struct StreamSocket: ~Copyable {
 }
 
 /// The address a socket is bound to.
-func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getsockname($0, $1, $2) } }
+package func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getsockname($0, $1, $2) } }
 
 /// The address a socket is connected to; nil for one that is not connected.
 package func peerAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getpeername($0, $1, $2) } }

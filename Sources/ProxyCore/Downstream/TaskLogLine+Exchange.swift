@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 extension TaskLogLine {
@@ -18,6 +19,11 @@ extension TaskLogLine {
         to line: inout ByteBuffer
     ) {
         writeBeginning(exchange.startedWall, task, client: client.span, to: &line)
+        if let redirection = exchange.stream?.transport.redirection {
+            line.append(",\"originalDestination\":\"")
+            redirection.original.socketAddress.append(to: &line)
+            line.append("\"")
+        }
         if let identity = exchange.requestIdentity { identity.writeMembers(to: &line) }
         if let user = exchange.user {
             line.append(",\"user\":\"")

@@ -68,7 +68,15 @@ package final class ProxyServer {
         let configuration = parts.configuration
         var sockets: [ListeningSocket] = []
         var passed = passed
-        for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint, &passed)) }
+        for listener in configuration.listeners {
+            let socket = try Self.bind(listener.endpoint, &passed)
+            if listener.mode == .transparent {
+                OwnConnections.all.watch()
+                // Refused without a capability that only TPROXY needs.
+                socket.takeConnectionsToOthers()
+            }
+            sockets.append(socket)
+        }
         let adminSocket: ListeningSocket? =
             if let admin = configuration.admin { try Self.bind(admin.endpoint, &passed) } else { nil }
         // Clients of such a socket would wait for ever.

@@ -8,7 +8,7 @@ struct CommandLineUsageTests {
     static let commands = [
         "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "pins authorities",
         "health",
-        "cache stats", "cache list", "cache purge", "demo",
+        "cache stats", "cache list", "cache purge", "redirect", "demo",
         "version", "help",
     ]
 

@@ -49,6 +49,13 @@ final class ClientConnection: ExchangeStream, TransportUser {
         services.loop.arm(timer, after: services.generation.headTime)
     }
 
+    /// The same with bytes that were read already.
+    func open(with early: inout ByteBuffer) {
+        swap(&input, &early)
+        account()
+        open()
+    }
+
     /// The next request is the first one inside a CONNECT.
     func beginsAnew() { expected = transport.expectedProtocol }
 

@@ -63,7 +63,8 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         account()
         guard let exchange else { return true }
         if let fault = section.conclude(
-            isForOrigin: connection.listener.isGateway || connection.transport.intercepted != nil,
+            isForOrigin: connection.listener.isGateway || connection.listener.isTransparent
+                || connection.transport.intercepted != nil,
             endsStream: endsStream,
             into: &exchange.head
         ) {
