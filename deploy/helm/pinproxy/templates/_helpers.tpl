@@ -50,6 +50,10 @@ seccompProfile: { type: RuntimeDefault }
 {{- if eq $part "egress" }}{{ $listener = dict "address" "0.0.0.0:8080" "mode" "forward" "allowRemoteClients" true }}{{ end }}
 {{- if eq $part "node" }}{{ $listener = dict "unixSocket" (printf "%s/http.sock" $root.Values.node.path) "mode" "forward" }}{{ end }}
 {{- $listeners := concat (list $listener) (index $root.Values $part).listeners }}
+{{- if and (eq $part "sidecar") $root.Values.transparent.enabled }}
+{{- $transparent := dict "address" (printf "127.0.0.1:%v" $root.Values.transparent.port) "mode" "transparent" "originalDestination" $root.Values.transparent.originalDestination }}
+{{- $listeners = append $listeners $transparent }}
+{{- end }}
 {{- $admin := dict "address" "127.0.0.1:8081" }}
 {{- if $root.Values.admin.remote }}{{ $admin = dict "address" "0.0.0.0:8081" "allowRemoteClients" true }}{{ end }}
 {{- if $root.Values.admin.tokenSecret.name }}{{ $_ := set $admin "tokenFile" (printf "/etc/pinproxy-admin/%s" $root.Values.admin.tokenSecret.key) }}{{ end }}
@@ -89,6 +93,12 @@ seccompProfile: { type: RuntimeDefault }
 {{- end }}
 {{- if and .Values.node.enabled .Values.node.folderImage (not .Values.runAsUser) }}
 {{- fail "\n\nnode.folderImage gives the folder to runAsUser, which is null: set it, or make the folder on the machines and leave folderImage out." }}
+{{- end }}
+{{- if and .Values.transparent.enabled (not .Values.transparent.image) }}
+{{- fail "\n\ntransparent.enabled needs transparent.image, an image with pinproxy and nft(8): docs/sidecar.md has the lines that make one." }}
+{{- end }}
+{{- if and .Values.transparent.enabled (not .Values.runAsUser) }}
+{{- fail "\n\ntransparent.enabled needs runAsUser: the connections of that user are pinproxy's own, and are left alone." }}
 {{- end }}
 {{- if and .Values.podMonitor.enabled (not .Values.admin.remote) }}
 {{- fail "\n\npodMonitor.enabled needs admin.remote: true, since Prometheus is another pod." }}

@@ -16,6 +16,9 @@ The native sidecar starts before the program and ends after it, also in a Job (K
 containers instead, and not into a Job, which would never finish.
 */}}
 {{- define "pinproxy.nativeSidecar" -}}
+{{- if .Values.transparent.enabled }}
+{{- include "pinproxy.redirect" . }}
+{{ end -}}
 - name: pinproxy
   image: {{ include "pinproxy.image" . }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -37,6 +40,25 @@ containers instead, and not into a Job, which would never finish.
   args: ["run", "--config", "/etc/pinproxy/config.json"]
   {{- include "pinproxy.probes" . | nindent 2 }}
   {{- include "pinproxy.sidecarRest" . | nindent 2 }}
+{{- end }}
+
+{{/* An init container that redirects the connections of the pod's programs to the transparent listener. */}}
+{{- define "pinproxy.redirect" -}}
+- name: pinproxy-redirect
+  image: {{ .Values.transparent.image }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: ["/usr/bin/pinproxy"]
+  args: ["redirect", "--user", "{{ .Values.runAsUser }}", "--to", "{{ .Values.transparent.port }}", "--ports", "{{ join "," .Values.transparent.ports }}", "--apply"]
+  securityContext:
+    runAsNonRoot: false
+    runAsUser: 0
+    runAsGroup: 0
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] }
+    seccompProfile: { type: RuntimeDefault }
+  resources:
+    {{- toYaml .Values.sidecar.resources | nindent 4 }}
 {{- end }}
 
 {{- define "pinproxy.sidecarRest" -}}
