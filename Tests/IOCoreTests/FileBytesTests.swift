@@ -42,16 +42,17 @@ struct FileBytesTests {
         return (ends[0], ends[1])
     }
 
-    @Test("written bytes are in memory to the last, 512 KB at once")
+    @Test("written bytes are in memory to the last, 1 MB at once")
     func inMemory() throws {
-        let file = try OpenFile(patternBytes(700_001))
-        let whole = file.bytes(0..<700_001).inMemory
-        #expect(whole.range == 0..<512 << 10)
-        #expect(file.bytes(600_000..<700_001).inMemory.range == 600_000..<700_001)
+        let file = try OpenFile(patternBytes(1_500_001))
+        #expect(file.bytes(0..<1_500_001).inMemory.range == 0..<1 << 20)
+        // A piece that does not begin with a page ends with one.
+        #expect(file.bytes(10..<1_500_001).inMemory.range == 10..<1 << 20)
+        #expect(file.bytes(600_000..<1_500_001).inMemory.range == 600_000..<1_500_001)
         #expect(file.bytes(600_000..<600_001).inMemory.range == 600_000..<600_001)
         // What is asked beyond the end is not there.
-        #expect(file.bytes(699_999..<1 << 40).inMemory.range == 699_999..<700_001)
-        for beyond in [700_001..<700_002, 700_000..<700_000, 1 << 40..<1 << 41] {
+        #expect(file.bytes(1_499_999..<1 << 40).inMemory.range == 1_499_999..<1_500_001)
+        for beyond in [1_500_001..<1_500_002, 1_500_000..<1_500_000, 1 << 40..<1 << 41] {
             #expect(file.bytes(beyond).inMemory.range == beyond.lowerBound..<beyond.lowerBound)
         }
     }

@@ -83,8 +83,8 @@ ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count);
 // `preadv2` with RWF_NOWAIT: only what is in the page cache, without waiting for the disk; EINTR retried. Returns the
 // count or -errno: -EAGAIN where the first byte would have to be waited for, -EOPNOTSUPP where the filesystem cannot tell.
 ptrdiff_t pinproxy_read_cached(int descriptor, void *bytes, size_t count, int64_t offset);
-// How many of `count` bytes from `offset` on are in the page cache (mincore(2)): from the first one to the first that is not, and at
-// most 512 KB. 0 where the system cannot tell.
+// How many of `count` bytes from `offset` on are in the page cache (cachestat(2), mincore(2)): from the first one to the first that is
+// not, and at most 1 MB. 0 where the system cannot tell.
 size_t pinproxy_cached_count(int descriptor, size_t count, int64_t offset);
 // `sendfile` from that offset of a file to a socket, EINTR retried: it waits for what is not in the page cache. Returns the count, 0
 // where the file ends, or -errno. The process has to ignore SIGPIPE.

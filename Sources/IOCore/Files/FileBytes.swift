@@ -24,7 +24,7 @@ package struct FileBytes {
         FileBytes(descriptor, range.lowerBound..<range.lowerBound + min(range.count, count))
     }
 
-    /// The bytes from the first one on that the kernel has in memory, so that sendfile(2) does not wait for the disk; 512 KB at most.
+    /// The bytes from the first one on that the kernel has in memory, so that sendfile(2) does not wait for the disk; 1 MB at most.
     /// Empty where the first one is not there, where the file belongs to another user, and where the system does not tell
     /// (mincore(2)).
     package var inMemory: FileBytes {
