@@ -41,7 +41,7 @@ BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libp
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
-    ip:iproute2 unshare:util-linux nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
+    ip:iproute2 unshare:util-linux nft:nftables nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
     python3-h2 python3-websockets python3-jsonschema wget:wget script:bsdutils
 # What packages are made with.
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
@@ -98,6 +98,7 @@ help:
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
 	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'
 	@echo 'make verify-load  100,000 exchanges over HTTP/1.1 and HTTP/2, every byte of both directions compared'
+	@echo 'make upgrade-load  50 upgrades under that load, with the sockets of a service manager'
 	@echo 'make hostile      peers that mean ill: none may stop, fill or end the proxy (HOSTILE=curves, SHORT=1, STRICT=1)'
 	@echo 'make slowhttptest slow clients of all kinds (Debian has the program)'
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'

@@ -148,7 +148,7 @@ let package = Package(
             name: "ProxyCore",
             dependencies: [
                 "ProxyConfiguration", "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON",
-                "HTTPCore", "IOCore", "CShims",
+                "HTTPCore", "IOCore", "CShims", "CZlib",
             ],
             swiftSettings: strict
         ),

@@ -14,6 +14,7 @@
 # make fault-load   three times 20,000 requests, a fifth of the exchanges faulty on either side, each time with a new proxy
 # make reload-load  200 reloads under a load of every kind, half of them of broken files; no request may notice
 # make verify-load  100,000 exchanges of every kind, with reloads and successors: every byte is compared
+# make upgrade-load 50 upgrades under the load of verify-load, with the sockets of a service manager; no request fails
 # make hostile      peers that mean ill, each against a proxy with other clients on it (HOSTILE=curves for one, SHORT=1 for the
 #                   short form, STRICT=1 on an idle machine: the wait of the others counts, too)
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
@@ -44,7 +45,7 @@ BENCH_PROGRAMS := policy-benchmark download-benchmark cache-benchmark cache-simu
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-stream bench-peers bench-flat bench-workers fault-load hostile instructions reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-stream bench-peers bench-flat bench-workers fault-load hostile instructions reload-load soak slowhttptest upgrade-load verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -86,6 +87,10 @@ reload-load:
 verify-load:
 	$(BENCH_BUILD)
 	/usr/bin/python3 $(BENCH_FOLDER)verify_load.py $(BENCH_ARGS)
+
+upgrade-load:
+	$(BENCH_BUILD)
+	/usr/bin/python3 $(BENCH_FOLDER)upgrade_load.py $(BENCH_ARGS)
 
 hostile:
 	$(BENCH_BUILD)

@@ -9,7 +9,7 @@ import shutil
 import ssl
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,8 @@ class PinnedProxy:
     """Started with a forward listener and a gateway to the origin; `ports` has both, in this order."""
 
     def __init__(self, binary: str, folder: Path, certificates: Certificates, origin_port: int,
-                 settings: dict | None = None, timeouts: dict | None = None) -> None:
+                 settings: dict | None = None, timeouts: dict | None = None,
+                 start: Callable[[str, list[str], Path], Server] = Server) -> None:
         self.folder = folder
         (folder / "pins").mkdir()
         domain = {"pins": [{"spki-sha256": certificates.leaf_pin},
@@ -40,7 +41,7 @@ class PinnedProxy:
             "hosts": {HOST: {"resolve": f"127.0.0.1:{origin_port}"}},
         } | (settings or {})
         self.write()
-        self.server = Server("pinproxy", [binary, "run", "--config", str(folder / "config.json")], folder / "events.log")
+        self.server = start("pinproxy", [binary, "run", "--config", str(folder / "config.json")], folder / "events.log")
         try:
             self.ports = self._announced_ports()
         except BaseException:
@@ -54,7 +55,7 @@ class PinnedProxy:
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline:
             self.server.check_alive()
-            ports = re.findall(r'"event":"listening".*?"address":"127\.0\.0\.1:(\d+)"',
+            ports = re.findall(r'"event":"listening","listener":"(?!admin).*?"address":"127\.0\.0\.1:(\d+)"',
                                self.server.log.read_text(errors="replace"))
             if len(ports) == len(self.configuration["listeners"]):
                 return [int(port) for port in ports]

@@ -71,14 +71,15 @@ class LineSink:
 class Server:
     """One server in the foreground, in a session of its own so that Ctrl-C reaches only the harness."""
 
-    def __init__(self, name: str, command: list[str], log: Path, stdout: Path | None = None) -> None:
+    def __init__(self, name: str, command: list[str], log: Path, stdout: Path | None = None,
+                 environment: dict[str, str] | None = None, passing: tuple[int, ...] = ()) -> None:
         self.name = name
         self.log = log
         self.companions: list[LineSink] = []
         with open(log, "ab") as errors, open(stdout or log, "ab") as output:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
-                start_new_session=True, preexec_fn=prepare_child)
+                env=environment, pass_fds=passing, start_new_session=True, preexec_fn=prepare_child)
 
     def check_alive(self) -> None:
         code = self.process.poll()

@@ -70,7 +70,7 @@ class FileServers:
 class Stage:
     """The origins, and one proxy after the other on one port."""
 
-    def __init__(self, binary: str, folder: Path) -> None:
+    def __init__(self, binary: str, folder: Path, port: int | None = None, settings: dict | None = None, start=Server) -> None:
         self.binary, self.folder = binary, folder
         self.certificates = Certificates(folder / "certificates")
         self.differences = folder / "differences"
@@ -78,7 +78,7 @@ class Stage:
         self.origins = [verify_origin.start(server_context(self.certificates), is_http2, self.differences)
                         for is_http2 in (False, True, False)]
         self.files = FileServers(folder / "files", self.certificates)
-        self.port = free_port()
+        self.port = port or free_port()
         ports = [port for _, port in self.origins]
         self.pins = folder / "own-pins"
         self.pins.mkdir()
@@ -88,11 +88,12 @@ class Stage:
             "pins": "own-pins",
             "cache": {"memory": "16MB"},
             "hosts": {host: {"resolve": f"127.0.0.1:{port}"}
-                      for host, port in zip((*HOSTS, FAULTY_HOST), ports)}}
+                      for host, port in zip((*HOSTS, FAULTY_HOST), ports)}} | (settings or {})
         for host, port in zip(FILE_HOSTS, self.files.ports):
             self.settings["hosts"][host] = {"resolve": f"127.0.0.1:{port}", "httpVersion": "2"}
         self.settings["hosts"][OTHER_HOST]["httpVersion"] = "2"
-        self.proxy = PinnedProxy(binary, folder, self.certificates, ports[0], settings=self.settings, timeouts=TIMEOUTS)
+        self.proxy = PinnedProxy(binary, folder, self.certificates, ports[0], settings=self.settings, timeouts=TIMEOUTS,
+                                 start=start)
         self.watches = [kernel_log.Watch(self.proxy.pid)]
         self.ended: list[Server] = []
 
@@ -230,6 +231,28 @@ class Load:
         self.tally["refused, and sent again"] = sum(client.refused for client in shared)
 
 
+def judge(stage: Stage, load: Load, seconds: float) -> None:
+    """Prints what was done, once all is stopped, and fails when anything was wrong."""
+    cache = stage.cache_tally()
+    print(f"{load.done} exchanges in {seconds:.0f} s, {load.bytes['sent'] >> 20} MB up and "
+          f"{load.bytes['received'] >> 20} MB down, every byte compared")
+    for kind, count in sorted(load.tally.items()):
+        print(f"{count:>8} {kind}")
+    print("the cache: " + ", ".join(f"{count} {kind}" for kind, count in sorted(cache.items())))
+    differences = stage.differences.read_text().splitlines()
+    for line in itertools.chain(load.wrong, differences[:SHOWN]):
+        print(f"WRONG {line}")
+        if found := re.search(r" \S+?(/(?:plain|range|fault)/\S+)", line):
+            print("".join(f"      {told}\n" for told in stage.told_of(found.group(1))), end="")
+    for watch in stage.watches:
+        watch.check()
+    for server in stage.ended:
+        if server.process.returncode != 0:
+            raise BenchError(f"pinproxy ended with {server.process.returncode}:\n{server.log_tail(10)}")
+    if load.wrong or differences:
+        raise BenchError(f"{len(load.wrong)} answers and {len(differences)} requests were not as they should be")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default=".build/release/pinproxy")
@@ -252,24 +275,8 @@ def main() -> None:
             asyncio.run(load.run())
         finally:
             stage.stop()
+        judge(stage, load, time.monotonic() - began)
         cache = stage.cache_tally()
-        print(f"{load.done} exchanges in {time.monotonic() - began:.0f} s, {load.bytes['sent'] >> 20} MB up and "
-              f"{load.bytes['received'] >> 20} MB down, every byte compared")
-        for kind, count in sorted(load.tally.items()):
-            print(f"{count:>8} {kind}")
-        print("the cache: " + ", ".join(f"{count} {kind}" for kind, count in sorted(cache.items())))
-        differences = stage.differences.read_text().splitlines()
-        for line in itertools.chain(load.wrong, differences[:SHOWN]):
-            print(f"WRONG {line}")
-            if found := re.search(r" \S+?(/(?:plain|range|fault)/\S+)", line):
-                print("".join(f"      {told}\n" for told in stage.told_of(found.group(1))), end="")
-        for watch in stage.watches:
-            watch.check()
-        for server in stage.ended:
-            if server.process.returncode != 0:
-                raise BenchError(f"pinproxy ended with {server.process.returncode}:\n{server.log_tail(10)}")
-        if load.wrong or differences:
-            raise BenchError(f"{len(load.wrong)} answers and {len(differences)} requests were not as they should be")
         if wanted.requests > 200 and not (cache["hit"] and cache["miss"]):
             raise BenchError("nothing came from the cache")
 

@@ -18,9 +18,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,14 +142,22 @@ int pinproxy_peer(int descriptor, uint32_t *user, uint32_t *group) {
     return 0;
 }
 
-ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count) {
+static ptrdiff_t send_flags(int descriptor, const void *bytes, size_t count, int flags) {
     for (;;) {
-        ssize_t sent = send(descriptor, bytes, count, MSG_NOSIGNAL);
+        ssize_t sent = send(descriptor, bytes, count, flags);
         if (sent >= 0)
             return sent;
         if (errno != EINTR)
             return -errno;
     }
+}
+
+ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count) {
+    return send_flags(descriptor, bytes, count, MSG_NOSIGNAL);
+}
+
+ptrdiff_t pinproxy_send_more(int descriptor, const void *bytes, size_t count) {
+    return send_flags(descriptor, bytes, count, MSG_NOSIGNAL | MSG_MORE);
 }
 
 static ptrdiff_t send_parts(int descriptor, struct iovec *parts, size_t count) {
@@ -189,6 +200,46 @@ ptrdiff_t pinproxy_read_cached(int descriptor, void *bytes, size_t count, int64_
         ssize_t got = preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT);
         if (got >= 0)
             return got;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+size_t pinproxy_cached_count(int descriptor, size_t count, int64_t offset) {
+    enum { most = 512 << 10, least_page = 4 << 10 };
+    struct stat status;
+    // mincore(2) tells others than the owner that everything is there.
+    if (offset < 0 || fstat(descriptor, &status) != 0 || status.st_uid != geteuid() || offset >= status.st_size)
+        return 0;
+    if ((int64_t)count > status.st_size - offset)
+        count = (size_t)(status.st_size - offset);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = (size_t)offset & (page - 1);
+    size_t length = before + count;
+    if (page < least_page || length == before)
+        return 0;
+    if (length > most)
+        length = most;
+    // Nothing is read through it: a file that becomes shorter is no fault.
+    void *map = mmap(NULL, length, PROT_NONE, MAP_SHARED, descriptor, offset - (int64_t)before);
+    if (map == MAP_FAILED)
+        return 0;
+    unsigned char resident[most / least_page];
+    size_t pages = (length + page - 1) / page, known = 0;
+    if (mincore(map, length, resident) == 0)
+        while (known < pages && (resident[known] & 1))
+            known++;
+    munmap(map, length);
+    size_t end = known == pages ? length : known * page;
+    return end > before ? end - before : 0;
+}
+
+ptrdiff_t pinproxy_send_file(int descriptor, int file, int64_t offset, size_t count) {
+    for (;;) {
+        off_t position = (off_t)offset;
+        ssize_t sent = sendfile(descriptor, file, &position, count);
+        if (sent >= 0)
+            return sent;
         if (errno != EINTR)
             return -errno;
     }

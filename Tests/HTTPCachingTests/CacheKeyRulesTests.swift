@@ -123,7 +123,7 @@ struct CacheKeyRulesTests {
             return groups.sorted { $0.key < $1.key }.flatMap(\.value)
         }
         var known: [String: [String]] = [:]
-        for _ in 0..<20_000 {
+        for _ in 0..<Extent.of(4_000, whole: 20_000) {
             let count = Int.random(in: 0...6, using: &random)
             let query = (0..<count).map { _ in pieces[Int.random(in: pieces.indices, using: &random)] }.joined()
             let key = try target("/x?\(query)", rules)

@@ -314,6 +314,16 @@ struct CacheStoreTests {
         #expect(try list() == all)
     }
 
+    @Test("stored responses of one second are listed by their URLs")
+    func listingOfOneSecond() throws {
+        let urls = (10..<40).map { "http://a.example/\($0)" }
+        for url in urls.shuffled() {
+            try insert(url, [1], Stage.stored([("Cache-Control", "max-age=60")], receivedAt: Stage.now))
+        }
+        #expect(try list().map(\.url) == urls)
+        #expect(try list(atMost: 7).map(\.url) == Array(urls.prefix(7)))
+    }
+
     @Test(
         "a body on its way to the disk is not stored after its removal",
         arguments: [false, true]

@@ -8,7 +8,7 @@ import Testing
 @testable import HTTPCaching
 
 /// The fate of waiting requests, and of bodies without space.
-@Suite("Requests that wait for another one's response")
+@Suite("Requests that wait for another one's response", .onOwnThreads)
 struct CacheWaitingTests {
     typealias Stage = CachingStage
 

@@ -9,7 +9,7 @@ import Testing
 @testable import HTTPCaching
 
 /// What a disk, a backup or an administrator can leave in the folder of a store.
-@Suite("The disk store when its folder is damaged")
+@Suite("The disk store when its folder is damaged", .onOwnThreads)
 struct DiskStoreDamageTests {
     private typealias Stage = CachingStage
 

@@ -8,7 +8,7 @@ import Testing
 
 @testable import HTTPCaching
 
-@Suite("The disk store when the disk fails")
+@Suite("The disk store when the disk fails", .onOwnThreads)
 struct DiskStoreFailureTests {
     private typealias Stage = CachingStage
 

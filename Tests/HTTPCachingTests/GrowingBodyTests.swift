@@ -8,7 +8,7 @@ import Testing
 @testable import HTTPCaching
 
 /// A body that many threads read while one receives it.
-@Suite("A body that is read while it is received")
+@Suite("A body that is read while it is received", .onOwnThreads)
 struct GrowingBodyTests {
     private static let bytes = patternBytes(600_000)
 

@@ -3,7 +3,7 @@ import IOCore
 import TestSupport
 import Testing
 
-@Suite("Work of many parties for a few threads")
+@Suite("Work of many parties for a few threads", .onOwnThreads)
 struct FairQueueTests {
     private func take(_ queue: inout FairQueue<String>) -> String? { queue.popNext()?.element }
 

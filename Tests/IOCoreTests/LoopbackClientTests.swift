@@ -6,7 +6,7 @@ import Testing
 
 @testable import IOCore
 
-@Suite("The user of a loopback connection")
+@Suite("The user of a loopback connection", .onOwnThreads)
 struct LoopbackClientTests {
     private static let addresses = [
         SocketAddress.loopback(port: 0), SocketAddress(ipv6Upper: 0, lower: 1, port: 0),

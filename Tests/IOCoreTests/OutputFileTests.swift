@@ -5,7 +5,7 @@ import IOCore
 import TestSupport
 import Testing
 
-@Suite("Output files")
+@Suite("Output files", .onOwnThreads)
 struct OutputFileTests {
     private let folder: TemporaryFolder
 

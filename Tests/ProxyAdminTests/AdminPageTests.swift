@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyAdmin
 @testable import ProxyCore
 
-@Suite("The live page's document")
+@Suite("The live page's document", .onOwnThreads)
 struct AdminPageTests {
     private let text = String(decoding: AdminPage.document, as: UTF8.self)
 

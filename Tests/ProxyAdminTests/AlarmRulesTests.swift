@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyAdmin
 @testable import ProxyCore
 
-@Suite("the rules of alarms")
+@Suite("the rules of alarms", .onOwnThreads)
 struct AlarmRulesTests {
     private static let folder = Repository.folder.appendingPathComponent("deploy/monitoring")
     private static let hasPromtool = (try? Programs.path(of: "promtool")) != nil

@@ -5,7 +5,7 @@
     variants.py documents KIND              the variants, one JSON document a line; always the same ones
     variants.py compare KIND < VERDICTS     the differences; VERDICTS has the loader's errors of each, a JSON array of strings a line
 
-A number behind KIND: each so-many-th variant alone. Whether everything that is listed happens is looked at for all of them alone.
+A number behind KIND: each so-many-th variant alone, and those made by hand. Whether everything that is listed happens is looked at for all of them alone.
 
 KIND is config or pin-file. A variant has one or two changes: another type, another value, a key more or less, one element more or
 less. `differences.json` lists what one side alone can say, each with its reason. Needs python3-jsonschema.
@@ -51,7 +51,7 @@ STRINGS = [
     "2027-02-28", "2027-02-30", "1969-12-31", "2027-1-1", "2020-01-01", "10000-01-01", "9999-12-31",
     "sha256/AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=", "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=",
     "sha256/AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwN=", "SHA256/AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=", "sha256/AwM=",
-    "intercept", "tunnel", "deny", "allow", "report", "follow", "rewrite", "cancel", "becomeDownload", "store", "skip", "gateway", "forward",
+    "intercept", "tunnel", "deny", "allow", "report", "follow", "rewrite", "cancel", "becomeDownload", "store", "skip", "gateway", "forward", "transparent", "verify",
     "letsencrypt", "X25519", "X25519MLKEM768", "1.2", "1.3", "certificate", "publicKey", "unpinned", "leaf", "chain", "any", "ca",
 ]
 
@@ -155,7 +155,7 @@ def apply(document: Any, change: tuple) -> Any:
     return document
 
 
-def variants(kind: str) -> list[str]:
+def variants(kind: str, step: int) -> list[str]:
     files = [file for pattern in EXAMPLES[kind] for file in sorted(REPOSITORY.glob(pattern))]
     documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     members = known_members(documents)
@@ -169,9 +169,8 @@ def variants(kind: str) -> list[str]:
         if len(made) >= len(documents) + SINGLE:
             changed = apply(changed, others[numbers.below(len(others))])
         made[json.dumps(changed)] = None
-    for document in json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))[kind]:
-        made[json.dumps(document)] = None
-    return list(made)
+    by_hand = [json.dumps(document) for document in json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))[kind]]
+    return list(dict.fromkeys(list(made)[::step] + by_hand))
 
 
 def for_python(schema: Any) -> Any:
@@ -226,7 +225,7 @@ def compare(kind: str, verdicts: list[list[str]], documents: list[str], are_all:
 def main() -> int:
     command, kind = sys.argv[1:3]
     step = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    documents = variants(kind)[::step]
+    documents = variants(kind, step)
     if command == "documents":
         print("\n".join(documents))
         return 0

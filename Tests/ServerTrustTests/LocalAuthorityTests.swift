@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("The local CA")
+@Suite("The local CA", .onOwnThreads)
 struct LocalAuthorityTests {
     private static let now: Int64 = 1_790_000_000
     private static let year = (now - 3600)..<(now + 365 * 86_400)

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Trust stores for Java")
+@Suite("Trust stores for Java", .onOwnThreads)
 struct TrustStoreTests {
     @Test("a PKCS #12 file has each certificate as an anchor, and no key")
     func certificates() throws {

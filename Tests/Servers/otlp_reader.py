@@ -3,6 +3,7 @@
 """Reads an ExportTraceServiceRequest from a file with OpenTelemetry's published definitions (PyPI: opentelemetry-proto), and
 prints its spans as JSON. A field that the definitions do not have is an error."""
 
+import gzip
 import json
 import sys
 
@@ -31,6 +32,8 @@ def attributes(pairs):
 request = ExportTraceServiceRequest()
 with open(sys.argv[1], "rb") as file:
     data = file.read()
+if data[:2] == b"\x1f\x8b":
+    data = gzip.decompress(data)
 if request.ParseFromString(data) != len(data):
     sys.exit("not the whole message")
 check(request)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Bodies up and down")
+@Suite("Bodies up and down", .onOwnThreads)
 struct BodyTests {
     private static func origin(script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
         try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), script: script)

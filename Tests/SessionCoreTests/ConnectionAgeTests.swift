@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("The age of connections")
+@Suite("The age of connections", .onOwnThreads)
 struct ConnectionAgeTests {
     private func session(lifetime: Duration) throws -> TestSession {
         var configuration = SessionConfiguration()

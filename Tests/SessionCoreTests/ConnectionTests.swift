@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Connections and their verdicts")
+@Suite("Connections and their verdicts", .onOwnThreads)
 struct ConnectionTests {
     private static func answering(_ server: TestServer) throws -> ScriptedOrigin {
         try ScriptedOrigin(server) { request in OriginAnswer.text(request["Host"] ?? "") }

@@ -7,7 +7,7 @@ import Testing
 @testable import ServerTrust
 @testable import SessionCore
 
-@Suite("A refusal is final")
+@Suite("A refusal is final", .onOwnThreads)
 struct FinalRefusalTests {
     /// The addresses that were about to be dialled, in order.
     private final class Dialled: Sendable {

@@ -8,7 +8,7 @@ import Testing
 @testable import SessionCore
 
 /// Remote calls, whose requests and responses go on at the same time, and the connections that they share with other requests.
-@Suite("HTTP/2 in both directions at once")
+@Suite("HTTP/2 in both directions at once", .onOwnThreads)
 struct FullDuplexTests {
     /// An origin that plays a part of HTTP/2 on each connection, with that connection's number.
     private func origin(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Informational responses of an origin")
+@Suite("Informational responses of an origin", .onOwnThreads)
 struct InformationalResponseTests {
     private static let hint = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
 

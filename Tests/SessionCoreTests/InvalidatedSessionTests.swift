@@ -9,7 +9,7 @@ import Testing
 @testable import SessionCore
 
 /// Tasks whose session ends before they do.
-@Suite("A session that takes no tasks any more")
+@Suite("A session that takes no tasks any more", .onOwnThreads)
 struct InvalidatedSessionTests {
     enum Ending: CaseIterable {
         /// A task is under way.

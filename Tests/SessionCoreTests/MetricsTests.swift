@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Task metrics")
+@Suite("Task metrics", .onOwnThreads)
 struct MetricsTests {
     private static let absent = TransactionMetrics.absent
 

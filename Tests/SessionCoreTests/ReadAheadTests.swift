@@ -8,7 +8,7 @@ import Testing
 @testable import SessionCore
 
 /// OpenSSL reads ahead, and the socket does not tell of the bytes that it holds: every byte arrives all the same.
-@Suite("TLS read-ahead")
+@Suite("TLS read-ahead", .onOwnThreads)
 struct ReadAheadTests {
     /// How the consumer behaves.
     enum Consumer: CaseIterable {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Repetition of requests (rule 57)")
+@Suite("Repetition of requests (rule 57)", .onOwnThreads)
 struct RepetitionTests {
     /// HTTP_1_1_REQUIRED.
     private static let downgrade: [UInt8] = [0, 0, 0, 13]

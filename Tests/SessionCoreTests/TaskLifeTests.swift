@@ -8,7 +8,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("The life of a task")
+@Suite("The life of a task", .onOwnThreads)
 struct TaskLifeTests {
     /// An origin that says all that an origin can say: 103, a head, a body, trailers.
     private static func talkative() throws -> ScriptedOrigin {

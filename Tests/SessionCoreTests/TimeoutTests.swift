@@ -8,7 +8,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Time limits")
+@Suite("Time limits", .onOwnThreads)
 struct TimeoutTests {
     private static func timeouts(_ change: (inout TaskTimeouts) -> Void) -> TaskTimeouts {
         var timeouts = TaskTimeouts()

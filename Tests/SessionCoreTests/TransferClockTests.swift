@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import HTTPCore
 import IOCore
+import ServerTrust
 import Testing
 
 @testable import SessionCore
@@ -39,18 +41,14 @@ struct TransferClockTests {
         }
     }
 
-    @Test("a moving byte postpones a stall")
-    func activity() {
+    @Test("a moving byte postpones a stall", arguments: [TransferClock.Phase.sending, .receiving])
+    func activity(phase: TransferClock.Phase) {
         let second = Self.second
         var clock = TransferClock(timeouts(), taskStart: 0, now: 0)
-        clock.enter(.receiving, at: second)
+        clock.enter(phase, at: second)
         clock.active(at: 3 * second)
         #expect(expiry(clock, at: 5 * second) == nil)
-        guard case .wait(let until) = clock.judge(at: 5 * second) else {
-            Issue.record("it should wait")
-            return
-        }
-        #expect(until == 6 * second)
+        #expect(clock.deadline == 6 * second)
         #expect(expiry(clock, at: 6 * second)?.limit == .seconds(3))
     }
 
@@ -127,9 +125,64 @@ struct TransferClockTests {
             #expect(clock.nextJudgement == 3 * interval)
             clock.enter(.receiving, at: 2 * interval)
             clock.active(at: 3 * interval)
-            _ = clock.judge(at: 3 * interval)
             // A body that comes needs no looks.
+            if case .look = clock.judge(at: 3 * interval) { Issue.record("a look behind the head") }
             #expect(clock.nextJudgement == clock.deadline)
+        }
+    }
+
+    @Test("looks begin with the request that goes out, and rest with its task")
+    func looksWhileSending() {
+        let second = Self.second
+        var timeouts = timeouts()
+        timeouts.stall = .seconds(60)
+        var clock = TransferClock(timeouts, taskStart: 0, now: 10 * second)
+        #expect(clock.nextJudgement == 10 * second + second / 2)
+        clock.enter(.sending, at: 10 * second)
+        guard case .look = clock.judge(at: 11 * second) else {
+            Issue.record("a request that waits for its body is not looked at")
+            return
+        }
+        clock.suspend()
+        if case .look = clock.judge(at: 12 * second) { Issue.record("a suspended task is looked at") }
+        clock.resume(at: 12 * second)
+        guard case .look = clock.judge(at: 13 * second) else {
+            Issue.record("a resumed task is not looked at")
+            return
+        }
+    }
+
+    @Test("an expiry has the error of its phase, and says which setting it was")
+    func errors() throws {
+        let endpoint = Endpoint(
+            scheme: .https,
+            host: try Host("a.example"),
+            port: 443,
+            policy: .unpinned,
+            anchors: TrustAnchors(certificates: []),
+            proxy: SessionProxy(host: try Host("proxy.example"), port: 3128)
+        )
+        func error(_ phase: TransferClock.Phase, isTotal: Bool, _ stage: ConnectionStage = .connection) -> SessionError
+        {
+            TransferClock.Expiry(phase: phase, isTotal: isTotal, limit: .seconds(7)).error(endpoint, at: stage)
+        }
+        for (phase, stage, code, setting) in [
+            (TransferClock.Phase.queued, ConnectionStage.lookup, SessionError.Code.limitReached, "timeouts.queue"),
+            (.connecting, .lookup, .dnsTimeout, "timeouts.connect"),
+            (.connecting, .tunnel, .connectTimeout, "proxy.example:3128 has opened no tunnel"),
+            (.connecting, .connection, .connectTimeout, "timeouts.connect"),
+            (.waiting, .connection, .responseTimeout, "timeouts.firstByte"),
+            (.sending, .connection, .stalled, "timeouts.stall"), (.receiving, .connection, .stalled, "timeouts.stall"),
+        ] {
+            let error = error(phase, isTotal: false, stage)
+            #expect(error.code == code && error.details.contains(setting) && error.details.contains("(7000 ms)"))
+        }
+        for (phase, code) in [
+            (TransferClock.Phase.queued, SessionError.Code.connectTimeout), (.connecting, .connectTimeout),
+            (.sending, .responseTimeout), (.waiting, .responseTimeout), (.receiving, .responseTimeout),
+        ] {
+            let error = error(phase, isTotal: true, .lookup)
+            #expect(error.code == code && error.details.contains("timeouts.total (7000 ms)"))
         }
     }
 
@@ -142,6 +195,7 @@ struct TransferClockTests {
         clock.active(at: 3 * second + 1)
         #expect(expiry(clock, at: 4 * second)?.isTotal == true)
         #expect(expiry(clock, at: 4 * second - 1) == nil)
+        #expect(expiry(clock, at: 60 * second)?.isTotal == true, "both are over")
     }
 
     @Test("a kept connection that had rested for a second is doubted")

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Each handshake's evaluation is reported once")
+@Suite("Each handshake's evaluation is reported once", .onOwnThreads)
 struct TrustObservationTests {
     /// The reports of a session as words: host, port, verdict.
     private final class Account {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Unrequested bytes on connections that would be reused")
+@Suite("Unrequested bytes on connections that would be reused", .onOwnThreads)
 struct UnaskedBytesTests {
     private static let poison = OriginAnswer.text("poison")
 

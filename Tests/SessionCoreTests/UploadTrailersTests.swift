@@ -5,7 +5,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Trailers of uploads")
+@Suite("Trailers of uploads", .onOwnThreads)
 struct UploadTrailersTests {
     private func trailers(_ pairs: (String, String)...) throws -> HeaderFields {
         var fields = HeaderFields()

@@ -69,6 +69,8 @@ int pinproxy_terminal_columns(int descriptor);
 
 // `write` without SIGPIPE, EINTR retried. Returns the count or -errno.
 ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count);
+// The same where more follows at once: the last packet waits for it (MSG_MORE).
+ptrdiff_t pinproxy_send_more(int descriptor, const void *bytes, size_t count);
 // Two runs of bytes in one call.
 ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, const void *second, size_t second_count);
 // Three runs, of which any may be empty.
@@ -81,6 +83,12 @@ ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count);
 // `preadv2` with RWF_NOWAIT: only what is in the page cache, without waiting for the disk; EINTR retried. Returns the
 // count or -errno: -EAGAIN where the first byte would have to be waited for, -EOPNOTSUPP where the filesystem cannot tell.
 ptrdiff_t pinproxy_read_cached(int descriptor, void *bytes, size_t count, int64_t offset);
+// How many of `count` bytes from `offset` on are in the page cache (mincore(2)): from the first one to the first that is not, and at
+// most 512 KB. 0 where the system cannot tell.
+size_t pinproxy_cached_count(int descriptor, size_t count, int64_t offset);
+// `sendfile` from that offset of a file to a socket, EINTR retried: it waits for what is not in the page cache. Returns the count, 0
+// where the file ends, or -errno. The process has to ignore SIGPIPE.
+ptrdiff_t pinproxy_send_file(int descriptor, int file, int64_t offset, size_t count);
 // `write` to files and pipes.
 ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count);
 // Opens for appending, creates with mode 0640. Returns the descriptor or -errno.

@@ -60,7 +60,7 @@ extension CacheStore {
         _ completion: @escaping @Sendable ([CacheListing]) -> Void
     ) {
         @Sendable func latest(_ entries: [CachedEntry]) -> [CachedEntry] {
-            Array(entries.sorted { $0.response.responseTime > $1.response.responseTime }.prefix(limit))
+            Array(entries.sorted(by: Self.isListedBefore).prefix(limit))
         }
         let wanted = host.map { Array($0.utf8) }
         let inMemory = latest(
@@ -74,5 +74,14 @@ extension CacheStore {
             }
             completion(latest(inMemory + others).map(CacheListing.init))
         }
+    }
+    /// The latest first; those of one second by their URLs, partitions and variants, so that a list that is read twice is the same.
+    private static func isListedBefore(_ one: CachedEntry, _ other: CachedEntry) -> Bool {
+        let times = (one.response.responseTime, other.response.responseTime)
+        guard times.0 == times.1 else { return times.0 > times.1 }
+        for part in [\CacheKey.uri, \.partition, \.variant] where one.key[keyPath: part] != other.key[keyPath: part] {
+            return one.key[keyPath: part].lexicographicallyPrecedes(other.key[keyPath: part])
+        }
+        return false
     }
 }

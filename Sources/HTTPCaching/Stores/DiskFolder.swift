@@ -233,10 +233,7 @@ public final class StoredBody: BodyFile, Sendable {
         return hash.value == checksum
     }
 
-    package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {
-        let wanted = min(count, length - offset)
-        return wanted > 0 ? DescriptorInput.readCached(descriptor, at: offset, count: wanted, into: &buffer) : 0
-    }
+    package func bytes(_ range: Range<Int>) -> FileBytes { FileBytes(descriptor, range.clamped(to: 0..<length)) }
 
     package func read(at offset: Int, count: Int) -> [UInt8]? {
         let wanted = max(0, min(count, length - offset))

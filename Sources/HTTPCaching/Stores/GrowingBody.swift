@@ -379,10 +379,9 @@ package final class GrowingReader: Sendable {
 
 /// A file that a body is read from.
 package protocol BodyFile: Sendable {
-    /// Appends what the kernel has in memory of at most `count` bytes; never waits for the disk.
-    ///
-    /// - Returns: the number of bytes; 0 where they have to be read from the disk (`DiskStore.read`).
-    func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int
+    /// These bytes of the file, or fewer at its end, to be sent from there. What the kernel does not have in memory has to be read
+    /// from the disk (`DiskStore.read`).
+    func bytes(_ range: Range<Int>) -> FileBytes
 
     /// Blocks on the disk: never on a loop.
     ///
@@ -400,10 +399,8 @@ package final class PartialFile: BodyFile {
         do { file = try SharedFile(path, O_RDONLY) } catch { return nil }
     }
 
-    /// `count` bytes have been written.
-    package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {
-        DescriptorInput.readCached(descriptor, at: offset, count: count, into: &buffer)
-    }
+    /// They have been written.
+    package func bytes(_ range: Range<Int>) -> FileBytes { FileBytes(descriptor, range) }
 
     package func read(at offset: Int, count: Int) -> [UInt8]? {
         DescriptorInput.read(descriptor, at: offset, count: count)

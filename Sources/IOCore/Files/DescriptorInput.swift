@@ -1,27 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import CShims
 import Glibc
 
 /// Reading from files.
 package enum DescriptorInput {
-    /// Appends the bytes that the kernel has in its page cache, without waiting for the disk: also for loops.
-    ///
-    /// - Parameters:
-    ///   - offset: of the first byte, in the file.
-    ///   - count: above 0.
-    /// - Returns: the number of bytes; 0 where the first one has to be read from the disk, or where the filesystem does
-    ///   not know (`RWF_NOWAIT` in preadv2(2)).
-    package static func readCached(
-        _ descriptor: Int32,
-        at offset: Int,
-        count: Int,
-        into buffer: inout ByteBuffer
-    ) -> Int {
-        buffer.write(upTo: count) { space in
-            max(0, pinproxy_read_cached(descriptor, space.baseAddress, space.count, Int64(offset)))
-        }
-    }
-
     /// Blocks on the disk: never on a loop.
     ///
     /// - Parameters:

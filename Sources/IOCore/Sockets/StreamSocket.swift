@@ -52,6 +52,25 @@ package struct StreamSocket: ~Copyable {
         return result < 0 ? count(result, during: "send") : .bytes(result)
     }
 
+    /// The same where more follows at once: a last packet that is not full waits for it.
+    package func write(from buffer: inout ByteBuffer, beforeMore: Void) -> TransferCount {
+        let descriptor = descriptor
+        let result = buffer.withUnsafeBytes { pinproxy_send_more(descriptor, $0.baseAddress!, $0.count) }
+        if result > 0 { buffer.consume(result) }
+        return result < 0 ? count(result, during: "send") : .bytes(result)
+    }
+
+    /// Sends bytes of a file without copying them (sendfile(2)), as many as the socket accepts. Waits for the disk where the kernel does
+    /// not have them in memory (`FileBytes.inMemory`). The process has to ignore SIGPIPE.
+    ///
+    /// - Returns: `.end` where the file ends before them.
+    package func write(_ file: FileBytes) -> TransferCount {
+        count(
+            pinproxy_send_file(descriptor, file.descriptor, Int64(file.range.lowerBound), file.count),
+            during: "sendfile"
+        )
+    }
+
     /// Writes `buffer`, then `tail`, in one call; the unsent part of `tail` is appended to `buffer`.
     @inline(__always)
     package func write(from buffer: inout ByteBuffer, followedBy tail: borrowing Span<UInt8>) -> TransferCount {
@@ -137,7 +156,7 @@ package struct StreamSocket: ~Copyable {
 }
 
 /// The address a socket is bound to.
-func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getsockname($0, $1, $2) } }
+package func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getsockname($0, $1, $2) } }
 
 /// The address a socket is connected to; nil for one that is not connected.
 package func peerAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getpeername($0, $1, $2) } }

@@ -208,7 +208,7 @@ package struct AddressRules: Sendable {
 extension IPAddress {
     package var isUnspecified: Bool { high == 0 && low == 0 }
 
-    var isLoopback: Bool { isIPv4 ? low >> 24 == 127 : high == 0 && low == 1 }
+    package var isLoopback: Bool { isIPv4 ? low >> 24 == 127 : high == 0 && low == 1 }
 
     /// The first `count` bits, the rest cleared.
     func masked(_ count: Int) -> IPAddress {

@@ -141,6 +141,14 @@ extension ConfigurationReader {
             }
             return
         }
+        guard listener.mode != .transparent else {
+            element.report(
+                "a client that knows of no proxy cannot say who it is",
+                remedy:
+                    "say \"authentication\": false here; the rules for the redirection decide whose connections come"
+            )
+            return
+        }
         let open = listener.waysOpen(of: demanded)
         guard open.takesSecrets || open.knowsProcesses || open.clientCertificates else {
             element.report(

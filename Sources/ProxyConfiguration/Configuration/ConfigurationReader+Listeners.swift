@@ -36,6 +36,7 @@ extension ConfigurationReader {
         let upstream = upstreamElement.flatMap(readUpstream)
         let http2 = object["http2"]?.bool() ?? false
         let allowRemoteClients = object["allowRemoteClients"]
+        let originalDestination = object["originalDestination"]
         var listener = ListenerConfiguration(
             endpoint: endpoint ?? .unixSocket(path: ""),
             mode: mode ?? .forward,
@@ -70,8 +71,27 @@ extension ConfigurationReader {
                 "only a gateway has names of its own",
                 remedy: "take it out; \"allowHosts\" lists what clients of a forward listener may ask for"
             )
+        case .transparent:
+            upstreamElement?.report(
+                "a transparent listener has no upstream: its clients name the host",
+                remedy: "take it out"
+            )
+            allowedHosts?.report(
+                "only a gateway has names of its own",
+                remedy: "take it out; \"allowHosts\" lists the hosts that clients may reach through this listener"
+            )
+            checkTransparent(object)
         case nil:
             break
+        }
+        if let choice = originalDestination?.choice(ListenerConfiguration.OriginalDestination.self) {
+            listener.originalDestination = choice
+        }
+        if mode != nil, mode != .transparent {
+            originalDestination?.report(
+                "only the connections of a transparent listener have an original destination",
+                remedy: "let mode be \"transparent\", or take it out"
+            )
         }
         if let upstream, let upstreamElement, mode == .gateway {
             upstreams.append(Placed(value: upstream, element: upstreamElement))
@@ -88,6 +108,22 @@ extension ConfigurationReader {
         listener.allowCleartextCredentials = object.bool("allowCleartextCredentials") ?? false
         object.finish()
         return endpoint == nil || mode == nil ? nil : listener
+    }
+
+    /// What a client that knows of no proxy can neither be reached by nor be asked for.
+    private func checkTransparent(_ object: DocumentObject) {
+        object["unixSocket"]?.report(
+            "the kernel redirects connections to an address and a port",
+            remedy: "write \"address\": \"127.0.0.1:15001\""
+        )
+        object["tls"]?.report(
+            "the TLS of a redirected client is that of its server",
+            remedy: "take it out; \"connect\" of a host says whether it is intercepted"
+        )
+        object["allowCleartextCredentials"]?.report(
+            "no credentials are sent to a transparent listener",
+            remedy: "take it out"
+        )
     }
 
     /// Reads the address of a listener: `address` or `unixSocket`.

@@ -7,9 +7,32 @@ extension ConfigurationReader {
         comment(object)
         var tracing = TracingConfiguration()
         tracing.collector = object["otlp"]?.collector()
+        if let fields = object.object("headers") { readCollectorFields(fields, into: &tracing.headers, object) }
+        if let coding = object["compression"]?.choice(TracingConfiguration.Compression.self) {
+            tracing.compression = coding
+        }
         if let element = object["sample"], let share = element.share() { tracing.sample = share }
         object.finish()
         configuration.tracing = tracing
+    }
+
+    /// Reads the fields of requests to the collector: a key that it asks for.
+    private func readCollectorFields(
+        _ fields: DocumentObject,
+        into headers: inout FieldChanges,
+        _ tracing: DocumentObject
+    ) {
+        readFields(fields, into: &headers, adds: false)
+        for (name, element) in fields.entries {
+            // A field that is set takes its twins' place, too.
+            let folded = name.lowercased().replacing("_", with: "-")
+            guard ["content-type", "content-encoding"].contains(folded) else { continue }
+            element.report("\(name) is that of the spans, and made by pinproxy alone", remedy: "take it out")
+        }
+        fields.finish()
+        if !tracing.has("otlp") {
+            fields.element.report("fields for a collector, and there is none", remedy: "add \"otlp\", or take it out")
+        }
     }
 
     mutating func readRequestID(_ object: DocumentObject) {

@@ -15,6 +15,16 @@ package struct ListenerConfiguration: Equatable, Sendable {
         case forward
         /// Clients use the listener as if it were the origin (origin-form).
         case gateway
+        /// The kernel redirects clients' connections to the listener; clients know of no proxy.
+        case transparent
+    }
+
+    /// What the address counts that a client of a transparent listener has connected to.
+    package enum OriginalDestination: String, CaseIterable, Sendable {
+        /// It is dialled, if it is one of the addresses of the host that the client names.
+        case verify
+        /// The host that the client names is looked up.
+        case ignore
     }
 
     /// The one origin of a gateway, always reached over TLS.
@@ -36,9 +46,11 @@ package struct ListenerConfiguration: Equatable, Sendable {
 
     package var endpoint: Endpoint
     package var mode: Mode
+    /// Of a transparent listener.
+    package var originalDestination = OriginalDestination.verify
     /// Set for a gateway only.
     package var upstream: Upstream?
-    /// The hosts that a forward listener's clients may request, in addition to the rules of `access`.
+    /// The hosts that the clients of a forward or transparent listener may request, in addition to the rules of `access`.
     package var allowHosts: HostPatternSet
     /// A gateway's further names in Host (invariant 16), besides its own address, `localhost` and the upstream's name.
     package var allowedHosts: [Host]

@@ -2,13 +2,22 @@
 package import HTTPCore
 
 /// `tracing`: requests belong to traces (W3C Trace Context).
-package struct TracingConfiguration: Hashable, Sendable {
+package struct TracingConfiguration: Equatable, Sendable {
     /// The share of the traces that begin here of which spans are recorded, from 0 to 1. Other requests are as their callers say.
     package var sample = 0.01
     /// The receiver of spans; nil where none are sent.
     package var collector: TraceCollector?
+    package var compression = Compression.none
+    /// Fields of the requests to the collector.
+    package var headers = FieldChanges()
 
     package init() {}
+
+    /// The coding of the messages to the collector.
+    package enum Compression: String, CaseIterable, Sendable {
+        case none
+        case gzip
+    }
 }
 
 /// A receiver of spans by OTLP over HTTP.

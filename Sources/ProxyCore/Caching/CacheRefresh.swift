@@ -11,6 +11,8 @@ import SessionCore
 /// refresh is given up. It has a line in the task log.
 final class CacheRefresh: CacheStageDelegate {
     private let setting: Setting
+    /// Trace and id of the refresh.
+    let identity: RequestIdentity?
     private(set) var ruling: RequestRuling
     /// The credentials that the rule gives to the request.
     private(set) var credentials: RuleCredentials?
@@ -39,6 +41,8 @@ final class CacheRefresh: CacheStageDelegate {
         let credentials: RuleCredentials?
         /// The request follows a redirect, whose rule may have added fields too.
         let isHop: Bool
+        /// Trace and id of that request; nil where requests have neither.
+        let identity: RequestIdentity?
     }
 
     /// Sends a request to the origin, unless another refresh is under way.
@@ -67,6 +71,7 @@ final class CacheRefresh: CacheStageDelegate {
         self.credentials = credentials
         generation = setting.generation
         startTime = setting.services.loop.wallClock
+        identity = setting.identity?.follower()
     }
 
     private var services: WorkerServices { setting.services }
@@ -109,6 +114,7 @@ final class CacheRefresh: CacheStageDelegate {
         var request = request
         request.endpoint = endpoint
         request.isRepetition = isRepetition
+        if let cause = setting.identity { identity?.write(inPlaceOf: cause, to: &request.fields) }
         generation = services.generation
         self.request = request
         var guarded: GuardedFields?
@@ -151,6 +157,19 @@ final class CacheRefresh: CacheStageDelegate {
         services.counters.note(task.metrics.transaction)
         if let error { services.noteFailure(Problem.Code(error.code), of: task) }
         services.log { $0.write(self, task, transaction.outcome, to: &$1) }
+        if let identity, let trace = identity.trace, trace.isSampled {
+            services.trace {
+                SpanRecord(
+                    self,
+                    identity,
+                    in: trace,
+                    task,
+                    transaction.outcome,
+                    wallClock: services.loop.wallClock,
+                    masking: $0
+                )
+            }
+        }
     }
 
     private static let givenUp = SessionError(

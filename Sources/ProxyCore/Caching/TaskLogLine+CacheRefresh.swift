@@ -9,6 +9,7 @@ extension TaskLogLine {
     mutating func write(_ refresh: CacheRefresh, _ task: LoopTask, _ outcome: CacheOutcome, to line: inout ByteBuffer) {
         let client: StaticString = "cache"
         writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
+        refresh.identity?.writeMembers(to: &line)
         refresh.ruling.write(to: &line)
         if let credentials = refresh.credentials { line.append(credentials.logText) }
         line.append(",\"method\":\"GET\",\"url\":\"")

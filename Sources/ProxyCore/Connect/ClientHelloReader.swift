@@ -15,15 +15,15 @@ package struct ClientHello: Hashable, Sendable {
 package enum ClientHelloFault: Error, Hashable, Sendable {
     /// The first byte is not that of a handshake record.
     case notTLS
-    /// Larger than any client's hello.
-    case tooLarge
+    /// Larger than any client's hello, which may have that many bytes.
+    case tooLarge(limit: Int)
     /// Broken; the value describes where.
     case malformed(String)
 
     package var message: String {
         switch self {
         case .notTLS: "the first bytes are not TLS"
-        case .tooLarge: "the client's hello is longer than \(ClientHelloReader.limit) bytes"
+        case .tooLarge(let limit): "the client's hello is longer than \(limit) bytes"
         case .malformed(let what): "the client's hello is broken: \(what)"
         }
     }
@@ -53,7 +53,10 @@ package struct ClientHelloReader: Sendable {
     private var consumed = 0
     private var outcome = Outcome.needMore
 
-    package init() {}
+    private let bound: Int
+
+    /// - Parameter limit: the largest hello, in bytes on the wire.
+    package init(limit: Int = Self.limit) { bound = limit }
 
     /// Processes the next bytes. After the first outcome other than `needMore`, the outcome stays the same.
     package mutating func consume(_ bytes: borrowing Span<UInt8>) -> Outcome {
@@ -91,7 +94,7 @@ package struct ClientHelloReader: Sendable {
             guard recordLeft > 0, recordLeft <= Self.recordLimit else {
                 return .malformed("a record of \(recordLeft) bytes")
             }
-            if consumed + recordLeft > Self.limit { return .tooLarge }
+            if consumed + recordLeft > bound { return .tooLarge(limit: bound) }
         default: break
         }
         return nil
@@ -105,8 +108,8 @@ package struct ClientHelloReader: Sendable {
         }
         guard message.count >= 4 else { return }
         let length = Int(message[1]) << 16 | Int(message[2]) << 8 | Int(message[3])
-        if length > Self.limit {
-            outcome = .failed(.tooLarge)
+        if length > bound {
+            outcome = .failed(.tooLarge(limit: bound))
             return
         }
         // The whole record counts, however much of it has arrived, so that the outcome does not depend on the pieces.

@@ -6,18 +6,13 @@ import ProxyConfiguration
 import ServerTrust
 import SessionCore
 
-/// One request of a client: reads it, identifies the user, routes it, and leads it through the stages of its response:
+/// One request of a client: identifies the user, routes it, and leads it through the stages of its response:
 /// `OriginStage`, `HookStage` where the host has hooks, `ClientWriter`.
 ///
 /// An exchange is reused for later requests to save memory; it keeps nothing else from one request to the next.
 final class Exchange: StageOwner {
-    private var parser: RequestParser
     /// The relay of a CONNECT or an upgrade.
     private var relay: ExchangeRelay?
-    private(set) var problem: Problem?
-    private(set) var startedWall: Int64 = 0
-    /// Counts requests and restarts, so that a late result is not used for another request.
-    private var number: UInt64 = 0
     private let services: WorkerServices
     private let origin: OriginStage
     /// Nil for most hosts.
@@ -28,7 +23,6 @@ final class Exchange: StageOwner {
 
     init(services: WorkerServices, stream: ExchangeStream) {
         self.services = services
-        parser = RequestParser(limits: services.generation.headLimits)
         origin = OriginStage(services)
         writer = ClientWriter(services)
         super.init()
@@ -38,7 +32,6 @@ final class Exchange: StageOwner {
     /// Prepares the exchange for a connection, or for a stream of one.
     func attach(_ stream: ExchangeStream) {
         self.stream = stream
-        parser = RequestParser(limits: services.generation.headLimits)
         origin.attach(self)
         writer.attach(self, stream)
     }
@@ -70,16 +63,6 @@ final class Exchange: StageOwner {
 
     // MARK: From the client
 
-    /// Whether a head has begun and is not complete (HTTP/1.1).
-    var isInsideHead: Bool { parser.isInsideHead }
-
-    /// Reads a head of HTTP/1.1, or a part of one.
-    ///
-    /// - Returns: how many bytes belong to it, and whether it is complete.
-    func parseHead(_ bytes: borrowing Span<UInt8>) -> (consumed: Int, outcome: RequestParser.Outcome) {
-        parser.parse(bytes, into: &head)
-    }
-
     /// The head is complete: routes the request and sends it.
     func didReceiveHead() {
         reset()
@@ -109,8 +92,7 @@ final class Exchange: StageOwner {
     ///
     /// - Parameter unsent: the task that was going to send it, and has sent nothing.
     override func restart(after unsent: LoopTask?) {
-        number &+= 1
-        let refusal = admission.restart()
+        let refusal = life.restart()
         if let unsent {
             if let hooks { hooks.recover(unsent) } else { origin.recover(unsent, keeps: true) }
         }
@@ -125,9 +107,9 @@ final class Exchange: StageOwner {
         }
         if let refusal { return fail(refusal) }
         if let problem = upload.hold(to: services.generation.requestBodyLimit, head.framing) { return fail(problem) }
-        let beginning = number
+        let beginning = life.mark
         identify()
-        if number == beginning, !isOver { stream.exchangeNeedsBody() }
+        if life.isCurrent(beginning) { stream.exchangeNeedsBody() }
     }
 
     /// Determines the client's user.
@@ -137,7 +119,11 @@ final class Exchange: StageOwner {
         forgetCredentials(restarts: true)
         switch stream.listener.security.authentication {
         case .none: routeRequest()
-        case .credentials(let credentials): authenticate(credentials)
+        case .credentials(let credentials):
+            // Before anything else is done for the client.
+            let isStillKnown = user != nil && stream.transport.isStillKnown(under: credentials)
+            let isIntercepted = stream.transport.intercepted != nil
+            follow(identity.authenticate(isStillKnown: isStillKnown, isIntercepted: isIntercepted), credentials)
         case .unusable:
             fail(Problem(.internal, "The files that this listener's clients are known by could not be loaded."))
         }
@@ -145,7 +131,7 @@ final class Exchange: StageOwner {
 
     /// The client may use the proxy: determines where the request goes.
     private func routeRequest() {
-        if let hooks, hooks.isFollowing { return routeHop(hooks) }
+        if let hooks, hooks.isFollowing { return hooks.followAgain() }
         guard let generation else { return }
         switch stream.transport.route(for: head) {
         case .own: respond(with: .options(keepAlive: canPersist, date: services.httpDate))
@@ -167,22 +153,11 @@ final class Exchange: StageOwner {
                 follow(step, to: endpoint) { [self] in start(offer, endpoint) }
             case .tunnel(let endpoint): makeRelay(on: route).tunnel(to: endpoint, generation)
             case .intercept(let endpoint):
-                makeRelay(on: route).intercept(to: endpoint, generation, at: startedWall / 1_000_000)
+                makeRelay(on: route).intercept(to: endpoint, generation, at: life.startedWall / 1_000_000)
             case .serve(let authority): serveRequests(for: authority)
             case .respondToOptions: respond(with: .options(keepAlive: canPersist, date: services.httpDate))
             case .refuse(let problem): refuse(problem, keepAlive: canPersist)
             }
-        }
-    }
-
-    /// The client may still use the proxy: determines whether the redirect may still be followed.
-    ///
-    /// Out of line: it is rare, and what it needs would be paid for by every request.
-    @inline(never)
-    private func routeHop(_ hooks: HookStage) {
-        switch admission.admitAgain(stream.transport.route(for: head)) {
-        case .follow(let route): hooks.followAgain(under: route.hooks)
-        case .fail(let problem): fail(problem)
         }
     }
 
@@ -207,8 +182,7 @@ final class Exchange: StageOwner {
     }
 
     private func reset() {
-        isOver = false
-        if problem != nil { problem = nil }
+        life.begin(at: services.loop.now, wall: services.loop.wallClock)
         admission.begin()
         if hooks != nil { hooks = nil }
         identity.reset()
@@ -217,9 +191,6 @@ final class Exchange: StageOwner {
         origin.reset()
         writer.begin()
         upload.reset()
-        number &+= 1
-        startedAt = services.loop.now
-        startedWall = services.loop.wallClock
     }
 
     /// The request may be sent, and its credentials are there.
@@ -262,30 +233,15 @@ final class Exchange: StageOwner {
         // A stream of HTTP/2 may transfer in both directions at once. An HTTP/1.1 client rarely reads before it has
         // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
-        if admission.restarts > 0 || credentials != nil, let total = endpoint.timeouts.spans.total {
-            let spent = services.loop.now &- startedAt
-            guard spent < total.nanoseconds else {
+        if life.restarts > 0 || credentials != nil, let total = endpoint.timeouts.spans.total {
+            guard let rest = life.rest(of: total, at: services.loop.now) else {
                 return refuseUnsent(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
             }
             request.timeouts = endpoint.timeouts
-            request.timeouts?.spans.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
+            request.timeouts?.spans.total = rest
         }
         if let hooks { return hooks.send(consume request, on: route) }
         origin.send(consume request, on: route, to: writer)
-    }
-
-    /// Sends a new task the part of the body that is here.
-    override func sendWaitingBody(to task: LoopTask) {
-        if let hooks, hooks.hasKeptBody {
-            if hooks.replay(to: task), upload.isComplete { endBody() }
-            return
-        }
-        if let hooks {
-            origin.sendCarried { hooks.sendInPieces($0, isLast: upload.isComplete) }
-        } else {
-            origin.sendCarried()
-        }
-        if upload.isComplete, hooks?.canEndBody() ?? true { endBody() }
     }
 
     /// Body bytes that were received from the client and not sent yet.
@@ -303,7 +259,7 @@ final class Exchange: StageOwner {
     var gathersBody: Bool { admission.credentials.body.isGathering }
 
     /// Whether there is a receiver for the body: not before the client is authenticated.
-    var acceptsBody: Bool { origin.task != nil || admission.credentials.body.isGathering || isOver }
+    var acceptsBody: Bool { origin.task != nil || admission.credentials.body.isGathering || life.isOver }
 
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
@@ -322,33 +278,24 @@ final class Exchange: StageOwner {
                 return bytes.count
             }
         }
-        if upload.endsHere(majorVersion: head.majorVersion) { finishSending() }
+        if upload.endsHere(majorVersion: head.majorVersion) { bodyDidEnd() }
         return position
     }
 
-    /// The client's HTTP/2 stream has ended.
-    func streamEnded(trailers: HeaderFields?) {
-        guard !isOver else { return }
-        if upload.streamEnded(trailers: trailers) { finishSending() } else { inputEnded() }
-    }
-
-    private func finishSending() {
-        if admission.credentials.body.isGathering { return bodyWasGathered() }
-        if let hooks, !hooks.canEndBody() { return }
-        endBody()
-    }
-
-    /// The origin gets the end of the body, with the trailers that may go there.
-    private func endBody() {
-        guard upload.hasTrailers else { return origin.finishSending(trailers: nil) }
-        let trailers = upload.trailers(to: hooks?.route ?? route, with: credentials, as: requestIdentity)
-        origin.finishSending(trailers: trailers)
+    private func bodyDidEnd() {
+        if admission.credentials.body.isGathering {
+            guard let then = admission.credentials.body.end() else { return }
+            if canContinue() { then() }
+        } else if let hooks {
+            hooks.endBody()
+        } else {
+            origin.endBody()
+        }
     }
 
     private func sendBody(_ bytes: borrowing Span<UInt8>) {
         if admission.credentials.body.isGathering {
-            origin.carry(bytes)
-            if let problem = gather(bytes) { fail(problem) }
+            if let problem = origin.gather(bytes) { fail(problem) }
         } else if let hooks {
             hooks.send(bytes, isLast: upload.isComplete)
         } else {
@@ -356,25 +303,9 @@ final class Exchange: StageOwner {
         }
     }
 
-    /// The replay buffer has room for more of the body, or has let its end go.
-    override func bodyCanGoOn() {
-        if !upload.isComplete { return stream.exchangeNeedsBody() }
-        if upload.hasEnded { endBody() }
-    }
-
     /// A connection carries the request.
     override func originDidConnect() {
-        if !upload.originDecides { sendContinue() }
-    }
-
-    /// The origin has room for more of the body.
-    override func originNeedsBody() {
-        if hooks?.continueReplay() != true { stream.exchangeNeedsBody() }
-    }
-
-    /// Sends 100 (Continue), once, to a client that waits for it (RFC 9110, section 10.1.1).
-    private func sendContinue() {
-        if upload.bodyIsWanted() { writer.writeContinue() }
+        if upload.originDidConnect() { writer.writeContinue() }
     }
 
     /// Checks that the request body makes progress. It may be slow because the origin is slow.
@@ -392,15 +323,19 @@ final class Exchange: StageOwner {
         return false
     }
 
-    /// The client has half-closed. A body without its end must not look whole to the origin (rule 36).
-    func inputEnded() {
-        guard !isOver, !upload.isComplete else { return }
-        fail(Problem(.requestInvalid, "The connection ended before the request body did. Send all of it."))
+    /// The client sends nothing more. A body without its end must not look whole to the origin (rule 36).
+    func inputEnded(_ end: RequestUpload.InputEnd) {
+        guard !life.isOver else { return }
+        switch upload.inputEnded(end) {
+        case .known: break
+        case .whole: bodyDidEnd()
+        case .cut: fail(Problem(.requestInvalid, "The connection ended before the request body did. Send all of it."))
+        }
     }
 
     /// The client has closed the connection or the stream: the response has no receiver.
     func clientGone() {
-        guard !isOver else { return }
+        guard !life.isOver else { return }
         finish(Problem(.clientClosed, "The client closed the connection before the response was complete."))
     }
 
@@ -415,7 +350,7 @@ final class Exchange: StageOwner {
 
     /// Sends an error response before anything was sent to an origin.
     override func refuse(_ problem: Problem, keepAlive: Bool) {
-        if isOver { reset() }
+        if life.isOver { reset() }
         writer.writeError(problem, keepAlive: keepAlive, cacheStatus: cache?.statusOfRefusal)
         finish(problem)
         stream.finished(persists: keepAlive, isWhole: true)
@@ -431,8 +366,7 @@ final class Exchange: StageOwner {
 
     /// Ends the request: releases the task, counts the request and writes its log line.
     private func finish(_ problem: Problem?) {
-        isOver = true
-        self.problem = problem
+        life.end(problem)
         hooks?.end()
         // The last one; nil when the request was refused before there was one.
         let task = origin.end(relay?.task)
@@ -443,7 +377,7 @@ final class Exchange: StageOwner {
             error: problem?.code,
             bytesFromClient: bytesToOrigin,
             bytesToClient: bytesToClient,
-            duration: task?.metrics.duration ?? Int64((now - startedAt) / 1000)
+            duration: task?.metrics.duration ?? Int64((now - life.startedAt) / 1000)
         )
         let client = stream.transport.addressText
         services.log { $0.write(self, task, client: client, now: now, to: &$1) }
@@ -465,16 +399,6 @@ final class Exchange: StageOwner {
 
     /// Bytes of the request's body, or of a relay's client.
     var bytesToOrigin: Int { upload.count + (relay?.bytesFromClient ?? 0) }
-
-    /// Passes a 1xx head from the origin on.
-    override func receiveInformational(_ head: borrowing ResponseHead) {
-        switch head.status {
-        case 100: if upload.originDecides { sendContinue() }
-        // 101 comes only after Upgrade, which is not forwarded here.
-        case 101: break
-        default: if hooks?.passesInformational ?? true { writer.receiveInformational(head) }
-        }
-    }
 
     /// Everything besides the response itself that decides how it is written.
     override func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {
@@ -519,19 +443,13 @@ final class Exchange: StageOwner {
                 route: route,
                 user: user,
                 credentials: credentials,
-                isHop: hooks?.isFollowing ?? false
+                isHop: hooks?.isFollowing ?? false,
+                identity: requestIdentity
             )
         )
     }
 
     // MARK: - Authentication of the client
-
-    /// Authenticates the client before anything else is done for it.
-    private func authenticate(_ credentials: ClientCredentials) {
-        let isStillKnown = user != nil && stream.transport.isStillKnown(under: credentials)
-        let isIntercepted = stream.transport.intercepted != nil
-        follow(identity.authenticate(isStillKnown: isStillKnown, isIntercepted: isIntercepted), credentials)
-    }
 
     private func follow(_ step: ClientIdentity.Step, _ credentials: ClientCredentials) {
         switch step {
@@ -555,11 +473,11 @@ final class Exchange: StageOwner {
 
     /// A step that had to wait: it is left out when the request has ended or begun again, and what waits of the body follows it.
     private func resumption<Outcome>(_ step: @escaping (Outcome) -> Void) -> (Outcome) -> Void {
-        let current = number
+        let beginning = life.mark
         return { [self] outcome in
-            guard number == current, !isOver else { return }
+            guard life.isCurrent(beginning) else { return }
             step(outcome)
-            if number == current, !isOver { stream.exchangeNeedsBody() }
+            if life.isCurrent(beginning) { stream.exchangeNeedsBody() }
         }
     }
 
@@ -618,36 +536,11 @@ final class Exchange: StageOwner {
 
     /// Waits for the whole body of the request.
     private func gatherBody(_ then: @escaping () -> Void) {
-        // A body whose length is known finds its room before it comes.
-        let length = admission.credentials.body.begin(head.framing, then)
-        if length > 0 {
-            guard stream.hold(length) else { return fail(Self.heldTooMuch) }
-            origin.reserve(length)
-        }
-        // What came before a reload is still here.
-        if let problem = origin.withCarried({ gather($0) }) { return fail(problem) }
-        if upload.isComplete, upload.hasEnded || head.majorVersion == 1 { return bodyWasGathered() }
+        if let problem = origin.gatherBody(then) { return fail(problem) }
+        if upload.isComplete, upload.hasEnded || head.majorVersion == 1 { return bodyDidEnd() }
         upload.expect(head.expectsContinue, originDecides: false)
-        sendContinue()
+        if upload.bodyIsWanted() { writer.writeContinue() }
         stream.exchangeNeedsBody()
-    }
-
-    /// Counts bytes of a body that is gathered.
-    ///
-    /// - Returns: why it may not become longer.
-    private func gather(_ bytes: borrowing Span<UInt8>) -> Problem? {
-        guard let more = admission.credentials.body.add(bytes) else { return SignedBody.tooLong }
-        return more == 0 || stream.hold(more) ? nil : Self.heldTooMuch
-    }
-
-    private static let heldTooMuch = Problem(
-        .limitReached,
-        "The process holds as many bytes as limits.heldBytes allows, and the body of this request is signed as a whole. Try again, or raise the limit."
-    )
-
-    private func bodyWasGathered() {
-        guard let then = admission.credentials.body.end() else { return }
-        if canContinue() { then() }
     }
 
     // MARK: - Tunnels and upgrades
@@ -668,7 +561,7 @@ final class Exchange: StageOwner {
 
     /// The relay is over; the exchange can be reused.
     override func relayDidEnd(_ problem: Problem?) {
-        guard !isOver else { return }
+        guard !life.isOver else { return }
         finish(problem)
         stream.relayDidEnd()
     }

@@ -95,6 +95,11 @@ final class ExchangeRelay: RelayOwner {
     var authenticatedUser: (name: [UInt8], credentials: ClientCredentials)? { exchange.identity.authenticated }
 
     func writeConnectionEstablished(_ output: inout ByteBuffer) {
+        if stream.transport.redirection != nil {
+            // The client has sent no CONNECT, and sees no response to one.
+            var unseen = ByteBuffer()
+            return writer.writeConnectionEstablished(to: &unseen)
+        }
         writer.writeConnectionEstablished(to: &output)
     }
 
@@ -130,7 +135,7 @@ final class ExchangeRelay: RelayOwner {
     }
 
     func relayDidReceiveInformational(_ head: borrowing ResponseHead) {
-        if exchange.isUnderWay { exchange.receiveInformational(head) }
+        if exchange.isUnderWay { writer.receiveInformational(head) }
     }
 
     func relayDidReceive(_ data: borrowing Span<UInt8>) -> BodyFlow {

@@ -47,14 +47,14 @@ extension SpanRecord {
             trace: trace,
             span: identity.span,
             id: identity.idField,
-            start: exchange.startedWall,
-            duration: Int64((now &- exchange.startedAt) / 1000),
+            start: exchange.life.startedWall,
+            duration: Int64((now &- exchange.life.startedAt) / 1000),
             method: Self.text(of: exchange.head.method),
             url: url,
             protocolVersion: exchange.head.majorVersion == 2 ? 20 : 10 + Int(exchange.head.minorVersion),
             client: client,
             status: exchange.writer.hasBegun ? exchange.writer.status : 0,
-            error: exchange.problem?.code.rawValue,
+            error: exchange.life.problem?.code.rawValue,
             cache: exchange.cache?.transaction.outcome.rawValue,
             bytesFromClient: exchange.bytesToOrigin,
             bytesToClient: exchange.bytesToClient,
@@ -76,7 +76,7 @@ extension SpanRecord {
         return isOfServer ? route.logPrefix : cut(route.logPrefix + line.masked(head.target))
     }
 
-    private static func cut(_ url: [UInt8]) -> [UInt8] {
+    static func cut(_ url: [UInt8]) -> [UInt8] {
         url.count <= mostURLBytes ? url : Array(url.prefix(mostURLBytes))
     }
 }

@@ -2,6 +2,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ProxyConfiguration
 import SessionCore
 
 extension TaskLogLine {
@@ -17,7 +18,12 @@ extension TaskLogLine {
         now: UInt64,
         to line: inout ByteBuffer
     ) {
-        writeBeginning(exchange.startedWall, task, client: client.span, to: &line)
+        writeBeginning(exchange.life.startedWall, task, client: client.span, to: &line)
+        if let redirection = exchange.stream?.transport.redirection {
+            line.append(",\"originalDestination\":\"")
+            redirection.original.socketAddress.append(to: &line)
+            line.append("\"")
+        }
         if let identity = exchange.requestIdentity { identity.writeMembers(to: &line) }
         if let user = exchange.user {
             line.append(",\"user\":\"")
@@ -44,8 +50,8 @@ extension TaskLogLine {
         let record = exchange.hooks?.record
         let isOneTask = record?.hasFollowed != true
         let duration = isOneTask ? task?.metrics.duration : nil
-        line.append(milliseconds: duration ?? Int64((now - exchange.startedAt) / 1000))
-        if let problem = exchange.problem {
+        line.append(milliseconds: duration ?? Int64((now - exchange.life.startedAt) / 1000))
+        if let problem = exchange.life.problem {
             line.append(",\"error\":\"")
             line.append(text: problem.code.rawValue)
             line.append("\",\"errorDetails\":")
@@ -59,7 +65,7 @@ extension TaskLogLine {
         if task != nil || !isOneTask {
             line.append(",\"redirectCount\":")
             line.append(decimal: record?.earlier.count ?? 0)
-            if let task { PinningText.write(task, at: exchange.startedWall / 1_000_000, to: &line) }
+            if let task { PinningText.write(task, at: exchange.life.startedWall / 1_000_000, to: &line) }
             line.append(",\"transactions\":[")
             if let record, record.hasFollowed {
                 write(record, task, to: &line)

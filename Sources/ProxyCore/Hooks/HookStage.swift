@@ -39,7 +39,7 @@ final class HookStage: ResponseStage {
         _ origin: OriginStage,
         _ writer: ClientWriter
     ) {
-        let deadline = endpoint.timeouts.spans.total.map { exchange.startedAt &+ $0.nanoseconds }
+        let deadline = endpoint.timeouts.spans.total.map { exchange.life.startedAt &+ $0.nanoseconds }
         hooks = ExchangeHooks(rules, route: route, deadline: deadline)
         self.exchange = exchange
         listener = exchange.stream.listener
@@ -71,9 +71,6 @@ final class HookStage: ResponseStage {
 
     /// The URL that the response came from, if redirects were followed.
     var base: AbsoluteURL? { hooks.base }
-
-    /// Whether 1xx heads go to the client: the final response may lead to a redirect, and then does not reach it.
-    var passesInformational: Bool { !hooks.rules.keepsBodies }
 
     /// For the log: the earlier requests, the last URL, the saved file.
     var record: Record {
@@ -117,7 +114,9 @@ final class HookStage: ResponseStage {
     private func replayBufferDidAdvance() {
         guard exchange.isUnderWay, let replayBuffer = hooks.replayBuffer, !replayBuffer.holdsBack else { return }
         if let end = replayBuffer.releaseEnd() { origin.send(end.span) }
-        if !replayBuffer.holdsEnd { exchange.bodyCanGoOn() }
+        guard !replayBuffer.holdsEnd else { return }
+        if !exchange.upload.isComplete { return exchange.stream.exchangeNeedsBody() }
+        if exchange.upload.hasEnded { origin.endBody(on: route) }
     }
 
     /// Sends a piece of the client's body, and keeps it when redirects are followed with bodies.
@@ -132,7 +131,7 @@ final class HookStage: ResponseStage {
     }
 
     /// The same for bytes that were kept before: the last piece may be kept back, which is not to be a copy of a whole body.
-    func sendInPieces(_ bytes: borrowing Span<UInt8>, isLast: Bool) {
+    private func sendInPieces(_ bytes: borrowing Span<UInt8>, isLast: Bool) {
         var position = 0
         while position < bytes.count {
             let end = min(bytes.count, position + Self.keptPiece)
@@ -143,8 +142,12 @@ final class HookStage: ResponseStage {
 
     private static let keptPiece = 64 << 10
 
-    /// The client's body has ended. Returns false when the replay buffer has to be sent or written first.
-    func canEndBody() -> Bool {
+    /// The client's body has ended. The origin gets its end when the replay buffer has nothing to send or to write before it.
+    func endBody() {
+        if canEndBody() { origin.endBody(on: route) }
+    }
+
+    private func canEndBody() -> Bool {
         guard let replayBuffer = hooks.replayBuffer else { return true }
         let nothing: [UInt8] = []
         return !replayBuffer.isReplaying && !replayBuffer.holdEnd(nothing.span)
@@ -153,25 +156,28 @@ final class HookStage: ResponseStage {
     /// Whether the client has to pause its body.
     var holdsBodyBack: Bool { awaitsCredential || (hooks.replayBuffer?.holdsBack ?? false) }
 
-    /// The transfer has room for more of the body; true when the replay buffer provides it.
-    func continueReplay() -> Bool {
+    override func continueReplay() -> Bool {
         guard let replayBuffer = hooks.replayBuffer, replayBuffer.isReplaying else { return false }
         replayBuffer.sendMore()
         return true
     }
 
     /// Whether the whole body is here for the request that follows a redirect.
-    var hasKeptBody: Bool {
+    private var hasKeptBody: Bool {
         guard hooks.isFollowing || repetition.isMade, let replayBuffer = hooks.replayBuffer else { return false }
         return !replayBuffer.isLost
     }
 
-    /// Gives the task of a hop the kept body.
-    ///
-    /// - Returns: whether all of it was sent.
-    func replay(to task: LoopTask) -> Bool {
+    override func sendKeptBody(to task: LoopTask) -> Bool {
+        guard hasKeptBody else {
+            origin.sendCarried { sendInPieces($0, isLast: exchange.upload.isComplete) }
+            if exchange.upload.isComplete { endBody() }
+            return true
+        }
         hooks.replayBuffer?.replay(to: task)
-        return hooks.replayBuffer?.isReplaying != true
+        let isAllSent = hooks.replayBuffer?.isReplaying != true
+        if isAllSent, exchange.upload.isComplete { origin.endBody(on: route) }
+        return true
     }
 
     /// Takes back a task that has sent nothing.
@@ -201,6 +207,11 @@ final class HookStage: ResponseStage {
     }
 
     // MARK: - The response
+
+    /// The final response may lead to a redirect, and then does not reach the client: its 1xx heads do not, either.
+    override func receiveInformational(_ head: borrowing ResponseHead) {
+        if head.status == 100 || !hooks.rules.keepsBodies { writer.receiveInformational(head) }
+    }
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         if head.status == 401, sent != nil {
@@ -337,10 +348,16 @@ final class HookStage: ResponseStage {
 
     // MARK: - The next hop
 
-    /// Evaluates a redirect again after a reload that came before the redirected request.
+    /// Evaluates a redirect again after a reload that came before the redirected request. The client may still use the proxy.
     ///
-    /// - Parameter rules: the current hooks of the host that the client requested.
-    func followAgain(under rules: HostHooks?) {
+    /// Out of line: it is rare, and what it needs would be paid for by every request.
+    @inline(never)
+    func followAgain() {
+        let rules: HostHooks?
+        switch exchange.admission.admitAgain(exchange.stream.transport.route(for: exchange.head)) {
+        case .follow(let route): rules = route.hooks
+        case .fail(let problem): return exchange.fail(problem)
+        }
         awaitsCredential = false
         switch hooks.decideAgain(under: rules, body: repeatableBody, router: services.generation.router) {
         case .follow(let plan): follow(plan)

@@ -57,6 +57,12 @@ final class ClientConnections: TransportOwner, @unchecked Sendable {
         if services.isDraining { connection.drain() }
     }
 
+    override func serveRedirected(_ transport: ClientTransport) {
+        let connection = RedirectedConnection(transport, exchanges)
+        transport.handOver(to: connection)
+        connection.open()
+    }
+
     override func didClose(_ transport: ClientTransport) {
         let slot = transport.slot
         guard slot >= 0 else { return }

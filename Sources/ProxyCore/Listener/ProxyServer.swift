@@ -68,7 +68,15 @@ package final class ProxyServer {
         let configuration = parts.configuration
         var sockets: [ListeningSocket] = []
         var passed = passed
-        for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint, &passed)) }
+        for listener in configuration.listeners {
+            let socket = try Self.bind(listener.endpoint, &passed)
+            if listener.mode == .transparent {
+                OwnConnections.all.watch()
+                // Refused without a capability that only TPROXY needs.
+                socket.takeConnectionsToOthers()
+            }
+            sockets.append(socket)
+        }
         let adminSocket: ListeningSocket? =
             if let admin = configuration.admin { try Self.bind(admin.endpoint, &passed) } else { nil }
         // Clients of such a socket would wait for ever.
@@ -270,6 +278,9 @@ package final class ProxyServer {
 
     /// Whether all workers respond. Stuck workers are noticed by repeated calls. False when only a restart helps.
     package var isAlive: Bool { watchdog.check() }
+
+    /// The same for a service manager that waits less long: whether each worker's loop has gone round within so many nanoseconds.
+    package func isAlive(within patience: UInt64) -> Bool { watchdog.check(patience: patience) }
 
     /// The addresses of the listeners, in the order of the configuration; port 0 is replaced by the port that the
     /// kernel chose.

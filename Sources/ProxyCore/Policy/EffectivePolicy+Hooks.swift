@@ -84,7 +84,7 @@ extension EffectivePolicy {
     }
 
     /// Describes names and the sources of their values; never a value.
-    private static func describe(_ changes: FieldChanges) -> String {
+    static func describe(_ changes: FieldChanges) -> String {
         func place(_ source: FieldChanges.Source) -> String {
             switch source {
             case .literal: ""

@@ -15,8 +15,11 @@ extension EffectivePolicy {
         ]
         if let file = configuration.reports.file { rows.append(Row(label: "reports", text: "to \(file), too")) }
         if let tracing = configuration.tracing {
-            let place = tracing.collector.map { "spans go to \($0.url.origin)" } ?? "no spans are sent"
-            rows.append(Row(label: "traces", text: "a share of \(tracing.sample) is sampled, \(place)"))
+            let place =
+                tracing.collector.map { "spans go to \($0.url.origin)\(String(decoding: $0.target, as: UTF8.self))" }
+                ?? "no spans are sent"
+            let fields = tracing.headers.isEmpty ? "" : ", \(describe(tracing.headers))"
+            rows.append(Row(label: "traces", text: "a share of \(tracing.sample) is sampled, \(place)\(fields)"))
         }
         if let field = configuration.requestID?.field { rows.append(Row(label: "request ids", text: "in \(field)")) }
         let lists = configuration.revocationLists

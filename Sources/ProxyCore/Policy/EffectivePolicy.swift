@@ -63,6 +63,12 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             if let upstream = listener.upstream {
                 text += " to https://\(upstream.host.authorityText(port: upstream.port))"
             }
+            if listener.mode == .transparent {
+                text +=
+                    listener.originalDestination == .verify
+                    ? ", dials the address that the client has connected to, if it is the host's"
+                    : ", looks up the host that the client names"
+            }
             if let tls = listener.tls {
                 text += tls.clientCA == nil ? ", TLS" : ", TLS with client certificates"
                 if !tls.crlFiles.isEmpty { text += " that are checked against revocation lists" }

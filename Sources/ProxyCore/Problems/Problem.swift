@@ -88,7 +88,7 @@ package struct Problem: Error, Sendable {
     /// Makes the problem for the error that ended a task.
     package init(_ error: SessionError) {
         self.init(
-            Code(error.code),
+            error.isMisdirected ? .misdirectedRequest : Code(error.code),
             error.details,
             evaluation: error.evaluation
         )

@@ -44,7 +44,7 @@ final class RequestRewriter {
         _ router: Router,
         clientAuthority: [UInt8]
     ) -> RequestRewriter? {
-        let mode = URLRewriter.Mode(for: route, isGateway: listener.mode == .gateway)
+        let mode = URLRewriter.Mode(for: route, at: listener.mode)
         guard mode != .off else { return nil }
         return RequestRewriter(
             URLRewriter(

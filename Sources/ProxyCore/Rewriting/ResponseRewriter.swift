@@ -96,7 +96,7 @@ final class ResponseRewriter {
         clientOrigin: [UInt8]?,
         base: AbsoluteURL?
     ) -> ResponseRewriter? {
-        let mode = URLRewriter.Mode(for: route, isGateway: listener.mode == .gateway)
+        let mode = URLRewriter.Mode(for: route, at: listener.mode)
         guard base != nil || mode != .off else { return nil }
         return ResponseRewriter(
             mode,

@@ -2,23 +2,34 @@
 import HTTPCore
 import IOCore
 import ProxyConfiguration
+import SessionCore
 
 /// Changes URLs in a response so that a client that follows them uses the proxy again, and in a request to what the origin knows.
 ///
 /// A URL is changed only if its authority has a single interpretation; everything after the authority stays byte for
 /// byte.
 struct URLRewriter {
-    enum Mode {
+    enum Mode: Equatable {
         case off
         /// https becomes http, which the proxy upgrades again.
         case upgraded
+        /// The same for a redirected client: https on port 443 alone, since no other port is known to lead here, and nothing where the
+        /// client has come by another port than 80.
+        case redirected(isAtUsualPort: Bool)
         /// The upstream becomes the gateway, under the name that the client used for it.
         case gateway
 
-        init(for route: Route, isGateway: Bool) {
+        init(for route: Route, at listener: ListenerConfiguration.Mode) {
             self =
-                if !route.rewritesUpgraded { .off } else if isGateway { .gateway } else {
-                    route.isUpgraded ? .upgraded : .off
+                if !route.rewritesUpgraded {
+                    .off
+                } else {
+                    switch listener {
+                    case .gateway: .gateway
+                    case .forward: route.isUpgraded ? .upgraded : .off
+                    case .transparent:
+                        route.isUpgraded ? .redirected(isAtUsualPort: route.endpoint?.port == 443) : .off
+                    }
                 }
         }
     }
@@ -100,6 +111,10 @@ struct URLRewriter {
             }
             let port = origin.port == 443 ? "" : ":\(origin.port)"
             return text("http", userinfo, Array("\(origin.host.authorityText)\(port)".utf8), rest)
+        case .redirected(let isAtUsualPort):
+            guard isAtUsualPort, isWhole, origin.scheme == .https, origin.port == 443, router.wouldUpgrade(origin.host)
+            else { return nil }
+            return text("http", userinfo, Array(origin.host.authorityText.utf8), rest)
         case .gateway:
             // A gateway's client uses no proxy, so http to the upstream would be sent without TLS.
             let port = origin.scheme == .http && origin.port == 80 ? 443 : origin.port
@@ -121,7 +136,7 @@ struct URLRewriter {
         let secure: Origin
         switch mode {
         case .off: return nil
-        case .upgraded:
+        case .upgraded, .redirected:
             guard origin.scheme == .http, router.wouldUpgrade(origin.host) else { return nil }
             // http on port 80 means https on 443.
             secure = Origin(scheme: .https, host: origin.host, port: origin.port == 80 ? 443 : origin.port)

@@ -58,6 +58,22 @@ final class Route {
     }
 }
 
+extension Route {
+    /// The same route with another destination.
+    func to(_ destination: Destination) -> Route {
+        Route(
+            destination: destination,
+            isUpgraded: isUpgraded,
+            rewritesUpgraded: rewritesUpgraded,
+            addsVia: addsVia,
+            logPrefix: logPrefix,
+            hooks: hooks,
+            cache: cache,
+            rules: rules
+        )
+    }
+}
+
 /// Routes by scheme, host and port, looked up by bytes: no allocation for a known one.
 ///
 /// The size is limited, because clients choose the names. Half of it holds the routes that were used last: when that half is full,

@@ -9,8 +9,10 @@ extension Router {
     /// Finds the route of a CONNECT: `.tunnel`, `.intercept`, `.requests`, or a refusal. Access rules come first, then the policy
     /// for the host.
     ///
-    /// - Parameter allowHosts: the listener's own rule, in addition to those of `access`.
-    func connectRoute(host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
+    /// - Parameters:
+    ///   - allowHosts: the listener's own rule, in addition to those of `access`.
+    ///   - isTLS: whether the client is known to speak TLS, on port 80 too.
+    func connectRoute(host: Host, port: UInt16, allowHosts: HostPatternSet, isTLS: Bool = false) -> Route {
         let place = Array(host.authorityText(port: port).utf8)
         func refused(_ problem: Problem) -> Route {
             Route(destination: .refused(problem), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
@@ -42,7 +44,7 @@ extension Router {
         }
         // A client that asks for a tunnel to plain HTTP gets what it gets for a URL in absolute form, TLS to a pinned host
         // included: nothing is hidden, and `connectPorts` is about tunnels.
-        if settings.connect == .intercept, port == RequestHead.Scheme.http.defaultPort {
+        if settings.connect == .intercept, port == RequestHead.Scheme.http.defaultPort, !isTLS {
             let inside = route(isHTTPS: false, host: host, port: port, allowHosts: allowHosts)
             if case .refused(let problem) = inside.destination { return refused(problem) }
             return Route(

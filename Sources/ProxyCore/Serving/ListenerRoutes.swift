@@ -8,6 +8,8 @@ import SessionCore
 final class ListenerRoutes {
     let configuration: ListenerConfiguration
     let isGateway: Bool
+    /// Whether clients come by redirection, and know of no proxy.
+    var isTransparent: Bool { redirected != nil }
     /// The position of the listener in the configuration.
     let index: Int
     /// The listener's requirements for its clients.
@@ -16,6 +18,8 @@ final class ListenerRoutes {
     private var router: Router
     private var routes = RouteCache()
     private var connectRoutes = RouteCache()
+    /// nil for other listeners.
+    private var redirected: RedirectedRoutes?
     private var gatewayRoute: Route?
     /// Whether pages of other sites may use the gateway.
     private var servesBrowsers = false
@@ -45,6 +49,7 @@ final class ListenerRoutes {
         router = generation.router
         routes = RouteCache()
         connectRoutes = RouteCache()
+        if configuration.mode == .transparent { redirected = RedirectedRoutes(configuration, router) }
         guard let upstream = configuration.upstream else { return }
         gatewayRoute = generation.router.route(to: upstream)
         servesBrowsers = generation.snapshot.policy(for: upstream.host).configuration.browsers
@@ -63,8 +68,51 @@ final class ListenerRoutes {
         return forward(head)
     }
 
+    /// Routes a request on a redirected connection: by its Host, and by the port that the client has connected to.
+    func route(for head: borrowing RequestHead, from redirection: Redirection) -> Decision {
+        if let refusal = redirection.refusal { return .refused(refusal, nil) }
+        if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
+        guard redirected != nil else { return .refused(Problem(.internal, "The listener is not transparent."), nil) }
+        let port = redirection.original.port
+        guard let host = head.host else {
+            return .refused(
+                Problem(.requestInvalid, "The request names no host. Send it with Host, in HTTP/1.1."),
+                nil
+            )
+        }
+        if redirection.isTLS, head.method == .connect {
+            return decision(redirected!.connect(to: host, port: port, from: redirection.original))
+        }
+        guard head.form == .origin || head.form == .asterisk else {
+            return .refused(
+                Problem(
+                    .requestInvalid,
+                    "This listener takes connections that were redirected to it, whose clients know of no proxy: the request line has the path alone. "
+                        + "Let a client that has a proxy setting use a listener of mode forward, or take the setting out."
+                ),
+                nil
+            )
+        }
+        if let named = head.explicitPort, named != port {
+            return .refused(
+                Problem(
+                    .misdirectedRequest,
+                    "The client has connected to port \(port), and the request's Host is for port \(named)."
+                ),
+                nil
+            )
+        }
+        return decision(redirected!.request(isHTTPS: false, to: host, port: port, from: redirection.original))
+    }
+
     /// Routes a request inside a CONNECT: it may only go to the host and port of the CONNECT.
-    func route(for head: borrowing RequestHead, inside authority: InterceptedAuthority) -> Decision {
+    ///
+    /// - Parameter redirection: of a connection without a CONNECT of its client's own.
+    func route(
+        for head: borrowing RequestHead,
+        inside authority: InterceptedAuthority,
+        from redirection: Redirection? = nil
+    ) -> Decision {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
         if head.method == .connect {
             return .refused(Problem(.connectDenied, "A CONNECT inside of a CONNECT leads nowhere."), nil)
@@ -73,12 +121,22 @@ final class ListenerRoutes {
             return .refused(
                 Problem(
                     .misdirectedRequest,
-                    "The CONNECT was for \(authority.host.authorityText(port: authority.port)), and the request is for something else."
+                    "The \(redirection == nil ? "CONNECT was" : "client's TLS is") for \(authority.host.authorityText(port: authority.port)), and the request is for something else."
                 ),
                 nil
             )
         }
         let isHTTPS = authority.scheme == .https
+        if let redirection, redirected != nil {
+            return decision(
+                redirected!.request(
+                    isHTTPS: isHTTPS,
+                    to: authority.host,
+                    port: authority.port,
+                    from: redirection.original
+                )
+            )
+        }
         // The request may name no host at all, in HTTP/1.0.
         let host = authority.host.bytes
         if let known = routes.lookup(isHTTPS: isHTTPS, host: host.span, port: authority.port) { return decision(known) }

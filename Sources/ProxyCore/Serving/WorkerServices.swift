@@ -34,7 +34,7 @@ final class WorkerServices {
     let authenticator: ClientAuthenticator
     private let server: ServerState
     private let observer: HandshakeObserver
-    private let traces: TraceExport
+    private let spans: SpanBuffer
     private let restTimer = LoopTimer()
     private static let restTime = TimeSpan.seconds(2)
     private var logBuffer: LogBuffer?
@@ -60,7 +60,7 @@ final class WorkerServices {
         self.cache = cache
         self.generation = generation
         self.server = server
-        self.traces = traces
+        spans = SpanBuffer(traces, loop)
         held = HeldBytes(server.heldBytes)
         authenticator = ClientAuthenticator(loop: loop, verifier: passwords)
         let counters = WorkerCounters()
@@ -131,7 +131,7 @@ final class WorkerServices {
     /// Records the spans of a sampled request, if a collector is named.
     ///
     /// - Parameter make: makes the record with what masks URLs as in the log.
-    func trace(_ make: (TaskLogLine) -> SpanRecord) { traces.add { make(logLine) } }
+    func trace(_ make: (TaskLogLine) -> SpanRecord) { spans.add { make(logLine) } }
 
     /// Counts a client's request that is over.
     ///
@@ -214,5 +214,6 @@ final class WorkerServices {
         generation.manager.invalidateSession(cancelingTasks: true)
         observer.stop()
         logBuffer?.flush()
+        spans.flush()
     }
 }

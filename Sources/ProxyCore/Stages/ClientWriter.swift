@@ -19,6 +19,9 @@ final class ClientWriter: ResponseStage {
     /// Smaller pieces are collected before they are written: a copy costs less than a system call.
     private static let directWrite = 30 << 10
 
+    /// At most this much of a file is read into the output at once.
+    private static let copiedAtOnce = 128 << 10
+
     init(_ services: WorkerServices) { self.services = services }
 
     func attach(_ exchange: StageOwner, _ stream: ExchangeStream) {
@@ -100,6 +103,27 @@ final class ClientWriter: ResponseStage {
         return (count, .pause)
     }
 
+    override func receive(_ file: FileBytes) -> (taken: Int, flow: BodyFlow)? {
+        if response.isChunked { return nil }
+        let isLarge = stream.output.count + file.count >= Self.directWrite
+        if isLarge, let written = stream.write(file) {
+            bytesSent += written.count
+            return (written.count, flow(isFull: written.isFull))
+        }
+        // One copy: TLS and HTTP/2 take the bytes from the output.
+        let count = file.first(min(Self.copiedAtOnce, stream.pieceSize)).readCached(into: &stream.output)
+        guard count > 0 else { return nil }
+        bytesSent += count
+        if isLarge { stream.writeOutput() } else { stream.flushLater() }
+        return (count, flow(isFull: exchange == nil || !stream.hasRoom))
+    }
+
+    private func flow(isFull: Bool) -> BodyFlow {
+        guard let exchange, exchange.isUnderWay else { return .pause }
+        if isFull { isPaused = true }
+        return isFull ? .pause : .proceed
+    }
+
     override var pieceSize: Int { stream?.pieceSize ?? .max }
 
     override func receive(trailers: borrowing HeaderFields) {
@@ -128,8 +152,14 @@ final class ClientWriter: ResponseStage {
 
     /// Passes a 1xx head on, unless the client has no room: it is dropped then, because no client depends on one, and it
     /// must not wait for a client that does not read.
-    func receiveInformational(_ head: borrowing ResponseHead) {
-        guard let exchange, stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
+    override func receiveInformational(_ head: borrowing ResponseHead) {
+        guard let exchange else { return }
+        switch exchange.upload.receiveInformational(status: head.status) {
+        case .drop: return
+        case .askForBody: return writeContinue()
+        case .pass: break
+        }
+        guard stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
         if let identity = exchange.requestIdentity {
             stream.writeInformational(identity.unmarked(head), to: exchange.head, context: context)
         } else {

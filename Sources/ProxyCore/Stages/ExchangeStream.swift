@@ -57,6 +57,15 @@ class ExchangeStream {
         write(more)
     }
 
+    /// Writes a part of a stored body from its file, after the waiting output.
+    ///
+    /// - Returns: how many bytes were written, and whether the rest waits for room, which may be all; nil when the bytes have to be read
+    ///   from the file first.
+    func write(_ file: FileBytes) -> (count: Int, isFull: Bool)? { nil }
+
+    /// Writes the waiting output now.
+    func writeOutput() { preconditionFailure("a subclass overrides this") }
+
     /// Writes the output at the end of the turn, together with output that is added until then.
     func flushLater() { preconditionFailure("a subclass overrides this") }
 

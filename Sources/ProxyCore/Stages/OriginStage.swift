@@ -108,7 +108,10 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         if let owner { task.owner = owner }
         if guarded != nil { task.guarded = guarded }
         if unsent != nil { unsent = nil }
-        exchange.sendWaitingBody(to: task)
+        if next?.sendKeptBody(to: task) != true {
+            if !carried.isEmpty { task.send(taking: &carried) }
+            if exchange.upload.isComplete { endBody() }
+        }
         task.resume()
     }
 
@@ -128,17 +131,23 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// Body bytes that were not sent yet.
     var waitingBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
 
-    /// Reads the bytes that no task has received.
-    func withCarried<Result>(_ read: (borrowing Span<UInt8>) -> Result) -> Result {
-        var bytes = ByteBuffer()
-        swap(&bytes, &carried)
-        defer { swap(&bytes, &carried) }
-        return read(bytes.bytes)
-    }
-
     func send(_ bytes: borrowing Span<UInt8>) { task?.send(bytes) }
 
-    func finishSending(trailers: HeaderFields?) { task?.finishSending(trailers: trailers ?? HeaderFields()) }
+    /// The origin gets the end of the body, with the trailers that may go there.
+    ///
+    /// - Parameter route: of a hop; nil: that of the client's request.
+    func endBody(on route: Route? = nil) {
+        guard let exchange, exchange.upload.hasTrailers else {
+            task?.finishSending(trailers: HeaderFields())
+            return
+        }
+        let trailers = exchange.upload.trailers(
+            to: route ?? exchange.admission.route,
+            with: exchange.credentials,
+            as: exchange.requestIdentity
+        )
+        task?.finishSending(trailers: trailers ?? HeaderFields())
+    }
 
     /// Sends the bytes that the former task did not.
     func sendCarried(by send: (borrowing Span<UInt8>) -> Void) {
@@ -146,11 +155,6 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         var bytes = ByteBuffer()
         swap(&bytes, &carried)
         send(bytes.bytes)
-    }
-
-    /// The same, without hooks.
-    func sendCarried() {
-        if !carried.isEmpty { task?.send(taking: &carried) }
     }
 
     /// Takes back a task that has sent nothing, and its part of the body.
@@ -168,11 +172,48 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// The request is sent again, which is its one repeat.
     func noteRepetition() { isRepetition = true }
 
-    /// Makes room for a body of which nothing was sent.
-    func reserve(_ length: Int) { carried.reserve(max(0, length - carried.count)) }
-
     /// Adds bytes behind those that a former task did not send.
     func carry(_ bytes: borrowing Span<UInt8>) { carried.append(bytes) }
+
+    // MARK: A body that is signed
+
+    /// Begins to keep the whole body, for a signature.
+    ///
+    /// - Parameter then: the step that follows the end of the body.
+    /// - Returns: why it is not kept.
+    func gatherBody(_ then: @escaping () -> Void) -> Problem? {
+        guard let exchange else { return nil }
+        // A body whose length is known finds its room before it comes.
+        let length = exchange.admission.credentials.body.begin(exchange.head.framing, then)
+        if length > 0 {
+            guard exchange.stream.hold(length) else { return Self.heldTooMuch }
+            carried.reserve(max(0, length - carried.count))
+        }
+        // What came before a reload is still here.
+        var bytes = ByteBuffer()
+        swap(&bytes, &carried)
+        defer { swap(&bytes, &carried) }
+        return count(bytes.bytes, exchange)
+    }
+
+    /// Keeps the next bytes of it.
+    ///
+    /// - Returns: why it may not become longer.
+    func gather(_ bytes: borrowing Span<UInt8>) -> Problem? {
+        guard let exchange else { return nil }
+        carried.append(bytes)
+        return count(bytes, exchange)
+    }
+
+    private func count(_ bytes: borrowing Span<UInt8>, _ exchange: StageOwner) -> Problem? {
+        guard let more = exchange.admission.credentials.body.add(bytes) else { return SignedBody.tooLong }
+        return more == 0 || exchange.stream.hold(more) ? nil : Self.heldTooMuch
+    }
+
+    private static let heldTooMuch = Problem(
+        .limitReached,
+        "The process holds as many bytes as limits.heldBytes allows, and the body of this request is signed as a whole. Try again, or raise the limit."
+    )
 
     // MARK: The end
 
@@ -208,11 +249,12 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     }
 
     override func taskNeedsBodyData(_ task: LoopTask) {
-        if let exchange = current { exchange.originNeedsBody() }
+        guard let exchange = current, next?.continueReplay() != true else { return }
+        exchange.stream.exchangeNeedsBody()
     }
 
     override func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
-        if let exchange = current { exchange.receiveInformational(head) }
+        if current != nil { next?.receiveInformational(head) }
     }
 
     override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
@@ -314,6 +356,11 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         return next.receive(data, followedBy: more)
     }
 
+    func stage(_ stage: CacheStage, didReceive file: FileBytes) -> (taken: Int, flow: BodyFlow)? {
+        guard current != nil, refused == nil else { return nil }
+        return next?.receive(file)
+    }
+
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
         receive(trailers: trailers)
     }
@@ -323,8 +370,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func stagePatience(_ stage: CacheStage) -> TimeSpan? {
         let timeouts = (stage.request.timeouts ?? stage.request.endpoint.timeouts).spans
         guard let total = timeouts.total else { return timeouts.stall }
-        let spent = min(total.nanoseconds, services.loop.now - (exchange?.startedAt ?? services.loop.now))
-        return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))
+        guard let exchange else { return min(timeouts.stall, total) }
+        return min(timeouts.stall, exchange.life.rest(of: total, at: services.loop.now) ?? TimeSpan(nanoseconds: 0))
     }
 
     func stageDidComplete(_ stage: CacheStage, error: SessionError?) { receiveEnd(error) }

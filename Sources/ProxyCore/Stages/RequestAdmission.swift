@@ -4,7 +4,7 @@ import ProxyConfiguration
 import SessionCore
 
 /// Whether a client's request may be sent, and where to: its route, what the rules say of it and of the hops that it follows, the
-/// credentials that it gets, and how often a reload has begun it again.
+/// credentials that it gets.
 struct RequestAdmission {
     /// What is done with a request next.
     enum Step {
@@ -31,31 +31,14 @@ struct RequestAdmission {
     /// What `requests` says of the request, where its route has rules.
     private(set) var ruling = RequestRuling()
     var credentials = RequestCredentials()
-    /// How often a reload has restarted the request.
-    private(set) var restarts = 0
-    /// A request that is still waiting after this many reloads in a row fails.
-    static let restartLimit = 16
 
     /// Forgets the request before. Its credentials have ended.
     mutating func begin() {
         if route != nil { route = nil }
-        restarts = 0
     }
 
     /// Releases what belongs to a policy.
     mutating func release() { route = nil }
-
-    /// The policy was replaced before the request was sent: it begins again.
-    ///
-    /// - Returns: why it fails instead; nil for nearly all.
-    mutating func restart() -> Problem? {
-        restarts += 1
-        guard restarts > Self.restartLimit else { return nil }
-        return Problem(
-            .sessionInvalidated,
-            "The policy was replaced again and again while this request waited to be sent. Send it once more."
-        )
-    }
 
     // MARK: The client's request
 

@@ -63,15 +63,35 @@ struct RequestUpload {
         return true
     }
 
-    /// The client's HTTP/2 stream has ended.
-    ///
-    /// - Returns: whether the request has ended with it; otherwise a part of the body is missing.
-    mutating func streamEnded(trailers received: HeaderFields?) -> Bool {
-        body.streamEnded()
-        guard body.isComplete else { return false }
-        if let received, !received.isEmpty { trailers = received }
-        hasEnded = true
-        return true
+    /// What the client has ended.
+    enum InputEnd {
+        /// The connection, or its own side of it.
+        case connection
+        /// The HTTP/2 stream of the request.
+        case stream(trailers: HeaderFields?)
+    }
+
+    /// What the end of the client's input means to the body.
+    enum Completeness {
+        /// Nothing: it was here already.
+        case known
+        /// It ends here.
+        case whole
+        /// A part of it is missing.
+        case cut
+    }
+
+    /// The client sends nothing more.
+    mutating func inputEnded(_ end: InputEnd) -> Completeness {
+        switch end {
+        case .connection: return isComplete ? .known : .cut
+        case .stream(let received):
+            body.streamEnded()
+            guard body.isComplete else { return .cut }
+            if let received, !received.isEmpty { trailers = received }
+            hasEnded = true
+            return .whole
+        }
     }
 
     /// Whether the client has sent trailers, which few do.
@@ -130,6 +150,30 @@ struct RequestUpload {
     ///
     /// - Returns: whether 100 (Continue) has to be sent to the client now.
     mutating func bodyIsWanted() -> Bool { !body.isComplete && expectation.bodyIsWanted(bodyHasBegun: count > 0) }
+
+    /// A connection carries the request: the body is wanted, unless the origin decides about it.
+    ///
+    /// - Returns: whether 100 (Continue) has to be sent to the client now.
+    mutating func originDidConnect() -> Bool { !originDecides && bodyIsWanted() }
+
+    /// What becomes of a 1xx head of the origin.
+    enum InformationalStep {
+        case pass
+        case drop
+        /// 100 (Continue) has to be sent to the client now.
+        case askForBody
+    }
+
+    /// The origin has sent a 1xx head. Its 100 (Continue) is for the request that the proxy has sent: the client gets one only if it
+    /// waits for it.
+    mutating func receiveInformational(status: Int) -> InformationalStep {
+        switch status {
+        case 100: originDecides && bodyIsWanted() ? .askForBody : .drop
+        // 101 comes only after Upgrade, which is not forwarded here.
+        case 101: .drop
+        default: .pass
+        }
+    }
 
     // MARK: Pace
 

@@ -8,19 +8,18 @@ import SessionCore
 class StageOwner {
     final var head = RequestHead()
     final var upload = RequestUpload()
-    final var startedAt: UInt64 = 0
+    final var life = RequestLife()
     final var identity = ClientIdentity()
     final var admission = RequestAdmission()
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     final var generation: Generation?
-    final var isOver = true
     /// The client's side; nil while the exchange is unused.
     final var stream: ExchangeStream!
     /// Trace and id of the request; nil where requests have neither.
     final var requestIdentity: RequestIdentity?
 
     /// Whether the exchange has begun and not ended.
-    final var isUnderWay: Bool { !isOver }
+    final var isUnderWay: Bool { !life.isOver }
 
     // MARK: The request
 
@@ -78,17 +77,8 @@ class StageOwner {
         return fields
     }
 
-    /// Sends a new task the part of the body that is here.
-    func sendWaitingBody(to task: LoopTask) { preconditionFailure("a subclass overrides this") }
-
     /// A connection carries the request.
     func originDidConnect() { preconditionFailure("a subclass overrides this") }
-
-    /// The origin has room for more of the body.
-    func originNeedsBody() { preconditionFailure("a subclass overrides this") }
-
-    /// The replay buffer has room for more of the body, or has let its end go.
-    func bodyCanGoOn() { preconditionFailure("a subclass overrides this") }
 
     // MARK: Credentials
 
@@ -111,9 +101,6 @@ class StageOwner {
     func relayDidEnd(_ problem: Problem?) { preconditionFailure("a subclass overrides this") }
 
     // MARK: The response
-
-    /// Passes a 1xx head from the origin on.
-    func receiveInformational(_ head: borrowing ResponseHead) { preconditionFailure("a subclass overrides this") }
 
     /// Everything besides the response itself that decides how it is written.
     func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {

@@ -16,8 +16,12 @@ final class LoopWatchdog: @unchecked Sendable {
 
     /// Whether no loop has left a check without response for too long. Starts a new check of each loop that has responded
     /// to its last one, so that a stuck loop is noticed by a later call.
-    func check(at now: UInt64 = Clock.monotonic) -> Bool {
-        let (isAlive, started) = lock.withLock { (checks.isAlive(at: now), checks.start(at: now)) }
+    ///
+    /// - Parameter patience: the nanoseconds that a check may be without response, at most `LoopChecks.patience`.
+    func check(at now: UInt64 = Clock.monotonic, patience: UInt64 = LoopChecks.patience) -> Bool {
+        let (isAlive, started) = lock.withLock {
+            (checks.isAlive(at: now, patience: min(patience, LoopChecks.patience)), checks.start(at: now))
+        }
         for index in started {
             loops[index].submit { [self] in lock.withLock { checks.didRespond(index) } }
         }
@@ -37,9 +41,9 @@ struct LoopChecks {
         pending = Array(repeating: nil, count: count)
     }
 
-    func isAlive(at now: UInt64) -> Bool {
+    func isAlive(at now: UInt64, patience: UInt64 = Self.patience) -> Bool {
         for index in pending.indices {
-            if let started = pending[index], now > started, now - started > Self.patience { return false }
+            if let started = pending[index], now > started, now - started > patience { return false }
         }
         return true
     }

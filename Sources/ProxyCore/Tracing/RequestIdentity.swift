@@ -59,6 +59,25 @@ final class RequestIdentity {
         append(trace.value(span: span(ofHop: hop)), TraceContext.parentName, to: &fields)
     }
 
+    /// The identity of a request that this one has caused, and that nobody waits for: of the same trace and id, with spans of its own.
+    func follower() -> RequestIdentity {
+        var context = trace.map { TraceContext(traceID: $0.traceID, parent: span, flags: $0.flags) }
+        if let trace { context?.state = trace.state }
+        return RequestIdentity(own, trace: context, span: context == nil ? 0 : own.makeNumber(), id: id)
+    }
+
+    /// Writes the span of a hop of this request in place of the one of another request, unless the rules of the host have removed the
+    /// field, or set it.
+    func write(inPlaceOf other: RequestIdentity, to fields: inout HeaderFields) {
+        guard let trace, let index = fields.first(named: TraceContext.parentName.bytes) else { return }
+        for span in other.hops {
+            let value = trace.value(span: span)
+            guard fields.value(at: index).equals(value.span) else { continue }
+            fields.remove(at: index)
+            return append(trace.value(span: self.span(ofHop: 0)), TraceContext.parentName, to: &fields)
+        }
+    }
+
     /// Removes the fields from trailers, where some servers look for them, too.
     func removeNames(from trailers: inout HeaderFields) { own.ofRequests.removeNames(from: &trailers) }
 

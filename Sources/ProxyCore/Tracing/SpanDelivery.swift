@@ -8,7 +8,34 @@ import SessionCore
 final class SpanDelivery: LoopTaskDelegate {
     typealias Outcome = SpanQueue<SpanRecord>.Outcome
 
-    private let completion: (Outcome, String?) -> Void
+    /// The reason why an attempt did not deliver.
+    enum Failure {
+        case error(SessionError)
+        case status(Int)
+
+        /// The code of the error, or the response's status.
+        var reason: String {
+            switch self {
+            case .error(let error): error.code.rawValue
+            case .status(let status): "status \(status)"
+            }
+        }
+    }
+
+    /// The body of a request.
+    struct Message {
+        let bytes: [UInt8]
+        let isCompressed: Bool
+
+        /// Compresses the bytes if that is wanted and memory is there.
+        init(_ bytes: [UInt8], _ compression: TracingConfiguration.Compression) {
+            let compressed = compression == .gzip ? GzipMessage.compress(bytes) : nil
+            self.bytes = compressed ?? bytes
+            isCompressed = compressed != nil
+        }
+    }
+
+    private let completion: (Outcome, Failure?) -> Void
     private var status = 0
     private var retryAfter: Int64 = 0
     private var taken = 0
@@ -17,28 +44,31 @@ final class SpanDelivery: LoopTaskDelegate {
 
     private static let retryAfterName: StaticString = "Retry-After"
 
-    private init(_ completion: @escaping (Outcome, String?) -> Void) { self.completion = completion }
+    private init(_ completion: @escaping (Outcome, Failure?) -> Void) { self.completion = completion }
 
-    /// - Parameter completion: gets the code of the error or the response's status, too.
+    /// - Parameter headers: further fields, secrets among them.
     static func start(
-        _ message: [UInt8],
+        _ message: Message,
         to collector: TraceCollector,
+        _ headers: FieldChanges,
         at endpoint: Endpoint,
         on session: LoopSession,
-        _ completion: @escaping (Outcome, String?) -> Void
+        _ completion: @escaping (Outcome, Failure?) -> Void
     ) {
         var fields = HeaderFields()
         fields.append(.contentType, "application/x-protobuf")
+        if message.isCompressed { fields.append(.contentEncoding, "gzip") }
         fields.append(.userAgent, "pinproxy")
+        headers.apply(to: &fields)
         let request = SessionRequest(
             endpoint: endpoint,
             method: .post,
             target: collector.target,
             fields: fields,
-            bodyLength: .bytes(message.count)
+            bodyLength: .bytes(message.bytes.count)
         )
         let task = session.dataTask(with: request, delegate: SpanDelivery(completion))
-        task.send(message.span)
+        task.send(message.bytes.span)
         task.finishSending()
         task.resume()
     }
@@ -60,9 +90,9 @@ final class SpanDelivery: LoopTaskDelegate {
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         if status == 0 {
-            completion(Self.outcome(of: error), error?.code.rawValue)
+            completion(Self.outcome(of: error), error.map { .error($0) })
         } else {
-            completion(Self.outcome(status: status, retryAfter), "status \(status)")
+            completion(Self.outcome(status: status, retryAfter), .status(status))
         }
     }
 

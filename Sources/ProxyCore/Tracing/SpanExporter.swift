@@ -36,6 +36,8 @@ final class SpanExporter: @unchecked Sendable {
     private var toldAt: Int64?
     /// The reason of the last loss: a code of errors, or the status of the collector's response.
     private var reason: String?
+    /// Whether there was a warning of an address that this policy denies.
+    private var hasWarned = false
 
     init(
         _ collector: TraceCollector,
@@ -74,8 +76,11 @@ final class SpanExporter: @unchecked Sendable {
 
     // MARK: Any thread
 
-    func add(_ record: SpanRecord) {
-        if queue.withLock({ $0.add(record, bytes: record.memorySize) }) { loop.submit { [self] in work() } }
+    func add(_ records: [SpanRecord]) {
+        let wakes = queue.withLock { queue in
+            records.reduce(false) { queue.add($1, bytes: $1.memorySize) || $0 }
+        }
+        if wakes { loop.submit { [self] in work() } }
     }
 
     /// The fate of the requests whose spans were recorded.
@@ -114,6 +119,7 @@ final class SpanExporter: @unchecked Sendable {
     private func adopt(_ next: PolicySnapshot) {
         guard !hasFinished else { return }
         snapshot = next
+        hasWarned = false
         endpoint = Self.endpoint(collector, next, limits)
         retireSession()
         warnOfRefusal()
@@ -142,10 +148,14 @@ final class SpanExporter: @unchecked Sendable {
         guard let session = currentSession() else { return finished(.refused, Problem.Code.internal.rawValue) }
         var spans: [OTLPSpan] = []
         for record in records { spans += SpanTree.spans(of: record) { self.pool.next() } }
-        let message = OTLPMessage.request(spans, version: settings.version, instance: instance)
-        SpanDelivery.start(message, to: collector, at: endpoint, on: session) { [weak self] outcome, reason in
+        let bytes = OTLPMessage.request(spans, version: settings.version, instance: instance)
+        let tracing = snapshot.configuration.tracing ?? TracingConfiguration()
+        let message = SpanDelivery.Message(bytes, tracing.compression)
+        SpanDelivery.start(message, to: collector, tracing.headers, at: endpoint, on: session) {
+            [weak self] outcome, failure in
             guard let self else { return }
-            finished(outcome, reason)
+            if case .error(let error) = failure { warnOfRefusal(error) }
+            finished(outcome, failure?.reason)
             // libcurl may be on the stack.
             loop.atEndOfTurn { [weak self] in self?.work() }
         }
@@ -199,11 +209,21 @@ final class SpanExporter: @unchecked Sendable {
     // MARK: Events
 
     private func warnOfRefusal() {
-        guard case .failure(let problem) = endpoint else { return }
+        if case .failure(let problem) = endpoint { warnOfRefusal(problem.details) }
+    }
+
+    /// Warns once under each policy of an address that may not be dialled: a name shows it only when it is looked up.
+    private func warnOfRefusal(_ error: SessionError) {
+        guard error.code == .addressDenied, !hasWarned else { return }
+        hasWarned = true
+        warnOfRefusal(error.details)
+    }
+
+    private func warnOfRefusal(_ details: String) {
         log(
             EventLine(event: "warning")
                 .with("code", "trace_collector_denied")
-                .with("message", "spans cannot go to \(collector.url.origin): \(problem.details)")
+                .with("message", "spans cannot go to \(collector.url.origin): \(details)")
         )
     }
 

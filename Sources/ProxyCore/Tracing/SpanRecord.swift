@@ -68,6 +68,8 @@ struct SpanRecord: Sendable {
     /// Whether `hops` is the connection of a tunnel.
     let isTunnel: Bool
     let hops: [Hop]
+    /// Whether the proxy has sent the request by itself, to renew a stored response.
+    var isRefresh = false
 
     /// About what it takes in memory.
     var memorySize: Int {

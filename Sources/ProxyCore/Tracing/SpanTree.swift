@@ -24,6 +24,7 @@ struct SpanTree {
     // MARK: The request
 
     private mutating func addRequest() {
+        if record.isRefresh { return addRefresh() }
         var span = OTLPSpan(
             trace: record.trace.traceID,
             span: record.span,
@@ -59,6 +60,24 @@ struct SpanTree {
             span.attributes.append(("http.request.header.\(name)", .list(id.value)))
         }
         // A mistake of the client is none of the server.
+        fail(&span, status: record.status, from: 500, error: record.error)
+        spans.append(span)
+    }
+
+    /// A refresh has no client: its span is below that of the request that has caused it.
+    private mutating func addRefresh() {
+        var span = OTLPSpan(
+            trace: record.trace.traceID,
+            span: record.span,
+            parent: record.trace.parent,
+            flags: record.trace.flags,
+            state: record.trace.state,
+            name: "cache refresh",
+            kind: .internal,
+            start: Self.nanoseconds(record.start),
+            end: Self.nanoseconds(record.start &+ record.duration)
+        )
+        if let cache = record.cache { span.set("pinproxy.cache", cache) }
         fail(&span, status: record.status, from: 500, error: record.error)
         spans.append(span)
     }

@@ -26,6 +26,8 @@ package final class TraceExport: Sendable {
 
     private let settings: TraceSettings
     private let state = Mutex(State())
+    /// Whether there is a current exporter.
+    private let hasCollector = Atomic<Bool>(false)
 
     package init(snapshot: PolicySnapshot, settings: TraceSettings = TraceSettings()) {
         self.settings = settings
@@ -39,6 +41,7 @@ package final class TraceExport: Sendable {
         let collector = snapshot.configuration.tracing?.collector
         state.withLock { state in
             guard !state.isStopped else { return }
+            defer { hasCollector.store(state.current != nil, ordering: .relaxed) }
             state.forgetEnded()
             if let current = state.current {
                 if current.collector == collector { return current.replace(snapshot) }
@@ -52,13 +55,11 @@ package final class TraceExport: Sendable {
         }
     }
 
-    /// Adds the spans of a request that is over; where no collector is named they are not recorded.
-    ///
-    /// - Parameter make: makes the record; called at once.
-    func add(_ make: () -> SpanRecord) {
-        guard let exporter = state.withLock({ $0.current }) else { return }
-        exporter.add(make())
-    }
+    /// Whether records are wanted: a collector is named.
+    var isWanted: Bool { hasCollector.load(ordering: .relaxed) }
+
+    /// Adds requests that are over.
+    func add(_ records: [SpanRecord]) { state.withLock { $0.current }?.add(records) }
 
     /// Nil where there never was a collector.
     package var figures: SpanFigures? {

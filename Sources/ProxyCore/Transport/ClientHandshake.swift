@@ -84,7 +84,7 @@ extension ClientTransport {
     func open() -> Bool {
         guard register() else { return false }
         switch listener.security.tls {
-        case .none: owner.serveHTTP(on: self)
+        case .none: if listener.isTransparent { owner.serveRedirected(self) } else { owner.serveHTTP(on: self) }
         case .context(let context):
             var early = ByteBuffer()
             var pending = ByteBuffer()

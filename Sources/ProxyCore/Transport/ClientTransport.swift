@@ -37,6 +37,8 @@ final class ClientTransport: EventHandler {
     /// The host and port that every request on this connection must be for: set when TLS inside a CONNECT is
     /// intercepted.
     private(set) var intercepted: InterceptedAuthority?
+    /// What is known of a connection to a transparent listener when it has begun to speak.
+    var redirection: Redirection?
     /// There may be bytes to read. The kernel reports readiness only when it changes.
     var isReadable = false
     /// The client has closed its sending side.
@@ -137,7 +139,8 @@ final class ClientTransport: EventHandler {
     /// Routes a request of this connection.
     @inline(__always)
     func route(for head: borrowing RequestHead) -> ListenerRoutes.Decision {
-        if let intercepted { return listener.route(for: head, inside: intercepted) }
+        if let intercepted { return listener.route(for: head, inside: intercepted, from: redirection) }
+        if let redirection { return listener.route(for: head, from: redirection) }
         return listener.route(for: head, localAddress: listener.isGateway ? localAddress : nil)
     }
 
@@ -252,6 +255,8 @@ final class ClientTransport: EventHandler {
     func refuseForLimit() {
         // No response can be written before a TLS handshake.
         if case .none = listener.security.tls {} else { return }
+        // What a redirected client speaks is not known.
+        if listener.isTransparent { return }
         // Closing with unread bytes would send a reset, which may arrive before the response.
         services.scratch.removeAll()
         _ = socket.read(into: &services.scratch, upTo: WorkerServices.readSize)
@@ -277,6 +282,9 @@ final class ClientTransport: EventHandler {
 
     /// The address of the local end, for a gateway's Host rule.
     var localAddress: SocketAddress? { socket.localAddress }
+
+    /// Where the client has connected to before it was redirected.
+    var originalDestination: SocketAddress? { socket.originalDestination }
 
     // MARK: Events
 
@@ -409,6 +417,30 @@ final class ClientTransport: EventHandler {
         let outcome = socket.write(from: &buffer, followedBy: tail, end)
         if outcome == .wouldBlock { isWriteBlocked = true }
         return outcome
+    }
+
+    /// Whether bytes of a file go to the socket from there, without a copy: not with TLS.
+    var sendsFiles: Bool { tls == nil }
+
+    /// Writes `buffer`, and then bytes of a file that the kernel has in memory.
+    ///
+    /// - Returns: how many bytes of the file were sent, which may be none; `.end` if the file gave none: its bytes have to be read then.
+    func write(from buffer: inout ByteBuffer, followedBy file: FileBytes) -> TransferCount {
+        if !buffer.isEmpty {
+            let outcome = socket.write(from: &buffer, beforeMore: ())
+            if outcome == .wouldBlock { isWriteBlocked = true }
+            guard case .bytes = outcome else { return outcome }
+            guard buffer.isEmpty else { return .bytes(0) }
+        }
+        let outcome = socket.write(file)
+        switch outcome {
+        case .bytes, .end: return outcome
+        case .wouldBlock:
+            isWriteBlocked = true
+            return outcome
+        // A socket that has failed is noticed with the next bytes.
+        case .failed: return .end
+        }
     }
 
     private func read(_ tls: TLSLayer, into buffer: inout ByteBuffer) -> TransferCount {

@@ -20,6 +20,9 @@ class TransportOwner: EndOfTurnHandler {
     /// TLS is there, or is not used: begins with HTTP.
     func serveHTTP(on transport: ClientTransport) { preconditionFailure("a subclass overrides this") }
 
+    /// A client was redirected here: its first bytes say what it speaks.
+    func serveRedirected(_ transport: ClientTransport) { preconditionFailure("a subclass overrides this") }
+
     /// The connection is closed.
     func didClose(_ transport: ClientTransport) { preconditionFailure("a subclass overrides this") }
 

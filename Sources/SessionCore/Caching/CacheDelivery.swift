@@ -238,6 +238,9 @@ package struct CacheDelivery {
         return .later
     }
 
+    /// What is left of the turn's part of the stored body.
+    package var turn: Range<Int> { unsent.lowerBound..<max(unsent.lowerBound, unsent.upperBound - turnEnd) }
+
     /// The piece that was awaited has gone; `beginSending` goes on.
     package mutating func endSending() { isSending = false }
 

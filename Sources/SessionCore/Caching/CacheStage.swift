@@ -441,13 +441,15 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
                 guard let (taken, flow) = result, delivery.phase == .serving else { continue }
                 delivery.didSend(taken - piece.count)
                 wait(flow)
-            case .file(let file): send(range, of: file)
+            case .file(let file): if !pass(file.bytes(delivery.turn)) { send(range, of: file) }
             case .growing(let reader):
                 switch reader.read(at: range.lowerBound, atMost: range.count, wake: { [self] in sendLater() }) {
                 case .bytes(let bytes):
                     delivery.didSend(bytes.count)
                     deliver(bytes.span)
-                case .file(let file, let count): send(range.lowerBound..<range.lowerBound + count, of: file)
+                case .file(let file, let count):
+                    let range = range.lowerBound..<range.lowerBound + count
+                    if !pass(file.bytes(range)) { send(range, of: file) }
                 case .wait: delivery.awaitPiece()
                 case .end: delivery.dropUnsent()
                 case .broken: complete(originError ?? Self.brokenBody)
@@ -464,13 +466,25 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
+    /// Lets the receiver take bytes of a file without a copy, if it can.
+    ///
+    /// - Returns: false when it needs the bytes themselves.
+    private func pass(_ file: FileBytes) -> Bool {
+        guard let (taken, flow) = delegate?.stage(self, didReceive: file) else { return false }
+        // The receiver may have given the response up, and with it all that is unsent.
+        guard delivery.phase == .serving else { return true }
+        delivery.didSend(taken)
+        wait(flow)
+        return true
+    }
+
     /// Sends a piece of a file: without a thread what the kernel has in memory; only a thread waits for the disk.
     private func send(_ range: Range<Int>, of file: some BodyFile) {
         // A receiver may begin with another body before it returns: that one finds an empty buffer.
         var buffer = ByteBuffer()
         swap(&buffer, &loop.scratch)
         buffer.removeAll()
-        let count = file.readCached(at: range.lowerBound, count: range.count, into: &buffer)
+        let count = file.bytes(range).readCached(into: &buffer)
         if count > 0 {
             delivery.didSend(count)
             deliver(buffer.bytes)
@@ -578,6 +592,11 @@ package protocol CacheStageDelegate: AnyObject {
         followedBy more: borrowing Span<UInt8>
     ) -> (taken: Int, flow: BodyFlow)
 
+    /// A part of the body in its file, for a receiver that can send it from there.
+    ///
+    /// - Returns: how many bytes were taken, of which there are none only with a pause; nil when the bytes are needed.
+    func stage(_ stage: CacheStage, didReceive file: FileBytes) -> (taken: Int, flow: BodyFlow)?
+
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields)
 
     /// No stored response may be used, and the origin must not be asked, or has failed (`originError`) where a stored
@@ -613,6 +632,7 @@ extension CacheStageDelegate {
     ) -> (taken: Int, flow: BodyFlow) {
         (data.count, self.stage(stage, didReceive: data))
     }
+    package func stage(_ stage: CacheStage, didReceive file: FileBytes) -> (taken: Int, flow: BodyFlow)? { nil }
     package func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {}
     package func stageMustNotAsk(_ stage: CacheStage) {}
     package func stagePieceSize(_ stage: CacheStage) -> Int { .max }

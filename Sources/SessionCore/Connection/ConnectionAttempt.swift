@@ -159,6 +159,8 @@ final class ConnectionAttempt {
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
     private var peer: SocketAddress?
+    /// Held as long as the socket is, where connections are noted.
+    private var noted: OwnConnections.Note?
     /// The trial after the failure that it is to explain.
     private var profileTrial: ProfileTrial?
     /// The wait for revocation lists.
@@ -251,6 +253,7 @@ final class ConnectionAttempt {
             if !dial.needsAnswer { settleAddress() }
             self.descriptor = descriptor
             peer = peerAddress(descriptor)
+            noted = OwnConnections.all.note(descriptor, to: peer)
             take(course.didConnect())
         }
     }
@@ -356,7 +359,7 @@ final class ConnectionAttempt {
     private var lapsedProxy: SessionError {
         SessionError(
             .proxyUntrusted,
-            "The session's proxy \(endpoint.proxyEndpoint.map { $0.authorityText } ?? "") is not trusted: the verdict on it does not hold any more.",
+            "The upstream proxy \(endpoint.proxyEndpoint.map { $0.authorityText } ?? "") is not trusted: the verdict on it does not hold any more.",
             evaluation: proxyInfo?.evaluation
         )
     }
@@ -571,6 +574,7 @@ final class ConnectionAttempt {
     private func succeed(_ handshake: consuming AcceptedHandshake) {
         _ = course.end()
         let connection = VerifiedConnection(handshake, madeAt: loop.now, loop: loop)
+        connection.noted = noted.take()
         descriptor = -1
         ssl = nil
         link = nil
@@ -654,6 +658,7 @@ final class ConnectionAttempt {
         link = nil
         if isOwner { close(descriptor) }
         descriptor = -1
+        noted = nil
     }
 
     private var place: String { endpoint.authorityText }

@@ -21,18 +21,18 @@ struct HandshakeFailure {
         return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(cause)")
     }
 
-    /// The error when the endpoint is the session's proxy.
+    /// The error when the endpoint is the upstream proxy.
     var proxyError: SessionError {
         guard let evaluation, evaluation.verdict == .fail else {
             return cutOrNot(
                 .proxyHandshakeFailed,
-                "The TLS handshake with the session's proxy \(place) failed: \(cause)"
+                "The TLS handshake with the upstream proxy \(place) failed: \(cause)"
             )
         }
         let refusal = Self.error(evaluation)
         return SessionError(
             .proxyUntrusted,
-            "The session's proxy \(place) is not trusted (\(refusal.code.rawValue)), and was asked for nothing: \(refusal.details)",
+            "The upstream proxy \(place) is not trusted (\(refusal.code.rawValue)), and was asked for nothing: \(refusal.details)",
             evaluation: evaluation
         )
     }

@@ -77,7 +77,7 @@ extension SessionError {
     fileprivate static func noTunnel(to endpoint: Endpoint, _ why: String, _ remedy: String = "") -> SessionError {
         let origin = endpoint.authorityText
         let proxy = endpoint.proxy.map { $0.authorityText } ?? ""
-        let details = "The session's proxy \(proxy) makes no tunnel to \(origin): \(why).\(remedy)"
+        let details = "The upstream proxy \(proxy) makes no tunnel to \(origin): \(why).\(remedy)"
         return SessionError(.proxyRefused, details)
     }
 }
@@ -423,5 +423,5 @@ final class ProxyTunnel: EventHandler {
     }
 
     private var place: String { endpoint.proxy.map { $0.authorityText } ?? "" }
-    private var subject: String { "The session's proxy \(place)" }
+    private var subject: String { "The upstream proxy \(place)" }
 }

@@ -62,6 +62,8 @@ final class VerifiedConnection: EventHandler {
     private var link: ProxyLink?
     /// The proxy's `SSL` below the origin's; nil where there is one alone.
     private let outer: OpaquePointer?
+    /// Held as long as the socket is, where connections are noted.
+    var noted: OwnConnections.Note?
     private var isRegistered = false
     private var isClosed = false
     /// OpenSSL has to write before it can read on, or the reverse (SSL_get_error(3)).
@@ -322,6 +324,7 @@ final class VerifiedConnection: EventHandler {
             setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
         }
         Glibc.close(descriptor)
+        if noted != nil { noted = nil }
     }
 
     private static func words(_ code: Int32) -> String { String(cString: strerror(code)) }

@@ -69,23 +69,52 @@ final class Dial {
     }
 
     func start() {
+        if endpoint.checksResolve { checkPlace() } else { lookUp() }
+    }
+
+    /// Looks up whether the fixed address is one of the host's own. A result that is known already may be older than the client's:
+    /// an address that it lacks is looked for in a new one.
+    private func checkPlace() {
+        let name = endpoint.host.authorityText
+        if let known = dialler.names.answer(for: name) {
+            if holdsPlace(known) { return lookUp() }
+            if dialler.names.isFixed(name) { return refusePlace(known) }
+        }
+        nameWait = dialler.names.wait(for: name) { [self] answer in
+            guard nameWait != nil else { return }
+            nameWait = nil
+            if holdsPlace(answer) { lookUp() } else { refusePlace(answer) }
+        }
+    }
+
+    private func holdsPlace(_ answer: NameAnswer) -> Bool {
+        guard case .success(let addresses) = answer, let place = endpoint.fixedAddress else { return false }
+        return addresses.contains { $0.ipAddress == place }
+    }
+
+    private func refusePlace(_ answer: NameAnswer) {
+        guard case .success(let addresses) = answer else { return didResolve(answer, of: endpoint.host) }
+        endLater(.failed(.misdirected(endpoint, found: addresses)))
+    }
+
+    private func lookUp() {
         let host = place.host
         if let address = host.address { return connect([SocketAddress(address, port: 0)]) }
         let name = host.authorityText
-        if let answer = dialler.names.answer(for: name) { return didResolve(answer) }
+        if let answer = dialler.names.answer(for: name) { return didResolve(answer, of: host) }
         nameWait = dialler.names.wait(for: name) { [self] answer in
             // It may have been withdrawn in the same turn.
             guard nameWait != nil else { return }
             nameWait = nil
-            didResolve(answer)
+            didResolve(answer, of: host)
         }
     }
 
-    private func didResolve(_ answer: NameAnswer) {
+    private func didResolve(_ answer: NameAnswer, of host: Host) {
         switch answer {
         case .success(let addresses): connect(addresses)
         case .failure(let failure):
-            let error = NameError(failure: failure, name: place.host.authorityText, endpoint: endpoint).error
+            let error = NameError(failure: failure, name: host.authorityText, endpoint: endpoint).error
             endLater(failure.reason == .withoutDescriptor ? .failedWithoutDescriptor(error) : .failed(error))
         }
     }

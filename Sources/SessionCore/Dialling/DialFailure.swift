@@ -58,11 +58,11 @@ struct DialFailure {
                 "\(endpoint.host) has no address: \(words). Check the name, or give the host a \"resolve\" address."
             )
         case CURLE_COULDNT_RESOLVE_PROXY:
-            return SessionError(.dnsFailed, "The session's proxy has no address: \(words). Check its name.")
+            return SessionError(.dnsFailed, "The upstream proxy has no address: \(words). Check its name.")
         case CURLE_PROXY:
-            return SessionError(.proxyRefused, "The session's proxy makes no way to \(place): \(words).")
+            return SessionError(.proxyRefused, "The upstream proxy makes no way to \(place): \(words).")
         case CURLE_COULDNT_CONNECT where endpoint.proxy != nil:
-            return SessionError(.connectFailed, "The session's proxy could not be reached: \(words).")
+            return SessionError(.connectFailed, "The upstream proxy could not be reached: \(words).")
         default:
             return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
         }
@@ -85,7 +85,7 @@ struct NameError {
     let endpoint: Endpoint
 
     var error: SessionError {
-        let subject = endpoint.proxy != nil ? "The session's proxy \(name)" : name
+        let subject = isOfProxy ? "The upstream proxy \(name)" : name
         switch failure.reason {
         case .unknown:
             return SessionError(.dnsFailed, "\(subject) has no address: \(failure.words). Check \(remedy).")
@@ -102,10 +102,40 @@ struct NameError {
         }
     }
 
+    /// The name of the host is looked up beside that of the proxy where the address has to be one of its own.
+    private var isOfProxy: Bool {
+        endpoint.proxy != nil && !(endpoint.checksResolve && name == endpoint.host.authorityText)
+    }
+
     private var remedy: String {
-        if endpoint.proxy != nil { return "the proxy's name" }
-        if endpoint.resolve != nil { return "the host's \"resolve\"" }
+        if isOfProxy { return "the proxy's name" }
+        if endpoint.resolve != nil, !endpoint.checksResolve { return "the host's \"resolve\"" }
         return failure.reason == .unknown
             ? "the name, or give the host a \"resolve\" address" : "give the host a \"resolve\" address"
+    }
+}
+
+extension SocketAddress {
+    /// The address alone; nil for a Unix socket.
+    var ipAddress: IPAddress? {
+        switch family {
+        case .ipv4: IPAddress(ipv4: ipv4)
+        case .ipv6: IPAddress(ipv6High: upper, low: lower)
+        case .unix: nil
+        }
+    }
+}
+
+extension SessionError {
+    /// The error of a dial to an address that is none of the host's own.
+    static func misdirected(_ endpoint: Endpoint, found addresses: [SocketAddress]) -> SessionError {
+        let told = addresses.prefix(4).compactMap(\.ipAddress).map(\.description).joined(separator: ", ")
+        let more = addresses.count > 4 ? " and others" : ""
+        var error = SessionError(
+            .addressDenied,
+            "The client has connected to \(endpoint.fixedAddress?.description ?? "no address"), which is none of the addresses of \(endpoint.host) that this machine finds (\(told)\(more)). Let client and proxy use the same name servers, or let the listener have \"originalDestination\": \"ignore\"."
+        )
+        error.isMisdirected = true
+        return error
     }
 }

@@ -64,6 +64,12 @@ final class NameResolver {
         return cache.answer(for: name, at: loop.now)
     }
 
+    /// Whether another lookup would find the same: the name is one of the loopback interface, or `/etc/hosts` has it.
+    func isFixed(_ name: String) -> Bool {
+        if name == "localhost" || name.hasSuffix(".localhost") { return true }
+        return hosts.map { $0.isCurrent && !$0.addresses(of: name).isEmpty } ?? false
+    }
+
     private static let loopback: [SocketAddress] = [
         .loopback(port: 0), SocketAddress(ipv6Upper: 0, lower: 1, port: 0),
     ]

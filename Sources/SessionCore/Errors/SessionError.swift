@@ -91,6 +91,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     /// Whether the TLS handshake was cut, by a reset or the end of the connection, before the server had shown a chain; or was
     /// one that the server wanted later, and that was not made. That says no more about the server than a refused connection.
     var isHandshakeCut = false
+    /// Whether the address that a client has connected to is none of the host's own.
+    package var isMisdirected = false
     /// The metrics of the task up to its failure; nil when nothing was done, and in errors that belong to no task.
     public var metrics: TaskMetrics? { kept?.metrics }
     /// The request that failed: method and URL, the latter without secrets, user information and fragment
@@ -140,6 +142,7 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     func with(details: String) -> SessionError {
         var error = SessionError(code, details, evaluation: evaluation)
         error.isHandshakeCut = isHandshakeCut
+        error.isMisdirected = isMisdirected
         error.kept = kept
         return error
     }

@@ -168,7 +168,7 @@ extension TransferClock.Expiry {
             if stage == .tunnel, let proxy = endpoint.proxy {
                 return SessionError(
                     .connectTimeout,
-                    "The session's proxy \(proxy.authorityText) has opened no tunnel to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
+                    "The upstream proxy \(proxy.authorityText) has opened no tunnel to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
                 )
             }
             return SessionError(

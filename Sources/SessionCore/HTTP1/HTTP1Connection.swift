@@ -344,6 +344,12 @@ final class HTTP1Connection: PooledConnection {
         return isReusable && !(connection.hasBufferedBytes && connection.hasSomethingToRead())
     }
 
+    /// The request needs another connection than this one.
+    func abandon() {
+        _ = detach()
+        close()
+    }
+
     /// Whether nothing has come since the last response: whatever came would be taken for the next one.
     var isSilent: Bool { !connection.hasSomethingToRead() }
 

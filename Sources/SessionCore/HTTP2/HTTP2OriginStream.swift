@@ -338,11 +338,14 @@ final class HTTP2OriginStream: HTTP2Stream {
     /// Takes the request back, as long as nothing of it has gone out: nghttp2 holds the head as long as the server allows no
     /// further stream, or takes no bytes.
     ///
-    /// - Parameter body: an empty buffer, which gets the part of the body that the stream has taken.
+    /// - Parameter body: the rest of the body, in front of which comes the part that the stream has taken.
     /// - Returns: false when the head has gone out, or may have.
-    func takeBack(_ body: inout ByteBuffer) -> Bool {
+    func takeBack(inFrontOf body: inout ByteBuffer) -> Bool {
         guard !isHeadSent, !isClosed else { return false }
+        var rest = ByteBuffer()
+        swap(&rest, &body)
         swap(&body, &output)
+        body.append(rest.bytes)
         return true
     }
 }

@@ -5,6 +5,8 @@ struct ConnectionDemand {
     private let offersHTTP2: Bool
     /// The request wants a connection of its own, for a stream.
     let isExclusive: Bool
+    /// The request gets credentials that its client does not have.
+    private let hasCredentials: Bool
     /// The origin, or the owner of the connection, wants this request over HTTP/1.1.
     private var isHTTP1Required = false
     /// A handshake has failed that offered HTTP/1.1 alone.
@@ -15,9 +17,10 @@ struct ConnectionDemand {
     /// the loop's clock.
     private var notBefore: UInt64 = 0
 
-    init(offersHTTP2: Bool = false, isExclusive: Bool = false) {
+    init(offersHTTP2: Bool = false, isExclusive: Bool = false, hasCredentials: Bool = false) {
         self.offersHTTP2 = offersHTTP2
         self.isExclusive = isExclusive
+        self.hasCredentials = hasCredentials
     }
 
     /// The request can go out on a shared connection, unless its server is known to choose HTTP/1.1.
@@ -30,8 +33,12 @@ struct ConnectionDemand {
     /// is refused a second time fails.
     var canJoinDial: Bool { !wasRefused }
 
-    /// No connection that carries requests of others.
-    mutating func requireHTTP1() { isHTTP1Required = true }
+    /// Whether the request can go out on a connection that its client has authenticated, or authenticate one. A stream has a connection
+    /// of its own in any case. A credential that a client does not have is not sent where the client has authenticated the connection.
+    var mayBeAuthenticated: Bool { !isExclusive && !hasCredentials }
+
+    /// It does: no connection of HTTP/2, which carries requests of others.
+    mutating func beAuthenticated() { isHTTP1Required = true }
 
     /// The handshake of a connection for this request alone has failed.
     ///

@@ -6,29 +6,6 @@ import ServerTrust
 /// One task's request on its way to the origin: it waits for a connection, goes out over HTTP/1.1 or HTTP/2, brings the response,
 /// and is repeated once where that is safe (rule 57).
 final class OriginRequest: TaskExchange, PoolRequest {
-    private enum Phase {
-        /// No task.
-        case idle
-        /// The request enters the pool at the end of the turn.
-        case entering
-        /// The host has as many connections as it may have: the request waits for a place, or for a stream.
-        case queued
-        /// The request waits for a dial, with others.
-        case awaiting(HTTP2Dial)
-        /// The request has a place in the host's pool, and no connection at the moment.
-        case placed
-        case connecting(RequestDial)
-        /// A connection is there; the request goes out at the end of the turn.
-        case ready(HTTP1Connection)
-        case exchanging(HTTP1Connection)
-        /// An HTTP/2 connection is chosen; the request goes out at the end of the turn. The place belongs to the connection, not
-        /// to the request.
-        case promised(HTTP2ClientConnection)
-        case sharing(HTTP2OriginStream)
-        /// The task's taker has the connection.
-        case streaming
-    }
-
     /// The place among the session's active requests.
     var slot = 0
     /// The host's pool in which the request has a place, or waits for one.
@@ -36,7 +13,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     /// The client's own way to the host; nil for most requests.
     private var lane: OwnedLane?
     private let connections: OriginConnections
-    private var phase = Phase.idle
+    private var course = RequestCourse<OriginRequest, RequestDial, HTTP2OriginStream>()
     private var isContinuePlanned = false
     private var demand = ConnectionDemand()
 
@@ -63,40 +40,31 @@ final class OriginRequest: TaskExchange, PoolRequest {
         let endpoint = task.request.endpoint
         demand = ConnectionDemand(
             offersHTTP2: endpoint.httpVersion == .http2 && endpoint.scheme == .https,
-            isExclusive: task.taker != nil
+            isExclusive: task.taker != nil,
+            hasCredentials: task.guarded?.isMaskAlone == false
         )
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
         armTimer()
         let entry = connections.entry(for: endpoint)
         self.entry = entry
-        if let lane = ownLane(of: task, entry) {
-            self.lane = lane
-            return connections.enter(self, lane, entry)
+        if task.owner != nil || task.request.fields.contains(.authorization), demand.mayBeAuthenticated {
+            lane = task.owner?.lane(entry, to: endpoint)
+            if lane != nil || task.request.fields.authenticatesConnection {
+                demand.beAuthenticated()
+                if let owner = task.owner {
+                    if lane == nil { lane = owner.openLane(entry, to: endpoint) }
+                } else {
+                    connections.hasAuthenticated = true
+                }
+            }
         }
-        connections.enter(self, entry)
-    }
-
-    /// The connection that the task's client has authenticated, or is about to.
-    private func ownLane(of task: LoopTask, _ entry: OriginConnections.Entry) -> OwnedLane? {
-        // A stream has a connection of its own in any case.
-        // A credential that a client does not have is not sent where the client has authenticated the connection.
-        guard task.owner != nil || task.request.fields.contains(.authorization), task.taker == nil,
-            task.guarded?.isMaskAlone != false
-        else {
-            return nil
-        }
-        let lane = task.owner?.lane(entry, to: task.request.endpoint)
-        guard lane != nil || task.request.fields.authenticatesConnection else { return nil }
-        // A connection of HTTP/2 carries requests of others.
-        demand.requireHTTP1()
-        if task.owner == nil { connections.hasAuthenticated = true }
-        return lane ?? task.owner?.openLane(entry, to: task.request.endpoint)
+        guard let lane else { return connections.enter(self, entry) }
+        connections.enter(self, lane, entry)
     }
 
     override func giveConnectionToOwner() {
-        guard lane == nil, let entry, let task, task.guarded?.isMaskAlone != false, let owner = task.owner,
-            case .exchanging(let connection) = phase,
-            owner.lane(entry, to: task.request.endpoint) == nil
+        guard lane == nil, demand.mayBeAuthenticated, let entry, let task, let owner = task.owner,
+            let connection = course.connection, owner.lane(entry, to: task.request.endpoint) == nil
         else { return }
         let lane = owner.openLane(entry, to: task.request.endpoint)
         _ = lane.enter(self)
@@ -139,26 +107,23 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     /// The pool has no place and no stream for the request now.
     func didQueue() {
-        phase = .queued
+        course.queue()
         enter(.queued)
     }
 
     /// The request waits for a dial, with others.
     func await(_ dial: HTTP2Dial) {
-        if case .queued = phase { timings.fetchStart = elapsed }
+        if case .queue = course.await(dial) { timings.fetchStart = elapsed }
         dial.join(self)
-        phase = .awaiting(dial)
         enter(.connecting)
     }
 
     /// Whether the request still waits for that dial.
-    func isAwaiting(_ dial: HTTP2Dial) -> Bool {
-        if case .awaiting(let awaited) = phase { awaited === dial } else { false }
-    }
+    func isAwaiting(_ dial: HTTP2Dial) -> Bool { course.isAwaiting(dial) }
 
     /// What the request has waited for does not suit it: it enters the pool again.
     func enterAgain() {
-        phase = .entering
+        course.enterAgain()
         connections.beginLater(self)
     }
 
@@ -167,8 +132,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     /// Makes a connection.
     func connect() {
         guard let task else { return }
-        if case .queued = phase { timings.fetchStart = elapsed }
-        phase = .placed
+        if case .queue = course.take() { timings.fetchStart = elapsed }
         let dial = RequestDial(task.request.endpoint, for: self, task.taker, connections)
         dialDidBegin(dial)
         dial.start()
@@ -176,39 +140,40 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     /// An attempt of the dial begins.
     func dialDidBegin(_ dial: RequestDial) {
-        phase = .connecting(dial)
+        course.dial(dial)
         enter(.connecting)
     }
 
     /// Goes out on a connection at the end of the turn.
     func use(_ connection: HTTP1Connection) {
-        if case .queued = phase { timings.fetchStart = elapsed }
-        phase = .ready(connection)
+        if case .queue = course.use(connection) { timings.fetchStart = elapsed }
         connections.beginLater(self)
     }
 
     /// The same over HTTP/2, beside other requests.
     func share(_ connection: HTTP2ClientConnection) {
-        if case .queued = phase { timings.fetchStart = elapsed }
-        if case .awaiting(let dial) = phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
-        phase = .promised(connection)
+        switch course.share(connection) {
+        case .none: break
+        case .queue: timings.fetchStart = elapsed
+        case .dial(let dial): timings.noteAttempt(dial.times, from: dial.startedAt)
+        }
         connection.promise()
         connections.beginLater(self)
     }
 
     /// The end of the turn.
     func begin() {
-        switch phase {
-        case .entering:
+        switch course.beginning {
+        case .nothing: break
+        case .enterPool:
             guard let endpoint else { return }
             guard !connections.isHandingBack else { return fail(.sessionInvalidated) }
             // The entry may have been forgotten since, when nothing else was in it.
             let entry = connections.entry(for: endpoint)
             self.entry = entry
             connections.enter(self, entry)
-        case .ready(let connection): begin(on: connection)
-        case .promised(let connection): begin(on: connection)
-        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming: break
+        case .send(let connection): begin(on: connection)
+        case .share(let connection): begin(on: connection)
         }
     }
 
@@ -216,13 +181,23 @@ final class OriginRequest: TaskExchange, PoolRequest {
         guard let task else { return }
         repetition.isOnReusedConnection = connection.connection.isUsed
         timings.info = connection.connection.info
-        guard !connection.hasRested || connection.isSilent else { return connectAnew() }
-        guard mayGo(task, on: connection.connection) else { return }
+        guard !connection.hasRested || connection.isSilent else {
+            // The idle connection that was chosen has ended, or has brought bytes.
+            course.dropConnection()?.abandon()
+            repetition.isOnReusedConnection = false
+            if let entry { connections.replace(for: self, entry) }
+            return
+        }
+        if let guarded = task.guarded {
+            let evaluation = connection.connection.trust?.evaluation
+            let refusal = guarded.refusal(of: task.request.endpoint, on: evaluation, isOwned: lane != nil)
+            if let refusal { return task.finish(refusal) }
+        }
         clock.beginExchange(at: loop.now)
-        phase = .exchanging(connection)
+        course.begin(on: connection)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
-        guard case .exchanging = phase else { return }
+        guard course.isExchanging else { return }
         timings.requestStart = elapsed
         send(task, on: connection)
     }
@@ -235,16 +210,20 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     private func begin(on connection: HTTP2ClientConnection) {
         guard let task else { return connection.withdrawPromise() }
-        guard mayGo(task, on: connection.connection) else { return }
+        if let guarded = task.guarded {
+            let evaluation = connection.connection.trust?.evaluation
+            let refusal = guarded.refusal(of: task.request.endpoint, on: evaluation, isOwned: lane != nil)
+            if let refusal { return task.finish(refusal) }
+        }
         connection.redeemPromise()
         repetition.isOnReusedConnection = connection.connection.isUsed
         timings.info = connection.connection.info
         clock.beginExchange(at: loop.now)
         let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
-        phase = .sharing(stream)
+        course.begin(on: stream)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
-        guard case .sharing = phase else { return connection.exchangeDidEnd() }
+        guard course.isSharing else { return connection.exchangeDidEnd() }
         timings.requestStart = elapsed
         guard !stream.begin(task.request, task.guarded, self) else { return }
         // The server takes no more requests since the connection was chosen.
@@ -254,64 +233,36 @@ final class OriginRequest: TaskExchange, PoolRequest {
         enterAgain()
     }
 
-    /// Whether the request may go out on the connection; otherwise it has failed.
-    private func mayGo(_ task: LoopTask, on connection: VerifiedConnection) -> Bool {
-        guard let guarded = task.guarded else { return true }
-        let evaluation = connection.trust?.evaluation
-        if lane == nil || guarded.isMaskAlone, guarded.mayGo(under: evaluation) { return true }
-        task.finish(guarded.refusal(of: task.request.endpoint, evaluation))
-        return false
-    }
-
-    /// The idle connection that was chosen has ended, or has brought bytes.
-    private func connectAnew() {
-        closeConnection()
-        repetition.isOnReusedConnection = false
-        if let entry { connections.replace(for: self, entry) }
-    }
-
     /// The session is being replaced: a request of which nothing has gone out ends with `sessionInvalidated`, with its body.
     func handBack() {
         guard let task else { return }
-        switch phase {
-        case .idle, .exchanging, .streaming: return
-        case .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: break
-        case .sharing(let stream):
-            guard takeBack(from: stream, task) else { return }
+        switch course.handBack {
+        case .goOn: return
+        case .give: break
+        case .takeBack(let stream):
+            guard stream.takeBack(inFrontOf: &task.upload) else { return }
         }
         task.finish(.sessionInvalidated)
     }
 
     override func returnToPool() {
-        guard let task, case .sharing(let stream) = phase, takeBack(from: stream, task) else { return }
+        guard let task, let stream = course.sharedStream, stream.takeBack(inFrontOf: &task.upload) else { return }
         stream.detach()
         beginExchange(connections.headLimits)
         enter(.connecting)
         enterAgain()
     }
 
-    private func takeBack(from stream: HTTP2OriginStream, _ task: LoopTask) -> Bool {
-        var body = ByteBuffer()
-        guard stream.takeBack(&body) else { return false }
-        var rest = ByteBuffer()
-        swap(&rest, &task.upload)
-        swap(&body, &task.upload)
-        task.upload.append(rest.bytes)
-        return true
-    }
-
-    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection, for taker: ConnectionTaker) {
+    /// - Parameter taker: takes the connection in place of the request.
+    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection, for taker: ConnectionTaker?) {
         timings.noteAttempt(connection.times, from: dial.startedAt)
         timings.info = connection.info
-        phase = .streaming
-        enter(.receiving)
-        taker.didConnect(connection)
-    }
-
-    func dialDidConnect(_ dial: RequestDial, _ connection: VerifiedConnection) {
+        if let taker {
+            course.stream()
+            enter(.receiving)
+            return taker.didConnect(connection)
+        }
         guard let entry else { return connection.close(isWhole: true) }
-        timings.noteAttempt(connection.times, from: dial.startedAt)
-        timings.info = connection.info
         let made = HTTP1Connection(connection, entry, owner: connections)
         lane?.adopt(made)
         use(made)
@@ -322,14 +273,14 @@ final class OriginRequest: TaskExchange, PoolRequest {
     func dialDidFail(_ dial: RequestDial, _ failure: ConnectionFailure) {
         timings.noteAttempt(failure.times, from: dial.startedAt)
         timings.info = failure.info
-        phase = .placed
+        course.dialDidFail()
         guard failure.error.code == .tlsHandshakeFailed, let entry, demand.triesHTTP2() else {
             task?.finish(failure.error)
             return
         }
         entry.didFailOverHTTP1()
         // The place is given back only once, whatever happens to the request while others are served.
-        phase = .entering
+        course.enterAgain()
         connections.leave(entry, keeping: nil)
         enterAgain()
     }
@@ -338,7 +289,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     func dialDidFail(_ dial: HTTP2Dial, _ failure: ConnectionFailure) {
         timings.noteAttempt(dial.times, from: dial.startedAt)
         timings.info = failure.info
-        phase = .entering
+        course.enterAgain()
         fail(failure.error)
     }
 
@@ -347,7 +298,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     /// The number of bytes of the body that wait for the socket, or for flow-control credit; over HTTP/1.1 chunk sizes and a head
     /// that waits count as well.
     override var pendingBytes: Int {
-        switch phase {
+        switch course.phase {
         case .exchanging(let connection): min(connection.pendingBytes, timings.requestContentBytes)
         case .sharing(let stream): stream.pendingBytes
         default: 0
@@ -362,7 +313,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     func continueNow() {
         isContinuePlanned = false
-        switch phase {
+        switch course.phase {
         case .exchanging(let connection):
             clock.active(at: loop.now)
             connection.proceed()
@@ -374,20 +325,22 @@ final class OriginRequest: TaskExchange, PoolRequest {
     // MARK: The end
 
     override func fail(_ error: SessionError) {
-        if error.code == .responseInvalid, demand.isShareable, case .exchanging = phase { entry?.didFailOverHTTP1() }
+        if error.code == .responseInvalid, demand.isShareable, course.isExchanging { entry?.didFailOverHTTP1() }
         super.fail(error)
     }
 
     override func exchangeDidEnd(_ ending: ExchangeEnding) {
         guard let task else { return }
-        guard mayBeSentAgain(task, ending) else { return task.finish(ending.error) }
+        let isIdempotent = task.request.method.isIdempotent
+        guard repetition.allows(ending, isIdempotent: isIdempotent, isAuthenticated: isAuthenticated) else {
+            return task.finish(ending.error)
+        }
         task.wasRepeated = true
         repetition.repeatRequest(restoring: &task.upload)
         guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
-        var sharedMadeAt: UInt64?
-        if case .sharing(let stream) = phase { sharedMadeAt = stream.connection.connection.madeAt }
-        demand.repeatRequest(after: ending.cause, sharedMadeAt: sharedMadeAt)
-        if case .sharing(let stream) = phase {
+        let stream = course.sharedStream
+        demand.repeatRequest(after: ending.cause, sharedMadeAt: stream?.connection.connection.madeAt)
+        if let stream {
             stream.detach()
             beginExchange(connections.headLimits)
             timings.fetchStart = elapsed
@@ -395,54 +348,34 @@ final class OriginRequest: TaskExchange, PoolRequest {
             // nghttp2 may be on the stack.
             enterAgain()
         } else {
-            closeConnection()
+            course.dropConnection()?.abandon()
             beginExchange(connections.headLimits)
             timings.fetchStart = elapsed
             connect()
         }
     }
 
-    /// Rule 57, as `RequestRepetition` has it.
-    private func mayBeSentAgain(_ task: LoopTask, _ ending: ExchangeEnding) -> Bool {
-        // On a connection that the client has authenticated it was another's request than on the next.
-        let isAuthenticated = lane != nil || connections.hasAuthenticated
-        return !isAuthenticated && repetition.allows(ending, isIdempotent: task.request.method.isIdempotent)
-    }
-
-    /// Closes the connection and keeps the place in the host's pool.
-    private func closeConnection() {
-        switch phase {
-        case .ready(let connection), .exchanging(let connection):
-            _ = connection.detach()
-            connection.close()
-        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming:
-            break
-        }
-        phase = .placed
-    }
+    /// Whether a client has authenticated the connection.
+    private var isAuthenticated: Bool { lane != nil || connections.hasAuthenticated }
 
     override func end() {
         defer { connections.finish(self) }
-        var ended = Phase.idle
-        swap(&ended, &phase)
+        let departure = course.end()
         task = nil
         disarmTimer()
         guard let entry = entry.take() else { return }
         let lane = lane.take()
-        switch consume ended {
-        case .idle, .entering: break
-        case .queued:
-            entry.pool.withdraw(self)
-        case .awaiting(let dial): dial.leave(self)
-        case .promised(let connection):
-            connection.withdrawPromise()
-        case .sharing(let stream): stream.detach()
-        case .placed, .streaming:
-            connections.leave(entry, keeping: nil)
-        case .connecting(let dial):
+        switch consume departure {
+        case .nothing: break
+        case .leaveQueue: entry.pool.withdraw(self)
+        case .leaveDial(let dial): dial.leave(self)
+        case .withdrawPromise(let connection): connection.withdrawPromise()
+        case .endStream(let stream): stream.detach()
+        case .leave: connections.leave(entry, keeping: nil)
+        case .cancel(let dial):
             dial.cancel()
             connections.leave(entry, keeping: nil)
-        case .ready(let connection), .exchanging(let connection):
+        case .give(let connection):
             if connection.detach(), lane?.isOver != true {
                 connections.leave(entry, keeping: connection)
             } else {
@@ -475,7 +408,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
             if self.task != nil { armTimer() }
         case .expired(let expiry):
             var stage = ConnectionStage.connection
-            switch phase {
+            switch course.phase {
             case .connecting(let dial):
                 if !expiry.isTotal, let error = dial.pendingError { return task.finish(error) }
                 stage = dial.stage
@@ -507,7 +440,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         guard isOnReusedConnection, let entry else { return false }
         let hasBegunResponse: Bool
         let isDoubted: Bool
-        switch phase {
+        switch course.phase {
         case .exchanging(let connection):
             isDoubted = error == nil ? connection.connection.isUnacknowledged : clock.doubts(connection.restedAt)
             hasBegunResponse = connection.hasBegunResponse
@@ -526,7 +459,10 @@ final class OriginRequest: TaskExchange, PoolRequest {
             hasBegunResponse: hasBegunResponse,
             error: error ?? SessionError(.responseTimeout, "\(place) acknowledges nothing on the kept connection.")
         )
-        guard isDoubted, mayBeSentAgain(task, ending) else { return false }
+        let isIdempotent = task.request.method.isIdempotent
+        guard isDoubted, repetition.allows(ending, isIdempotent: isIdempotent, isAuthenticated: isAuthenticated) else {
+            return false
+        }
         exchangeDidEnd(ending)
         return true
     }
@@ -534,7 +470,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
     // MARK: Metrics
 
     override var evaluation: TrustEvaluation? {
-        switch phase {
+        switch course.phase {
         case .connecting(let dial): dial.evaluation ?? timings.info?.evaluation
         case .awaiting(let dial): dial.evaluation ?? timings.info?.evaluation
         default: timings.info?.evaluation
@@ -543,9 +479,9 @@ final class OriginRequest: TaskExchange, PoolRequest {
 
     override func collectMetrics(into metrics: inout TaskMetrics) {
         metrics.transaction = TransactionMetrics()
-        if case .queued = phase { return }
-        if case .awaiting(let dial) = phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
-        if case .connecting(let dial) = phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
+        if case .queued = course.phase { return }
+        if case .awaiting(let dial) = course.phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
+        if case .connecting(let dial) = course.phase { timings.noteAttempt(dial.times, from: dial.startedAt) }
         timings.write(
             into: &metrics.transaction,
             isOnReusedConnection: isOnReusedConnection,

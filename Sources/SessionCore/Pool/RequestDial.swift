@@ -46,14 +46,13 @@ final class RequestDial: ConnectionAttemptOwner {
     var pendingError: SessionError? { attempt.pendingError }
 
     override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
-        if let taker { return request.dialDidConnect(self, connection, for: taker) }
-        guard !connection.hasEarlyBytes else {
+        guard taker != nil || !connection.hasEarlyBytes else {
             connection.close(isWhole: false)
             let error = SessionError.earlyBytes(of: connection.endpoint)
             let failure = ConnectionFailure(error: error, info: connection.info, times: connection.times)
             return request.dialDidFail(self, failure)
         }
-        request.dialDidConnect(self, connection)
+        request.dialDidConnect(self, connection, for: taker)
     }
 
     override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {

@@ -57,6 +57,8 @@ public final class Endpoint: Sendable {
     package let dialRule: (@Sendable (SocketAddress) -> DialRefusal?)?
     /// Where connections really go, when that is not the host.
     let resolve: (host: Host, port: UInt16)?
+    /// Whether that is an address which has to be one of the host's own: its name is looked up before each dial.
+    let checksResolve: Bool
     /// The proxy that connections go through.
     let proxy: SessionProxy?
     /// An HTTPS proxy as an endpoint of its own: what its certificate is held to. nil without one.
@@ -106,6 +108,7 @@ public final class Endpoint: Sendable {
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
     ///   - proxyPolicy: the policy for an HTTPS proxy.
     ///   - proxyTLS: the settings for TLS to an HTTPS proxy.
+    ///   - checksResolve: whether `resolve`, an IP literal, has to be one of the addresses of the host's name.
     package init(
         scheme: Scheme,
         host: Host,
@@ -121,7 +124,8 @@ public final class Endpoint: Sendable {
         proxyPolicy: SecurityPolicy = .unpinned,
         tls: TLSSettings = TLSSettings(),
         proxyTLS: TLSSettings = TLSSettings(),
-        connectionLimit: Int? = nil
+        connectionLimit: Int? = nil,
+        checksResolve: Bool = false
     ) {
         self.scheme = scheme
         self.host = host
@@ -135,6 +139,7 @@ public final class Endpoint: Sendable {
         self.dialRule = dialRule
         let name = host.authorityText
         self.resolve = resolve
+        self.checksResolve = checksResolve
         self.proxy = proxy
         proxyEndpoint = proxy.flatMap { proxy in
             guard proxy.kind == .https else { return nil }
@@ -187,6 +192,33 @@ public final class Endpoint: Sendable {
         }
         return SecretDigest.sha256(Array(text.utf8))
     }
+}
+
+extension Endpoint {
+    /// The same endpoint at an address that a client has connected to: it is dialled alone, if it is one of the host's own.
+    package func at(_ address: IPAddress) -> Endpoint {
+        Endpoint(
+            scheme: scheme,
+            host: host,
+            port: port,
+            resolve: (Host(address), port),
+            httpVersion: httpVersion,
+            policy: policy,
+            anchors: anchors,
+            generation: generation,
+            timeouts: timeouts,
+            dialRule: dialRule,
+            proxy: proxy,
+            proxyPolicy: proxyEndpoint?.policy ?? .unpinned,
+            tls: tls,
+            proxyTLS: proxyEndpoint?.tls ?? TLSSettings(),
+            connectionLimit: connectionLimit,
+            checksResolve: true
+        )
+    }
+
+    /// The address that connections are made to, where that is a fixed one.
+    package var fixedAddress: IPAddress? { resolve?.host.address }
 }
 
 extension Endpoint {

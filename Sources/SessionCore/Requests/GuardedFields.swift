@@ -91,6 +91,16 @@ package final class GuardedFields: Sendable {
         return false
     }
 
+    /// The error of a request that may not go out on a connection; nil where it may.
+    ///
+    /// - Parameters:
+    ///   - evaluation: what the policy found about the connection's server; nil without TLS.
+    ///   - isOwned: a client has authenticated the connection, or is about to.
+    func refusal(of endpoint: Endpoint, on evaluation: TrustEvaluation?, isOwned: Bool) -> SessionError? {
+        if !isOwned || isMaskAlone, mayGo(under: evaluation) { return nil }
+        return refusal(of: endpoint, evaluation)
+    }
+
     /// The error of a request whose server may not have the fields.
     package func refusal(of endpoint: Endpoint, _ evaluation: TrustEvaluation?) -> SessionError {
         let (cause, remedy) =

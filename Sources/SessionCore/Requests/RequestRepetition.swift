@@ -63,8 +63,10 @@ struct RequestRepetition: ~Copyable {
     }
 
     /// Whether the request may be sent again after this end.
-    func allows(_ ending: ExchangeEnding, isIdempotent: Bool) -> Bool {
-        guard !wasRepeated, !ending.hasBegunResponse else { return false }
+    ///
+    /// - Parameter isAuthenticated: the connection was authenticated by a client, and the request was another's than on the next one.
+    func allows(_ ending: ExchangeEnding, isIdempotent: Bool, isAuthenticated: Bool = false) -> Bool {
+        guard !isAuthenticated, !wasRepeated, !ending.hasBegunResponse else { return false }
         return switch ending.cause {
         case .notProcessed: !isBodyTaken || hasAllOfBody
         case .http11Required: !isBodyTaken

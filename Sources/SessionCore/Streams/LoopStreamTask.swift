@@ -5,7 +5,7 @@ public import ServerTrust
 
 /// A connection to an endpoint that carries the bytes of its owner, of any kind: those of a tunnel, or of a WebSocket.
 ///
-/// It is dialled, proxied and judged like the connections of `LoopTask`: address rules, `resolve`, the session's proxy,
+/// It is dialled, proxied and judged like the connections of `LoopTask`: address rules, `resolve`, the upstream proxy,
 /// `TaskTimeouts.connect`, and over TLS the security policy in the handshake, before any byte goes. It is never shared
 /// with a task, and never used again.
 ///

@@ -169,7 +169,7 @@ final class UpgradeExchange: TaskExchange {
 
     override func returnToPool() {
         var body = ByteBuffer()
-        guard let shared, shared.takeBack(&body) else { return }
+        guard let shared, shared.takeBack(inFrontOf: &body) else { return }
         openConnectionInstead(of: shared)
     }
 

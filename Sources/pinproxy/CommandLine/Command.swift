@@ -56,6 +56,6 @@ struct Command: Sendable {
         .pinsAuthorities,
         .requestsLearn, .fetch,
         .caInit, .caShow,
-        .health, .cacheStats, .cacheList, .cachePurge, .demo, .version, .help,
+        .health, .cacheStats, .cacheList, .cachePurge, .redirect, .demo, .version, .help,
     ]
 }

@@ -27,11 +27,12 @@ struct ServiceManager {
 
     func notifyStopping() { notifier?.notify("STOPPING=1") }
 
-    /// Sends a due watchdog notification, unless a worker is stuck: the service manager then restarts the proxy.
+    /// Sends a due watchdog notification, unless a worker's loop has not gone round for the watchdog's time, or ten seconds if that is
+    /// less: the service manager then restarts the proxy.
     mutating func turn(_ proxy: ProxyServer) {
         guard let notifier, let due = deadline, Clock.monotonic >= due, let time = notifier.watchdogTime else { return }
         // Three notifications in each interval: one may be late.
         deadline = Clock.monotonic + time / 3
-        if proxy.isAlive { notifier.notify("WATCHDOG=1") }
+        if proxy.isAlive(within: time) { notifier.notify("WATCHDOG=1") }
     }
 }

@@ -11,6 +11,7 @@ enum ClientHelloProperties {
         for size in [1, 2 + bytes.count % 40] where outcome(bytes, pieceSize: size) != whole {
             throw FuzzFinding("whole and in pieces of \(size) they differ")
         }
+        try firstBytes(bytes, as: whole)
         guard case .complete(let hello) = whole else { return }
         if let name = hello.serverName, name.kind != .name || (try? Host(name.description)) != name {
             throw FuzzFinding("the server name \(name) is not in its normal form")
@@ -27,6 +28,29 @@ enum ClientHelloProperties {
         let records = message.flatMap { byte -> [UInt8] in [22, 3, 1, 0, 1, byte] }
         guard outcome(records, pieceSize: 7) == whole else {
             throw FuzzFinding("in other records it reads differently")
+        }
+    }
+
+    /// A redirected client's first bytes are read in the same way in any pieces, and a hello of theirs as in a tunnel.
+    private static func firstBytes(_ bytes: [UInt8], as hello: ClientHelloReader.Outcome) throws(FuzzFinding) {
+        func outcome(pieceSize: Int) -> FirstBytes.Outcome {
+            var first = FirstBytes()
+            var outcome = FirstBytes.Outcome.needMore
+            for start in stride(from: 0, to: bytes.count, by: pieceSize) {
+                outcome = first.consume(bytes.span.extracting(start..<min(start + pieceSize, bytes.count)))
+            }
+            return outcome
+        }
+        let whole = outcome(pieceSize: max(1, bytes.count))
+        guard outcome(pieceSize: 1) == whole else { throw FuzzFinding("first bytes differ whole and in pieces") }
+        switch (whole, hello) {
+        case (.tls(let first), .complete(let hello)) where first == hello: break
+        case (.brokenTLS, .failed), (.brokenTLS(.tooLarge), _), (.http, .failed), (.neither, .failed),
+            (.needMore, .needMore):
+            break
+        // An empty line, or a part of a method.
+        case (.needMore, .failed(.notTLS)): break
+        default: throw FuzzFinding("first bytes are \(whole), the hello is \(hello)")
         }
     }
 

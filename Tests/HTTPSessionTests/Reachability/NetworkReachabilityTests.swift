@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// These tests run in a network namespace of their own, where links really go up and down.
-@Suite("Reachability")
+@Suite("Reachability", .onOwnThreads)
 struct NetworkReachabilityTests {
     /// A probe in a namespace, and the network's commands there.
     private struct Network {

@@ -81,6 +81,9 @@ struct ExecutionFlowTests {
         #expect(name(flow.hopDidEnd(Self.lost)) == "finish lost", "that is how the cancelled hop ends")
         var idle = ExecutionFlow(awaitsNetwork: true)
         #expect(name(idle.cancel()) == cancelled)
+        var wanted = self.flow()
+        _ = wanted.cancel()
+        #expect(wanted.receive(1) == .drop, "nobody wants the response any more")
         var failed = self.flow()
         failed.fail(Self.other)
         _ = failed.cancel()
@@ -96,6 +99,9 @@ struct ExecutionFlowTests {
         #expect(name(flow.cancel()) == "nothing" && name(flow.fail(Self.lost)) == "nothing")
         #expect(name(flow.leaveHop()) == "nothing" && flow.receive(1) == .deliver, "no request is kept")
         #expect(flow.setSuspended(true) == true, "it was not cancelled")
+        var held = self.flow()
+        held.holdBack()
+        #expect(held.finish() && held.receive(1) == .deliver, "no hook decides any more")
     }
 
     @Test("a task that may wait for the network does so after an error alone")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import ServerTrust
+import TestSupport
 import Testing
 
 @testable import HTTPCore
@@ -18,12 +19,18 @@ struct TaskRedirectsTests {
     }
 
     /// The outcome of a response: "deliver", the method and the URL of the next request, or the code of the failure.
+    ///
+    /// - Parameters:
+    ///   - hosts: those with an endpoint, over TLS.
+    ///   - policy: of these endpoints.
     private mutating func outcome(
         _ status: Int,
         _ location: String,
         from url: String = "https://a.test/here",
         method: HTTPMethod = .get,
-        upgraded: Bool = false,
+        now: Int64 = 0,
+        overTLS hosts: [String] = [],
+        _ policy: SecurityPolicy = .unpinned,
         hook: (RedirectProposal) -> RedirectDecision? = { _ in nil }
     ) throws -> String {
         let request = HTTPSessionRequest(url: url, method: method, headers: ["Authorization": "x"], body: .bytes([1]))
@@ -31,14 +38,14 @@ struct TaskRedirectsTests {
             try head(status, location),
             to: request,
             at: try #require(AbsoluteURL(url)),
-            now: 0,
+            now: now,
             endpoint: { origin in
-                guard upgraded else { return nil }
+                guard hosts.contains(origin.host.description) else { return nil }
                 return Endpoint(
                     scheme: .https,
                     host: origin.host,
                     port: origin.port,
-                    policy: .unpinned,
+                    policy: policy,
                     anchors: TrustAnchors(certificates: [])
                 )
             },
@@ -52,7 +59,9 @@ struct TaskRedirectsTests {
         case .follow(let next):
             let fields = next.headers.value(for: "Authorization") == nil ? "" : " with credentials"
             return "\(next.method) \(next.url)\(next.body.length.hasBody ? " with a body" : "")\(fields)"
-        case .fail(let error): return "\(error.code)"
+        case .fail(let error):
+            let isInOrder = error.details.hasPrefix("https://a.test redirects to ")
+            return "\(error.code)\(isInOrder ? ": from here" : "")"
         case .wait: return "wait"
         }
     }
@@ -73,10 +82,11 @@ struct TaskRedirectsTests {
     mutating func follows() throws {
         #expect(try outcome(307, "/next") == "GET https://a.test/next with a body with credentials")
         #expect(try outcome(303, "/next", method: .post) == "GET https://a.test/next with credentials")
+        #expect(try outcome(307, "/next", method: .post) == "POST https://a.test/next with a body with credentials")
         #expect(try outcome(307, "//b.test/") == "GET https://b.test/ with a body")
         #expect(try outcome(303, "/next", from: "https://a.test/#part").hasPrefix("GET https://a.test/next#part"))
         #expect(try outcome(303, "/#own", from: "https://a.test/#part").hasPrefix("GET https://a.test/#own"))
-        #expect(redirects.count == 5)
+        #expect(redirects.count == 6)
     }
 
     @Test("the hook is given the next request, and its decision counts")
@@ -93,22 +103,47 @@ struct TaskRedirectsTests {
 
     @Test("a redirect to plain http is denied, unless the hook sends a request there")
     mutating func denied() throws {
-        #expect(try outcome(302, "http://a.test/") == "\(SessionError.Code.redirectDenied)")
+        let denied = "\(SessionError.Code.redirectDenied): from here"
+        #expect(try outcome(302, "http://a.test/") == denied)
         let proceeds = try outcome(302, "http://a.test/") {
             #expect($0.denial == .losesTLS)
             return .proceed
         }
-        #expect(proceeds == "\(SessionError.Code.redirectDenied)")
+        #expect(proceeds == denied)
         #expect(try outcome(303, "http://a.test/") { .follow($0.request) } == "GET http://a.test/")
         #expect(try outcome(302, "http://a.test/") { _ in .stop } == "deliver")
     }
 
     @Test("the scheme of the endpoint counts: plain http may be upgraded")
     mutating func upgraded() throws {
-        #expect(try outcome(303, "http://a.test/", upgraded: true) == "GET http://a.test/")
+        #expect(try outcome(303, "http://a.test/", overTLS: ["a.test"]) == "GET http://a.test/")
         #expect(
             try outcome(303, "http://a.test/", from: "http://a.test/x") == "GET http://a.test/ with credentials"
         )
+        // Each end has an endpoint of its own.
+        let step = try outcome(303, "http://b.test/", from: "http://a.test/x", overTLS: ["a.test"]) {
+            #expect($0.denial == .losesTLS)
+            return .stop
+        }
+        #expect(step == "deliver")
+    }
+
+    @Test("a redirect from pins to a host whose pins have expired is denied")
+    mutating func leavesPins() throws {
+        var configuration = SecurityPolicy.Configuration()
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(.unrelated(7)), Pin(.unrelated(8))]
+        configuration.expiration = CalendarDate("2027-01-31")
+        configuration.onExpiration = .unpinned
+        let policy = try SecurityPolicy(configuration)
+        let last: Int64 = 1_801_439_999
+        for (now, denial) in [(last, nil), (last + 1, RedirectProposal.Denial.leavesPins)] {
+            let step = try outcome(303, "https://b.test/", now: now, overTLS: ["a.test", "b.test"], policy) {
+                #expect($0.denial == denial)
+                return nil
+            }
+            #expect(step.hasSuffix(": from here") == (denial != nil))
+        }
     }
 
     @Test("an invalid target, and the twenty-first redirect, fail")

@@ -108,6 +108,19 @@ struct ClientConfigurationTests {
             (#""tracing": { "sample": 1.5 }"#, "/tracing/sample", "not a number from 0 to 1"),
             (#""tracing": { "otlp": "127.0.0.1:4318" }"#, "/tracing/otlp", "no http or https URL"),
             (#""tracing": { "otlp": "http://c.example/?a=b" }"#, "/tracing/otlp", "without query"),
+            (#""tracing": { "headers": { "a": "b" } }"#, "/tracing/headers", "there is none"),
+            (
+                #""tracing": { "otlp": "http://c.example", "headers": { "Content-Type": "b" } }"#,
+                "/tracing/headers/Content-Type", "that of the spans"
+            ),
+            (
+                #""tracing": { "otlp": "http://c.example", "headers": { "Authorization": { "file": "gone" } } }"#,
+                "/tracing/headers/Authorization/file", "No such"
+            ),
+            (
+                #""tracing": { "otlp": "http://c.example", "headers": { "Host": "b" } }"#, "/tracing/headers/Host",
+                "belongs to"
+            ),
             (#""tracing": { "sample": "1" }"#, "/tracing/sample", "not a number from 0 to 1"),
             (#""requestID": {}"#, "/requestID", "missing"),
             (#""requestID": { "field": "Cookie" }"#, "/requestID/field", "ends in"),

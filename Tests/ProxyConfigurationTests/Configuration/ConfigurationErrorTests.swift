@@ -143,6 +143,47 @@ struct ConfigurationErrorTests {
                 says: "allowedHosts"
             ),
             LoadError(
+                listener: #""address": "127.0.0.1:1", "mode": "transparent", "upstream": "https://a.test""#,
+                at: "/listeners/0/upstream",
+                says: "clients name the host"
+            ),
+            LoadError(
+                listener: #""address": "127.0.0.1:1", "mode": "transparent", "allowedHosts": ["a.test"]"#,
+                at: "/listeners/0/allowedHosts",
+                says: "only a gateway"
+            ),
+            LoadError(
+                listener: #""unixSocket": "/s", "mode": "transparent""#,
+                at: "/listeners/0/unixSocket",
+                says: "an address and a port"
+            ),
+            LoadError(
+                listener:
+                    #""address": "127.0.0.1:1", "mode": "transparent", "authentication": { "localUsers": { "uids": [0] } }"#,
+                at: "/listeners/0",
+                says: "cannot say who it is"
+            ),
+            LoadError(
+                #""listeners": [{ "address": "127.0.0.1:1", "mode": "transparent" }], "authentication": { "localUsers": { "uids": [0] } }"#,
+                at: "/listeners/0",
+                says: "\"authentication\": false"
+            ),
+            LoadError(
+                listener: #""address": "127.0.0.1:1", "mode": "transparent", "allowCleartextCredentials": true"#,
+                at: "/listeners/0/allowCleartextCredentials",
+                says: "no credentials are sent"
+            ),
+            LoadError(
+                listener: #""address": "127.0.0.1:1", "mode": "transparent", "originalDestination": "trust""#,
+                at: "/listeners/0/originalDestination",
+                says: "\"verify\", \"ignore\""
+            ),
+            LoadError(
+                listener: #""address": "127.0.0.1:1", "originalDestination": "verify""#,
+                at: "/listeners/0/originalDestination",
+                says: "of a transparent listener"
+            ),
+            LoadError(
                 listener: #""address": "127.0.0.1:1", "allowHosts": []"#,
                 at: "/listeners/0/allowHosts",
                 says: "no host at all"

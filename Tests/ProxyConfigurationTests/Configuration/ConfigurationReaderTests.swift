@@ -131,7 +131,9 @@ struct ConfigurationReaderTests {
                 { "unixSocket": "run/proxy.sock", "comment": "c" },
                 { "address": "0.0.0.0:9001", "mode": "gateway", "upstream": "https://API.Example.com:8443/",
                   "allowedHosts": ["api.local", "192.0.2.1"], "allowRemoteClients": true },
-                { "address": "127.0.0.1:9002", "mode": "gateway", "upstream": "https://[2001:db8::1]" }
+                { "address": "127.0.0.1:9002", "mode": "gateway", "upstream": "https://[2001:db8::1]" },
+                { "address": "127.0.0.1:15001", "mode": "transparent", "allowHosts": ["a.test"] },
+                { "address": "[::1]:15001", "mode": "transparent", "originalDestination": "ignore" }
               ],
               "pins": "pins",
               "trustAnchors": { "system": false, "files": ["ca.pem", "/abs/ca.der"] },
@@ -163,9 +165,13 @@ struct ConfigurationReaderTests {
         let listeners = configuration.listeners
         #expect(
             listeners.map(\.endpoint.description)
-                == ["[::1]:0", "/etc/pinproxy/run/proxy.sock", "0.0.0.0:9001", "127.0.0.1:9002"]
+                == [
+                    "[::1]:0", "/etc/pinproxy/run/proxy.sock", "0.0.0.0:9001", "127.0.0.1:9002", "127.0.0.1:15001",
+                    "[::1]:15001",
+                ]
         )
-        #expect(listeners.map(\.mode) == [.forward, .forward, .gateway, .gateway])
+        #expect(listeners.map(\.mode) == [.forward, .forward, .gateway, .gateway, .transparent, .transparent])
+        #expect(listeners.map(\.originalDestination) == [.verify, .verify, .verify, .verify, .verify, .ignore])
         #expect(listeners[0].allowHosts.patterns.map(\.description) == ["*.example.com", "a.test"])
         #expect(listeners[2].upstream == ListenerConfiguration.Upstream(host: try Host("api.example.com"), port: 8443))
         #expect(listeners[2].upstream?.exemption == nil)

@@ -21,9 +21,9 @@ struct SchemaVariantTests {
     /// A library in Python validates thousands of documents.
     private static let seconds = 300.0
 
-    /// A quarter of the variants: the library takes 5 ms for each. `PINPROXY_SCHEMA_VARIANTS=all` tries all of them, as
+    /// A twelfth of the variants: the library takes 5 ms for each. `PINPROXY_SCHEMA_VARIANTS=all` tries all of them, as
     /// `.ci/run-long` does.
-    private static let step = ProcessInfo.processInfo.environment["PINPROXY_SCHEMA_VARIANTS"] == "all" ? "1" : "4"
+    private static let step = ProcessInfo.processInfo.environment["PINPROXY_SCHEMA_VARIANTS"] == "all" ? "1" : "12"
 
     /// The loader's errors of each document, without the file's name.
     private static func verdicts(_ documents: [Substring], _ errors: (String) throws -> [String]) throws -> String {
@@ -34,7 +34,7 @@ struct SchemaVariantTests {
         let python = try #require(python)
         let documents = try Programs.run(python, [program, "documents", kind, step], seconds: seconds).output
             .split(separator: "\n")
-        try #require(documents.count > (step == "1" ? 1000 : 500))
+        try #require(documents.count > (step == "1" ? 1000 : 150))
         let folder = try TemporaryFolder()
         let file = try folder.write(try verdicts(documents, errors), as: "verdicts")
         let command = "exec \"$1\" \"$2\" compare \(kind) \(step) < \"$3\""

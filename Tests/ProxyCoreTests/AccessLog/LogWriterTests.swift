@@ -8,7 +8,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("The log's writer")
+@Suite("The log's writer", .onOwnThreads)
 struct LogWriterTests {
     /// Reads a pipe to its end on a thread of its own.
     private func read(_ descriptor: Int32) -> Monitor<(bytes: [UInt8], ended: Bool)> {

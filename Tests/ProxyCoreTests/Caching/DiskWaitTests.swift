@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import Foundation
+import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -102,5 +104,73 @@ struct DiskWaitTests {
         #expect(answer.problemCode == change.problem)
         #expect(answer.status == (change.problem == nil ? 200 : change == .denied ? 403 : 502))
         #expect(origin.requests.count == (change == .uncached ? 2 : 1))
+    }
+
+    /// Whether the kernel has the first of these bytes of the one stored body.
+    private static func hasInMemory(_ range: Range<Int>, _ folder: TemporaryFolder) throws -> Bool {
+        let bodies = "\(folder.path)/cache/bodies"
+        let names = try FileManager.default.subpathsOfDirectory(atPath: bodies)
+        let descriptor = open("\(bodies)/\(try #require(names.first { $0.contains("/") }))", O_RDONLY | O_CLOEXEC)
+        try #require(descriptor >= 0)
+        defer { close(descriptor) }
+        return FileBytes(descriptor, range).inMemory.count > 0
+    }
+
+    @Test("a body that has left the kernel's memory alone waits for the disk")
+    func dropped() throws {
+        let pki = try TestPKI()
+        let identity = try pki.server(Self.host)
+        let body = patternBytes(24 << 20)
+        let origin = try ScriptedOrigin(identity) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: \(body.count)\r\n\r\n"
+                )
+                try connection.write(body)
+            }
+        }
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: pki)
+        settings.serve(Self.host, identity, at: origin.port)
+        settings.members = ["workers": 1, "log": ["tasks": "off"]]
+        settings.members["cache"] = ["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "400MB"]]
+        let outcome = ConfigurationLoader.load(path: try settings.write(to: folder))
+        let server = try ProxyServer(parts: try #require(outcome.parts, "\(outcome.issues)"))
+        defer { server.stop() }
+        let disk = try #require(server.cache.current?.store.disk)
+        let port = try #require(AddressAndPort(server.listening[0].address)).port
+        let request = ProxyUnderTest.request("GET", "http://\(Self.host)/")
+        let first = try TestClient(port: port)
+        try first.send(request)
+        #expect(firstDifference(try first.readResponse().body, body) == nil)
+        disk.settle()
+        // The socket takes a part, and waits for the client.
+        let client = try TestClient(port: port, receiveBuffer: 4096)
+        try client.send(request)
+        let head = try client.readResponseHead()
+        #expect(head["Cache-Status"]?.contains("hit") == true)
+
+        let gate = Gate()
+        defer { gate.open() }
+        try hold(disk, .file, gate)
+        #expect(try folder.dropFromPageCache() > 0)
+        // A filesystem in memory keeps it.
+        let isDropped = try !Self.hasInMemory(body.count - (1 << 20)..<body.count, folder)
+        let reading = Monitor<Result<[UInt8], any Error>?>(nil)
+        // From here on the thread alone uses it.
+        nonisolated(unsafe) let reader = client
+        Thread.detachNewThread {
+            let result = Result { try reader.readBody(of: head).body }
+            reading.with { $0 = result }
+        }
+        for _ in 0..<50 {
+            let other = try TestClient(port: port)
+            try other.send("TRACE / HTTP/1.1\r\nHost: nowhere\r\n\r\n")
+            #expect(try other.readResponse(to: "TRACE").status == 405)
+        }
+        #expect(reading.read { $0 == nil } || !isDropped)
+        gate.open()
+        #expect(firstDifference(try reading.wait(for: "the body") { $0 }.get(), body) == nil)
+        #expect(origin.requests.count == 1)
     }
 }

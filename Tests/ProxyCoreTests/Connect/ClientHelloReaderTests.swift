@@ -117,13 +117,13 @@ struct ClientHelloReaderTests {
 
     @Test("a hello beyond the limit is refused before it is complete")
     func tooLarge() {
-        #expect(read([22, 3, 1, 0, 4, 1, 2, 0, 0]) == .failed(.tooLarge))
+        #expect(read([22, 3, 1, 0, 4, 1, 2, 0, 0]) == .failed(.tooLarge(limit: ClientHelloReader.limit)))
         // In records so small that their headers are what makes it long.
         let outcome = read { hello in
             hello.extensions.append((0x1234, [UInt8](repeating: 0, count: 12_000)))
             hello.recordSize = 1
         }
-        #expect(outcome == .failed(.tooLarge))
+        #expect(outcome == .failed(.tooLarge(limit: ClientHelloReader.limit)))
     }
 
     @Test(

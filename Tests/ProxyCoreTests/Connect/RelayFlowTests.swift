@@ -147,8 +147,9 @@ final class RelayFlowTests {
 
     @Test("A relay that ends because the process stops says so")
     func draining() {
-        for originEnds in [false, true] {
+        for (clientEnds, originEnds) in [(false, false), (false, true), (true, false), (true, true)] {
             flow = Self.flow(in: .relaying)
+            if clientEnds { _ = flow.inputEnded() }
             if originEnds { flow.originEnded() }
             #expect(close(isDraining: true) == (originEnds ? "close cancelled" : "reset cancelled"))
         }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("A command that prints a credential")
+@Suite("A command that prints a credential", .waitingOnOwnThreads)
 struct CommandRunTests {
     private let folder: TemporaryFolder
 

@@ -11,7 +11,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("Sources of credentials, run and watched", .onOwnThreads)
+@Suite("Sources of credentials, run and watched", .waitingOnOwnThreads)
 struct CredentialRenewalsTests {
     /// The renewals of a configuration, with a board on a loop of this thread.
     private final class Stage {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("A body that is kept for a redirect")
+@Suite("A body that is kept for a redirect", .onOwnThreads)
 struct ReplayBufferTests {
     @Test("a body's end waits until it is known whether all was kept")
     func end() throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("A response that becomes a file")
+@Suite("A response that becomes a file", .onOwnThreads)
 struct ResponseDownloadTests {
     /// A download of two pieces, 100 and 50 bytes, whose thread for files begins when both have come.
     ///

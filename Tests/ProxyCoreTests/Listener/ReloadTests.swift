@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("Reload")
+@Suite("Reload", .onOwnThreads)
 struct ReloadTests {
     private func configuration(_ change: (inout Configuration) -> Void = { _ in }) throws -> Configuration {
         var configuration = Configuration()

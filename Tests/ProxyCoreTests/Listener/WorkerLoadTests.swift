@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("Connections of several workers")
+@Suite("Connections of several workers", .onOwnThreads)
 struct WorkerLoadTests {
     private static let question = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

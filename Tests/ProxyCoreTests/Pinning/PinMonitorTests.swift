@@ -9,7 +9,7 @@ import Testing
 @testable import ProxyCore
 @testable import ServerTrust
 
-@Suite("Reports on their way to a collector")
+@Suite("Reports on their way to a collector", .onOwnThreads)
 struct PinMonitorTests {
     private static let collector = "collector.example"
     private static let pki = try! TestPKI()

@@ -54,6 +54,17 @@ struct ResponseURLTests {
         #expect(text(try rewriter(.upgraded).rewritten(Array(reference.utf8).span)) == expected)
     }
 
+    @Test("a redirected client's links become http at the port that leads here alone")
+    func redirected() throws {
+        let link = "https://api.example.com/a"
+        let rewriter = try rewriter(.redirected(isAtUsualPort: true))
+        #expect(text(rewriter.rewritten(Array(link.utf8).span)) == "http://api.example.com/a")
+        #expect(rewriter.rewritten(Array("https://api.example.com:8443/".utf8).span) == nil)
+        #expect(rewriter.rewritten(Array("https://other.example.com/".utf8).span) == nil)
+        let elsewhere = try self.rewriter(.redirected(isAtUsualPort: false))
+        #expect(elsewhere.rewritten(Array(link.utf8).span) == nil)
+    }
+
     @Test(
         "a gateway's upstream becomes the gateway in all URLs",
         arguments: [

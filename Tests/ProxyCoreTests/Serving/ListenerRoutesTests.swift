@@ -34,15 +34,20 @@ struct ListenerRoutesTests {
     }
 
     /// What is decided, in a few words.
-    private func decision(_ request: String, _ routes: ListenerRoutes, inside: InterceptedAuthority? = nil) throws
-        -> String
-    {
+    private func decision(
+        _ request: String,
+        _ routes: ListenerRoutes,
+        inside: InterceptedAuthority? = nil,
+        from redirection: Redirection? = nil
+    ) throws -> String {
         var parser = RequestParser()
         var head = RequestHead()
         try #require(parser.parse(Array(request.utf8).span, into: &head).outcome == .complete)
         let decision =
             if let inside {
-                routes.route(for: head, inside: inside)
+                routes.route(for: head, inside: inside, from: redirection)
+            } else if let redirection {
+                routes.route(for: head, from: redirection)
             } else {
                 routes.route(
                     for: head,
@@ -54,13 +59,16 @@ struct ListenerRoutesTests {
         case .refused(let problem, _): return problem.code.rawValue
         case .route(let route):
             switch route.destination {
-            case .origin(let endpoint): return "\(endpoint.scheme) \(endpoint.host):\(endpoint.port)"
-            case .tunnel(let endpoint): return "tunnel \(endpoint.host):\(endpoint.port)"
-            case .intercept, .requests: return "intercepted"
+            case .origin(let endpoint): return "\(endpoint.scheme) \(endpoint.host):\(endpoint.port)" + place(endpoint)
+            case .tunnel(let endpoint): return "tunnel \(endpoint.host):\(endpoint.port)" + place(endpoint)
+            case .intercept(let endpoint): return "intercepted" + place(endpoint)
+            case .requests: return "intercepted"
             case .refused(let problem): return problem.code.rawValue
             }
         }
     }
+
+    private func place(_ endpoint: Endpoint) -> String { endpoint.fixedAddress.map { " at \($0)" } ?? "" }
 
     private static let forward = "\"listeners\": [{\"address\": \"127.0.0.1:0\"}]"
     private static let gateway = """
@@ -122,5 +130,100 @@ struct ListenerRoutesTests {
         #expect(try decision(request, routes) == "http example.org:80")
         routes.adopt(try generation("\(Self.forward), \"access\": {\"allowHosts\": [\"other.example\"]}"))
         #expect(try decision(request, routes) == "host_denied")
+    }
+
+    // MARK: Transparent
+
+    private static let transparent = """
+        "listeners": [{"address": "127.0.0.1:0", "mode": "transparent", "allowHosts": ["*.org", "*.test", "192.0.2.1", "192.0.2.9"]}],
+        "access": {"connectPorts": [443, 80]},
+        "hosts": {"tunnel.test": {"connect": "tunnel"}, "192.0.2.1": {"connect": "tunnel"},
+                  "fixed.test": {"resolve": "192.0.2.1:8080"}, "secure.test": {"upgrade": true}}
+        """
+
+    private func redirection(_ original: String, isTLS: Bool = false) throws -> Redirection {
+        Redirection(original: try AddressAndPort(parsing: original), refusal: nil, isTLS: isTLS)
+    }
+
+    @Test(
+        "A redirected request goes to its Host, at the original address",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "192.0.2.1:80", "http example.org:80 at 192.0.2.1"),
+            ("GET / HTTP/1.1\r\nHost: example.org:80\r\n\r\n", "192.0.2.1:80", "http example.org:80 at 192.0.2.1"),
+            ("GET / HTTP/1.1\r\nHost: a.org\r\n\r\n", "[2001:db8::1]:8080", "http a.org:8080 at 2001:db8::1"),
+            ("GET / HTTP/1.1\r\nHost: a.org:8080\r\n\r\n", "192.0.2.1:8080", "http a.org:8080 at 192.0.2.1"),
+            ("OPTIONS * HTTP/1.1\r\nHost: a.org\r\n\r\n", "192.0.2.1:80", "http a.org:80 at 192.0.2.1"),
+            ("GET / HTTP/1.1\r\nHost: secure.test\r\n\r\n", "192.0.2.1:80", "https secure.test:443 at 192.0.2.1"),
+            ("GET / HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", "192.0.2.1:80", "http 192.0.2.1:80"),
+            ("GET / HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", "[::ffff:192.0.2.1]:80", "http 192.0.2.1:80"),
+            ("GET / HTTP/1.1\r\nHost: fixed.test\r\n\r\n", "192.0.2.1:80", "http fixed.test:80 at 192.0.2.1"),
+            ("GET / HTTP/1.1\r\nHost: fixed.test\r\n\r\n", "192.0.2.2:80", "misdirected_request"),
+            ("GET / HTTP/1.1\r\nHost: 192.0.2.9\r\n\r\n", "192.0.2.1:80", "misdirected_request"),
+            ("GET / HTTP/1.1\r\nHost: example.org:81\r\n\r\n", "192.0.2.1:80", "misdirected_request"),
+            ("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", "192.0.2.1:80", "host_denied"),
+            ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "169.254.169.254:80", "address_denied"),
+            ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "127.0.0.1:80", "address_denied"),
+            ("GET / HTTP/1.0\r\n\r\n", "192.0.2.1:80", "request_invalid"),
+            ("GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n", "192.0.2.1:80", "request_invalid"),
+            ("CONNECT a.org:443 HTTP/1.1\r\nHost: a.org:443\r\n\r\n", "192.0.2.1:80", "request_invalid"),
+            ("PURGE / HTTP/1.1\r\nHost: example.org\r\n\r\n", "192.0.2.1:80", "request_invalid"),
+        ]
+    )
+    func redirected(request: String, original: String, expected: String) throws {
+        let routes = try routes(Self.transparent)
+        for _ in 0..<2 { #expect(try decision(request, routes, from: redirection(original)) == expected) }
+    }
+
+    @Test(
+        "A redirected hello is judged as a CONNECT for its name and port",
+        arguments: [
+            ("tunnel.test", "192.0.2.1:443", "tunnel tunnel.test:443 at 192.0.2.1"),
+            ("192.0.2.1", "192.0.2.1:443", "tunnel 192.0.2.1:443"), ("example.org", "192.0.2.1:443", "connect_denied"),
+            ("tunnel.test", "192.0.2.1:8443", "connect_denied"), ("tunnel.test", "127.0.0.1:443", "address_denied"),
+            ("tunnel.test", "192.0.2.1:80", "tunnel tunnel.test:80 at 192.0.2.1"),
+            ("other.example", "192.0.2.1:443", "host_denied"),
+        ]
+    )
+    func redirectedHello(host: String, original: String, expected: String) throws {
+        let port = try AddressAndPort(parsing: original).port
+        let request = "CONNECT \(host):\(port) HTTP/1.1\r\nHost: \(host):\(port)\r\n\r\n"
+        let routes = try routes(Self.transparent)
+        for _ in 0..<2 {
+            #expect(try decision(request, routes, from: redirection(original, isTLS: true)) == expected)
+        }
+    }
+
+    @Test("Two original addresses of one host are two places")
+    func places() throws {
+        let routes = try routes(Self.transparent)
+        let request = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"
+        for number in [1, 2, 1] {
+            let found = try decision(request, routes, from: redirection("192.0.2.\(number):80"))
+            #expect(found == "http example.org:80 at 192.0.2.\(number)")
+        }
+    }
+
+    @Test("Where the original destination is ignored, the name decides")
+    func ignored() throws {
+        let members = Self.transparent.replacing(
+            "\"transparent\",",
+            with: "\"transparent\", \"originalDestination\": \"ignore\","
+        )
+        let routes = try routes(members)
+        let request = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"
+        #expect(try decision(request, routes, from: redirection("127.0.0.1:80")) == "http example.org:80")
+    }
+
+    @Test(
+        "A request inside a redirected hello's TLS goes to the hello's name",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "https example.org:443 at 192.0.2.1"),
+            ("GET / HTTP/1.1\r\nHost: tunnel.test\r\n\r\n", "misdirected_request"),
+        ]
+    )
+    func insideRedirected(request: String, expected: String) throws {
+        let authority = InterceptedAuthority(scheme: .https, host: try Host("example.org"), port: 443)
+        let from = try redirection("192.0.2.1:443", isTLS: true)
+        #expect(try decision(request, routes(Self.transparent), inside: authority, from: from) == expected)
     }
 }

@@ -27,6 +27,11 @@ final class RequestUploadTests {
         return outcome
     }
 
+    /// Ends the client's HTTP/2 stream, and says whether the body ends with it.
+    private func streamEnded(trailers: HeaderFields?) -> Bool {
+        upload.inputEnded(.stream(trailers: trailers)) == .whole
+    }
+
     private func fields(_ names: [String]) -> HeaderFields {
         var fields = HeaderFields()
         for name in names {
@@ -71,7 +76,7 @@ final class RequestUploadTests {
             #expect(feed("ab") == "data 2" && !upload.endsHere(majorVersion: version) && upload.count == 2)
             #expect(feed("cd") == "data 2" && upload.isComplete && upload.count == 4)
             #expect(upload.endsHere(majorVersion: version) == atOnce && upload.hasEnded == atOnce)
-            #expect(atOnce || upload.streamEnded(trailers: nil))
+            #expect(atOnce || streamEnded(trailers: nil))
             #expect(upload.hasEnded && upload.trailers(to: nil, with: nil) == nil)
         }
     }
@@ -80,11 +85,11 @@ final class RequestUploadTests {
     func truncation() {
         #expect(upload.begin(.length(4), limit: nil) == nil)
         #expect(feed("abc") == "data 3")
-        #expect(!upload.streamEnded(trailers: nil) && !upload.hasEnded && !upload.isComplete)
+        #expect(!streamEnded(trailers: nil) && !upload.hasEnded && !upload.isComplete)
         upload.reset()
         #expect(upload.begin(.untilClose, limit: nil) == nil)
         #expect(feed("abc") == "data 3" && !upload.isComplete)
-        #expect(upload.streamEnded(trailers: nil) && upload.hasEnded && upload.isComplete)
+        #expect(streamEnded(trailers: nil) && upload.hasEnded && upload.isComplete)
     }
 
     @Test("A body beyond its limit fails, also where a reload has lowered it")
@@ -99,10 +104,10 @@ final class RequestUploadTests {
     func reset() {
         #expect(upload.begin(.untilClose, limit: nil) == nil && feed("abcd") == "data 4")
         upload.expect(true, originDecides: true)
-        #expect(upload.streamEnded(trailers: fields(["X-A"])) == true)
+        #expect(streamEnded(trailers: fields(["X-A"])) == true)
         upload.reset()
         #expect(upload.count == 0 && !upload.hasEnded && upload.trailers(to: nil, with: nil) == nil)
-        #expect(upload.begin(.untilClose, limit: nil) == nil && upload.streamEnded(trailers: nil))
+        #expect(upload.begin(.untilClose, limit: nil) == nil && streamEnded(trailers: nil))
         #expect(upload.trailers(to: nil, with: nil) == nil && !upload.originDecides)
         // Nor has the client had its 100 (Continue) already.
         upload.reset()
@@ -126,6 +131,36 @@ final class RequestUploadTests {
         }
     }
 
+    @Test("A connection ends no body: one that is not whole is cut")
+    func cut() {
+        for (framing, text) in [(BodyFraming.none, ""), (.length(3), "abc"), (.chunked, "1\r\na\r\n0\r\n\r\n")] {
+            upload.reset()
+            #expect(upload.begin(framing, limit: nil) == nil)
+            if !text.isEmpty { _ = feed(text) }
+            #expect(upload.inputEnded(.connection) == .known && !upload.hasEnded)
+        }
+        for (framing, text) in [(BodyFraming.length(3), "ab"), (.chunked, "1\r\na\r\n"), (.untilClose, "abc")] {
+            upload.reset()
+            #expect(upload.begin(framing, limit: nil) == nil)
+            _ = feed(text)
+            #expect(upload.inputEnded(.connection) == .cut && !upload.isComplete && !upload.hasEnded)
+        }
+    }
+
+    @Test("A stream's end ends a body of unknown length, and cuts a known one")
+    func streams() {
+        for (framing, text, expected) in [
+            (BodyFraming.untilClose, "abc", RequestUpload.Completeness.whole), (.untilClose, "", .whole),
+            (.length(3), "abc", .whole), (.length(3), "ab", .cut), (.none, "", .whole),
+        ] {
+            upload.reset()
+            #expect(upload.begin(framing, limit: nil) == nil)
+            if !text.isEmpty { _ = feed(text) }
+            #expect(upload.inputEnded(.stream(trailers: fields(["X-A"]))) == expected)
+            #expect(upload.hasEnded == (expected == .whole) && upload.hasTrailers == upload.hasEnded)
+        }
+    }
+
     // MARK: Trailers
 
     @Test("Trailers of both versions of HTTP go on")
@@ -135,7 +170,7 @@ final class RequestUploadTests {
         #expect(feed("0\r\nX-A: value\r\n\r\n") == "end" && upload.endsHere(majorVersion: 1))
         #expect(names(upload.trailers(to: try Self.route(), with: nil)) == ["X-A"])
         upload.reset()
-        #expect(upload.begin(.untilClose, limit: nil) == nil && upload.streamEnded(trailers: fields(["X-B"])))
+        #expect(upload.begin(.untilClose, limit: nil) == nil && streamEnded(trailers: fields(["X-B"])))
         #expect(names(upload.trailers(to: try Self.route(), with: nil)) == ["X-B"])
     }
 
@@ -145,7 +180,7 @@ final class RequestUploadTests {
         func end(_ names: String...) {
             upload.reset()
             #expect(upload.begin(.untilClose, limit: nil) == nil)
-            #expect(upload.streamEnded(trailers: fields(names)) == true)
+            #expect(streamEnded(trailers: fields(names)) == true)
         }
         end("X-A", "X-B")
         #expect(names(upload.trailers(to: removing, with: nil)) == ["X-B"])
@@ -196,6 +231,37 @@ final class RequestUploadTests {
         #expect(upload.bodyIsWanted() == false, "there is no body")
     }
 
+    @Test("With a connection the proxy asks for the body, unless the origin decides")
+    func connected() {
+        for (isExpected, originDecides, asks) in [
+            (true, false, true), (true, true, false), (false, false, false), (false, true, false),
+        ] {
+            upload.reset()
+            #expect(upload.begin(.length(4), limit: nil) == nil)
+            upload.expect(isExpected, originDecides: originDecides)
+            #expect(upload.originDidConnect() == asks && upload.originDidConnect() == false)
+            // What the origin has not decided is still open.
+            #expect(upload.bodyIsWanted() == (isExpected && originDecides))
+        }
+    }
+
+    @Test("101 never goes on, and 100 once, to a client that waits")
+    func informational() {
+        for (isExpected, originDecides, asks) in [(true, true, true), (true, false, false), (false, true, false)] {
+            upload.reset()
+            #expect(upload.begin(.length(4), limit: nil) == nil)
+            upload.expect(isExpected, originDecides: originDecides)
+            for status in [102, 103, 199] { #expect(upload.receiveInformational(status: status) == .pass) }
+            #expect(upload.receiveInformational(status: 101) == .drop)
+            #expect(upload.receiveInformational(status: 100) == (asks ? .askForBody : .drop))
+            #expect(upload.receiveInformational(status: 100) == .drop)
+        }
+        upload.reset()
+        #expect(upload.begin(.length(4), limit: nil) == nil)
+        upload.expect(true, originDecides: true)
+        #expect(feed("a") == "data 1" && upload.receiveInformational(status: 100) == .drop, "it has begun")
+    }
+
     @Test("The next origin decides anew, where it gets the body")
     func redirects() {
         for (keepsBody, originDecides) in [(true, true), (true, false), (false, true)] {
@@ -220,6 +286,7 @@ final class RequestUploadTests {
         #expect(upload.begin(.length(1 << 20), limit: nil) == nil)
         #expect(feed(piece) == "data 1024" && !upload.isTooSlow(isWaitedFor: true))
         #expect(feed(String(piece.dropLast())) == "data 1023" && upload.isTooSlow(isWaitedFor: true))
+        #expect(feed("a") == "data 1" && !upload.isTooSlow(isWaitedFor: true), "the mark stays where it was")
         #expect(upload.isTooSlow(isWaitedFor: false) == false, "something else delays it")
         #expect(upload.isTooSlow(isWaitedFor: true) == true)
         #expect(feed(piece) == "data 1024" && !upload.isTooSlow(isWaitedFor: true))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("Whether the loops go round")
+@Suite("Whether the loops go round", .onOwnThreads)
 struct LoopWatchdogTests {
     private static let patience = LoopChecks.patience
 
@@ -18,6 +18,7 @@ struct LoopWatchdogTests {
         book.didRespond(0)
         #expect(book.isAlive(at: 1000 + Self.patience))
         #expect(!book.isAlive(at: 1001 + Self.patience))
+        #expect(book.isAlive(at: 1500, patience: 500) && !book.isAlive(at: 1501, patience: 500))
         #expect(book.start(at: 1001 + Self.patience) == [0])
         book.didRespond(1)
         #expect(book.isAlive(at: 1002 + Self.patience))
@@ -41,6 +42,8 @@ struct LoopWatchdogTests {
         }
         entered.wait()
         #expect(watchdog.check(at: 1))
+        #expect(watchdog.check(at: 1000, patience: 999) && !watchdog.check(at: 1002, patience: 999))
+        #expect(!watchdog.check(at: 2 + Self.patience, patience: .max), "nobody waits longer")
         #expect(!watchdog.check(at: 2 + Self.patience))
         left.countDown()
         try Patience.poll(for: "the answer") { watchdog.check(at: 2 + Self.patience) ? true : nil }

@@ -46,6 +46,33 @@ struct IdentityRulesTests {
     @Test("without both settings requests have no identity")
     func off() { #expect(make() == nil) }
 
+    @Test("a follower is below the request in its trace, and replaces its span alone")
+    func follower() throws {
+        let rules = try #require(make(sample: 0, field: "X-Request-Id", numbers: [1, 2, 3, 4]))
+        let context = "traceparent: 00-\(Self.trace)-00f067aa0ba902b7-01\r\ntracestate: a=1\r\nX-Request-Id: mine\r\n"
+        let cause = rules.identify(try head(context))
+        var fields = HeaderFields()
+        cause.write(to: &fields)
+        let follower = cause.follower()
+        #expect(follower.span == 3 && follower.trace?.parent == 1 && follower.trace?.isSampled == true)
+        follower.write(inPlaceOf: cause, to: &fields)
+        let expected = [
+            "tracestate: a=1", "X-Request-Id: mine", "traceparent: 00-\(Self.trace)-0000000000000004-01",
+        ]
+        #expect(fields.list.map { "\($0.name): \($0.value)" } == expected)
+        // Once more changes nothing, and neither does a value of the configuration, or none.
+        follower.write(inPlaceOf: cause, to: &fields)
+        #expect(fields.list.map { "\($0.name): \($0.value)" } == expected)
+        for text in ["", "traceparent: own\r\n"] {
+            var others = try head(text).fields
+            follower.write(inPlaceOf: cause, to: &others)
+            #expect(others.list.filter { $0.name == "traceparent" }.map(\.value) == (text.isEmpty ? [] : ["own"]))
+        }
+        #expect(logged(follower).contains("\"spanId\":\"0000000000000003\""))
+        let untraced = try #require(make(field: "X-Request-Id")).identify(try head("X-Request-Id: mine\r\n"))
+        #expect(untraced.follower().trace == nil && untraced.follower().id == Array("mine".utf8))
+    }
+
     @Test("the trace of a client is continued, its fields in any spelling are replaced")
     func continued() throws {
         let rules = try #require(make(sample: 0, numbers: [1, 2, 3]))
@@ -98,6 +125,11 @@ struct IdentityRulesTests {
         fields = HeaderFields()
         identity.renew(hop: 1, in: &fields)
         #expect(fields.isEmpty)
+        // The rules of a host have set another one.
+        let (name, value) = (Array("traceparent".utf8), Array("theirs".utf8))
+        fields.append(name: name.span, value: value.span)
+        identity.renew(hop: 1, in: &fields)
+        #expect(fields.list.map(\.value) == ["theirs"])
     }
 
     @Test(
@@ -116,7 +148,8 @@ struct IdentityRulesTests {
     @Test(
         "any other value gives a new id",
         arguments: [
-            "", "X-Request-Id:\r\n", "X-Request-Id: a b\r\n", "X-Request-Id: a\"\r\n", "X-Request-Id: \u{e9}\r\n",
+            "", "X-Request-Id:\r\n", "X-Request-Id: a b\r\n", "X-Request-Id: a\"\r\n", "X-Request-Id: \"a\r\n",
+            "X-Request-Id: \u{e9}\r\n",
             "X-Request-Id: a\r\nx-request-id: a\r\n", "X-Request-Id: a,b\r\n",
             "X-Request-Id: \(String(repeating: "x", count: 129))\r\n", "X_Request_Id: a\r\n",
         ]

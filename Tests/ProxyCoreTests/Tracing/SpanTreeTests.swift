@@ -14,7 +14,8 @@ struct SpanTreeTests {
         status: Int = 200,
         error: String? = nil,
         isTunnel: Bool = false,
-        hops: [SpanRecord.Hop] = []
+        hops: [SpanRecord.Hop] = [],
+        isRefresh: Bool = false
     ) -> SpanRecord {
         SpanRecord(
             trace: trace,
@@ -32,7 +33,8 @@ struct SpanTreeTests {
             bytesFromClient: 0,
             bytesToClient: 9,
             isTunnel: isTunnel,
-            hops: hops
+            hops: hops,
+            isRefresh: isRefresh
         )
     }
 
@@ -70,6 +72,22 @@ struct SpanTreeTests {
         case .flag(let flag): "\(flag)"
         case nil: nil
         }
+    }
+
+    @Test("a refresh is an internal span above its request")
+    func refresh() {
+        let hop = SpanRecord.Hop(
+            span: 5,
+            url: Array("https://a.example/path".utf8),
+            origin: 1_000_000,
+            metrics: Self.metrics()
+        )
+        let all = spans(Self.record(hops: [hop], isRefresh: true))
+        #expect(all[0].kind == .internal && all[0].name == "cache refresh")
+        #expect(all[0].span == 4 && all[0].parent == 3 && !all[0].hasRemoteParent && !all[0].hasFailed)
+        #expect(all[0].attributes.map(\.key) == ["pinproxy.cache"])
+        #expect(all[1].kind == .client && all[1].name == "GET" && all[1].span == 5 && all[1].parent == 4)
+        #expect(spans(Self.record(status: 0, error: "connect_failed", isRefresh: true))[0].hasFailed)
     }
 
     @Test("a stored response is one span of kind server, with the conventions' attributes")

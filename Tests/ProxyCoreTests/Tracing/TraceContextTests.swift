@@ -32,6 +32,7 @@ struct TraceContextTests {
         #expect(context.traceID == TraceContext.TraceID(high: 0x4bf9_2f35_77b3_4da6, low: 0xa3ce_929d_0e0e_4736))
         #expect(context.parent == 0x00f0_67aa_0ba9_02b7)
         #expect(context.isSampled)
+        #expect(parse(("traceparent", "00-\(Self.trace)-\(Self.parent)-02"))?.isSampled == false)
         let written = String(decoding: context.value(span: 0xab), as: UTF8.self)
         #expect(written == "00-\(Self.trace)-00000000000000ab-01")
     }
@@ -49,6 +50,12 @@ struct TraceContextTests {
         #expect(String(decoding: context.value(span: 1), as: UTF8.self).hasSuffix("-0000000000000001-\(flags)"))
     }
 
+    @Test("half of a trace's id may be zero", arguments: ["4bf92f3577b34da6", "0000000000000000"])
+    func halfOfTrace(high: String) {
+        let low = high.hasPrefix("0") ? "a3ce929d0e0e4736" : "0000000000000000"
+        #expect(parse(("traceparent", "00-\(high)\(low)-\(Self.parent)-01")) != nil)
+    }
+
     @Test(
         "what is not a valid context is no context",
         arguments: [
@@ -56,7 +63,8 @@ struct TraceContextTests {
             "00-\(trace)-\(parent)-0", "00-\(trace)-\(parent)-0g", "00-\(trace)-\(parent)01",
             "00-\(trace)-0000000000000000-01", "00-00000000000000000000000000000000-\(parent)-01",
             "00-4BF92F3577B34DA6A3CE929D0E0E4736-\(parent)-01", "0x-\(trace)-\(parent)-01", "FE-\(trace)-\(parent)-01",
-            "00_\(trace)_\(parent)_01", "01-\(trace)-\(parent)-01x", "\(usual), \(usual)", "00-\(trace)-\(parent)--1",
+            "00_\(trace)-\(parent)-01", "00-\(trace)_\(parent)-01", "00-\(trace)-\(parent)_01",
+            "01-\(trace)-\(parent)-01x", "\(usual), \(usual)", "00-\(trace)-\(parent)--1",
         ]
     )
     func invalid(value: String) { #expect(parse(("traceparent", value)) == nil) }
@@ -78,12 +86,15 @@ struct TraceContextTests {
     func state(values: [String], expected: String) {
         let lines = [("traceparent", Self.usual)] + values.map { ("tracestate", $0) }
         #expect(TraceContext.read(Self.fields(lines)).map { String(decoding: $0.state, as: UTF8.self) } == expected)
+        let spelled = [("traceparent", Self.usual)] + values.map { ("TraceState", $0) }
+        #expect(TraceContext.read(Self.fields(spelled)).map { String(decoding: $0.state, as: UTF8.self) } == expected)
     }
 
     @Test(
         "a state that is not valid is dropped whole, and the context is not",
         arguments: [
             ["a=1,a=2"], ["a=1", "a=1"], ["A=1"], ["a"], ["=1"], ["a="], ["a=1=2"], ["_a=1"], ["a=\u{e9}"], ["a b=1"],
+            ["A=1,b=2"], ["A=1", "b=2"],
             [String(repeating: "a", count: 257) + "=1"], ["a=" + String(repeating: "1", count: 257)],
         ]
     )
@@ -102,5 +113,7 @@ struct TraceContextTests {
         let rest = "b=" + String(repeating: "1", count: 254)
         #expect(passedState(long, rest) == "\(long),\(rest)")
         #expect(passedState(long, rest + "1") == "")
+        let (key, value) = (String(repeating: "a", count: 256), String(repeating: "1", count: 256))
+        #expect(passedState("\(key)=1") == "\(key)=1" && passedState("a=\(value)") == "a=\(value)")
     }
 }

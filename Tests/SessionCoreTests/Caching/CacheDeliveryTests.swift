@@ -288,7 +288,12 @@ struct CacheDeliveryTests {
                     step = delivery.next { Int.random(in: 0..<1 << 20, using: &random) }
                     guard case .piece(let range) = step else { break }
                     #expect(range.lowerBound == sent && !range.isEmpty && range.upperBound <= body.upperBound)
-                    let count = Int.random(in: 1...range.count, using: &random)
+                    // From a file all of the turn's part may go at once.
+                    let turn = delivery.turn
+                    #expect(turn.lowerBound == sent && turn.upperBound >= range.upperBound)
+                    #expect(turn.upperBound <= body.upperBound && turn.count <= 1 << 20)
+                    let most = Bool.random(using: &random) ? turn : range
+                    let count = Int.random(in: 1...most.count, using: &random)
                     sent += count
                     delivery.didSend(count)
                     if Int.random(in: 0..<9, using: &random) == 0 { #expect(delivery.pause() == true) }

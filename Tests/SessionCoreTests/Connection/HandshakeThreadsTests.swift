@@ -10,7 +10,7 @@ import Testing
 @testable import SessionCore
 
 /// The steps of handshakes are made on other threads; whatever those do, the loop keeps its time, and frees what is its own.
-@Suite("TLS handshakes on threads")
+@Suite("TLS handshakes on threads", .onOwnThreads)
 struct HandshakeThreadsTests {
     /// Threads that are held by somebody's work until the gate is opened.
     private final class HeldThreads {

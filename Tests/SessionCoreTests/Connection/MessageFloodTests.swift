@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Messages of TLS without end from an origin that was accepted")
+@Suite("Messages of TLS without end from an origin that was accepted", .onOwnThreads)
 struct MessageFloodTests {
     enum Message: CaseIterable {
         case ticket, keys, helloRequest

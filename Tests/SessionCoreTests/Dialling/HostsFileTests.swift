@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("/etc/hosts")
+@Suite("/etc/hosts", .onOwnThreads)
 struct HostsFileTests {
     private func addresses(_ text: String, _ name: String) -> [String] {
         HostsFile(Array(text.utf8)).addresses(of: name).map(\.description)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Names are looked up on the loop", .serialized)
+@Suite("Names are looked up on the loop", .serialized, .earlyOnOwnThreads)
 struct NameLookupTests {
     private static let loopback: UInt32 = 0x7F00_0001
 
@@ -272,7 +272,7 @@ struct NameLookupTests {
         let proxy = SessionProxy(host: try Host("proxy.test"), port: origin.port)
         let refused = try session.get(endpoint("host.test", port: origin.port, proxy: proxy))
         #expect(refused.error?.code == .dnsFailed)
-        #expect(refused.error?.details.hasPrefix("The session's proxy proxy.test has no address") == true)
+        #expect(refused.error?.details.hasPrefix("The upstream proxy proxy.test has no address") == true)
         #expect(!server.questions.contains("host.test") && server.questions.contains("proxy.test"))
     }
 

@@ -8,7 +8,7 @@ import Testing
 @testable import SessionCore
 
 /// c-ares as `names.c` asks it, without a loop: how much of a response it hands over.
-@Suite("Which addresses of a name server's response are used", .serialized)
+@Suite("Which addresses of a name server's response are used", .serialized, .earlyOnOwnThreads)
 struct NameQueryTests {
     /// What c-ares has handed over, by family. Belongs to the test's thread.
     private final class Responses {

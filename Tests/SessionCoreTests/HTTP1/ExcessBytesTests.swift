@@ -7,7 +7,7 @@ import Testing
 
 /// Bytes behind a response belong to no request: a connection that has them carries no further one, or they would be the
 /// response to it.
-@Suite("Bytes behind a response")
+@Suite("Bytes behind a response", .onOwnThreads)
 struct ExcessBytesTests {
     /// A response without a body.
     enum Response: CaseIterable, CustomTestStringConvertible {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Origins of HTTP/2 that make work without end")
+@Suite("Origins of HTTP/2 that make work without end", .onOwnThreads)
 struct HTTP2FieldWorkTests {
     private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
         try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"], script: script)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Origins of HTTP/2 that say goodbye, respond early, or allow few streams")
+@Suite("Origins of HTTP/2 that say goodbye, respond early, or allow few streams", .onOwnThreads)
 struct HTTP2OriginBehaviourTests {
     private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
         try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"], script: script)

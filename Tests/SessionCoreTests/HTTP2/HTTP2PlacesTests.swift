@@ -8,7 +8,7 @@ import Testing
 @testable import SessionCore
 
 /// Places in the pool, and requests that nghttp2 holds back.
-@Suite("Connections of HTTP/2 give their slots back")
+@Suite("Connections of HTTP/2 give their slots back", .onOwnThreads)
 struct HTTP2PlacesTests {
     private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
         try ScriptedOrigin(

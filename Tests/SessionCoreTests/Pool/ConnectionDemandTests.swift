@@ -16,8 +16,26 @@ struct ConnectionDemandTests {
         let stream = ConnectionDemand(offersHTTP2: true, isExclusive: true)
         #expect(!stream.isShareable && stream.isExclusive)
         var own = demand()
-        own.requireHTTP1()
+        own.beAuthenticated()
         #expect(!own.isShareable)
+    }
+
+    @Test("a stream, or a request with others' credentials, is never authenticated by its client")
+    func authenticated() {
+        for (isExclusive, hasCredentials) in [(false, false), (true, false), (false, true), (true, true)] {
+            for offersHTTP2 in [true, false] {
+                var demand = ConnectionDemand(
+                    offersHTTP2: offersHTTP2,
+                    isExclusive: isExclusive,
+                    hasCredentials: hasCredentials
+                )
+                #expect(demand.mayBeAuthenticated == (!isExclusive && !hasCredentials))
+                #expect(demand.isShareable == (offersHTTP2 && !isExclusive), "whatever it gets")
+                guard demand.mayBeAuthenticated else { continue }
+                demand.beAuthenticated()
+                #expect(demand.mayBeAuthenticated && !demand.isShareable)
+            }
+        }
     }
 
     @Test("a failed handshake that did not offer HTTP/2 is made again with it, once")
@@ -31,7 +49,7 @@ struct ConnectionDemandTests {
         var stream = ConnectionDemand(offersHTTP2: true, isExclusive: true)
         #expect(stream.triesHTTP2() == false)
         var own = self.demand()
-        own.requireHTTP1()
+        own.beAuthenticated()
         #expect(own.triesHTTP2() == false)
     }
 

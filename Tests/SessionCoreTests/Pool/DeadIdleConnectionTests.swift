@@ -5,7 +5,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("Idle connections that have ended before the loop looks at them")
+@Suite("Idle connections that have ended before the loop looks at them", .onOwnThreads)
 struct DeadIdleConnectionTests {
     enum End: CaseIterable {
         case closed, reset, excess

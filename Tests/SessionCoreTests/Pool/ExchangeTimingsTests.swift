@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import IOCore
 import Testing
 
 @testable import SessionCore
@@ -51,6 +52,32 @@ struct ExchangeTimingsTests {
         #expect(metrics.secureConnectionStart == 40 && metrics.secureConnectionEnd == 50)
         #expect(metrics.proxySecureConnectionStart == Self.absent && metrics.proxySecureConnectionEnd == Self.absent)
         #expect(metrics.requestStart == Self.absent && metrics.responseStart == Self.absent)
+    }
+
+    @Test("TLS to a proxy has times of its own")
+    func proxy() {
+        var timings = ExchangeTimings()
+        timings.begin(at: Self.taskStart)
+        let times = ConnectionTimes(connectStart: 1, proxySecureConnectionStart: 2, proxySecureConnectionEnd: 3)
+        timings.noteAttempt(times, from: Self.taskStart + 10_000)
+        let metrics = transaction(timings)
+        #expect(metrics.proxySecureConnectionStart == 12 && metrics.proxySecureConnectionEnd == 13)
+        #expect(metrics.secureConnectionStart == Self.absent && metrics.secureConnectionEnd == Self.absent)
+    }
+
+    @Test("the connection is named until the exchange ends")
+    func info() {
+        var timings = connected()
+        let info = ConnectionInfo(
+            remoteAddress: SocketAddress(ipv4: 0xc000_0201, port: 443),
+            tlsVersion: nil,
+            cipher: nil,
+            evaluation: nil
+        )
+        timings.info = info
+        #expect(transaction(timings).connection === info)
+        timings.endExchange()
+        #expect(transaction(timings).connection == nil)
     }
 
     @Test("a name that was not looked up has no times")

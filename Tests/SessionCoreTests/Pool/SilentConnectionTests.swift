@@ -9,7 +9,7 @@ import Testing
 @testable import SessionCore
 
 /// A router forgets a connection, a machine stands still: nobody is told, and what is sent is lost.
-@Suite("Kept connections that are silently dead")
+@Suite("Kept connections that are silently dead", .onOwnThreads)
 struct SilentConnectionTests {
     /// Between two looks at a connection, as `timeouts.firstByte` has its default of a minute.
     private static let interval = TimeSpan.seconds(5)

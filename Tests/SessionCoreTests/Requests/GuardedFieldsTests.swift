@@ -75,6 +75,30 @@ struct GuardedFieldsTests {
         #expect(seen == Set(TrustEvaluation.Verdict.allCases))
     }
 
+    @Test("a connection that a client has authenticated gets none, however well it is pinned")
+    func owned() throws {
+        let server = try Self.pki.server("a.example")
+        let pinned = try evaluation(.pinning(server.pin), of: server)
+        let endpoint = Endpoint(
+            scheme: .https,
+            host: try Host("a.example"),
+            port: 443,
+            policy: .unpinned,
+            anchors: Self.pki.anchors
+        )
+        for demand in [GuardedFields.Demand.pin, .pinIfAny, .never, .nothing] {
+            for found in [pinned, nil] {
+                let guarded = fields(demand)
+                let alone = guarded.refusal(of: endpoint, on: found, isOwned: false)
+                #expect((alone == nil) == guarded.mayGo(under: found))
+                #expect(alone?.code == (alone == nil ? nil : .credentialWithheld))
+                let owned = guarded.refusal(of: endpoint, on: found, isOwned: true)
+                #expect((owned == nil) == (demand == .nothing), "masks alone may go anywhere")
+                if demand == .pin, found != nil { #expect(owned?.details.contains("has authenticated it") == true) }
+            }
+        }
+    }
+
     @Test("a value in a head is masked; other heads are not copied")
     func masks() {
         var head = ResponseHead()

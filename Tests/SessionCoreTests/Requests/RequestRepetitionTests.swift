@@ -81,6 +81,16 @@ struct RequestRepetitionTests {
     }
 
     @Test(
+        "no request goes from a connection that a client has authenticated to another one",
+        arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
+    )
+    func authenticated(cause: ExchangeEnding.Cause) {
+        let repetition = repetition(reused: true)
+        check(repetition.allows(ending(cause), isIdempotent: true, isAuthenticated: true), false)
+        check(repetition.allows(ending(cause), isIdempotent: true, isAuthenticated: false), true)
+    }
+
+    @Test(
         "no request is sent a third time, by any level",
         arguments: [ExchangeEnding.Cause.notProcessed, .http11Required, .connectionLost]
     )
@@ -113,6 +123,18 @@ struct RequestRepetitionTests {
         #expect(Array(copying: body.bytes) == [1, 2, 3, 4, 5])
     }
 
+    @Test("a body too large, or of a request that ended, is not kept")
+    func forgottenBody() {
+        var body = ByteBuffer()
+        var large = repetition(body: [Self.most, [1], [2]])
+        large.repeatRequest(restoring: &body)
+        check(body.isEmpty, true)
+        var ended = repetition(body: [[1]])
+        ended.release()
+        ended.repeatRequest(restoring: &body)
+        check(body.isEmpty, true)
+    }
+
     @Test("a new exchange begins without a taken body or a kept connection")
     func newExchange() {
         var repetition = self.repetition(reused: true, body: [Self.most, [1]])
@@ -121,5 +143,21 @@ struct RequestRepetitionTests {
         check(repetition.allows(ending(.notProcessed), isIdempotent: false), true)
         check(repetition.allows(ending(.http11Required), isIdempotent: false), true)
         check(repetition.allows(ending(.connectionLost), isIdempotent: true), false)
+        repetition.didTakeBody()
+        let piece: [UInt8] = [2]
+        repetition.keep(piece.span)
+        check(repetition.allows(ending(.notProcessed), isIdempotent: false), true)
+    }
+
+    @Test("the next request does not get the body of the one before")
+    func nextRequest() {
+        var repetition = self.repetition(body: [[1]])
+        repetition.start(wasRepeated: false)
+        repetition.beginExchange()
+        let piece: [UInt8] = [2]
+        repetition.keep(piece.span)
+        var body = ByteBuffer()
+        repetition.repeatRequest(restoring: &body)
+        #expect(Array(copying: body.bytes) == [2])
     }
 }

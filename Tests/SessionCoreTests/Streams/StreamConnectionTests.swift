@@ -8,7 +8,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("A stream's connection is dialled and evaluated like a request's")
+@Suite("A stream's connection is dialled and evaluated like a request's", .onOwnThreads)
 struct StreamConnectionTests {
     private static let server = try! TestPKI.shared.server(TestSession.host)
 

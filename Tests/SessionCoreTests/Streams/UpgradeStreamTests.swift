@@ -7,7 +7,7 @@ import Testing
 @testable import SessionCore
 
 /// RFC 8441 at the engine: a kept HTTP/2 connection whose server has announced that it takes extended CONNECT.
-@Suite("A request for another protocol on a stream of HTTP/2")
+@Suite("A request for another protocol on a stream of HTTP/2", .onOwnThreads)
 struct UpgradeStreamTests {
     /// The first connection is one of HTTP/2: it answers a GET, and is the script's then. Later ones switch, say hello and end.
     private static func origin(_ script: @escaping @Sendable (OriginConnection, HTTP2Script) throws -> Void) throws

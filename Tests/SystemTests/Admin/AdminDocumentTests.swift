@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("The admin listener: documents, their schemas, and what stays out of them")
+@Suite("The admin listener: documents, their schemas, and what stays out of them", .onOwnThreads)
 struct AdminDocumentTests {
     private static func get(_ path: String, from proxy: ProxyUnderTest) throws -> HTTPMessage {
         let answer = try proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// An origin that sends what it likes: whatever it says is text in each document, and no more.
-@Suite("The admin listener: hostile origins and clients")
+@Suite("The admin listener: hostile origins and clients", .onOwnThreads)
 struct AdminHostileOriginTests {
     private static let evilHost = "evil.example.com"
     private static let wrongHost = "wrong.example.com"

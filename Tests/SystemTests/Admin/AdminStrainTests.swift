@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Clients of the admin listener that send too much, or take too little.
-@Suite("The admin listener under strain")
+@Suite("The admin listener under strain", .onOwnThreads)
 struct AdminStrainTests {
     private func stage(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
         try Stage { settings in

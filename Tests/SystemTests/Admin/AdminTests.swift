@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("The admin listener")
+@Suite("The admin listener", .onOwnThreads)
 struct AdminTests {
     private static let wrongHost = "wrong.example.com"
 

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Command line: health")
+@Suite("Command line: health", .onOwnThreads)
 struct HealthCommandTests {
     @Test(
         "a listener that cannot be asked is wrong usage",

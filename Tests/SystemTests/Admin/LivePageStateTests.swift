@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What the live page says of one moment, in headless Chromium: its first line, rows, filters, addresses and files.
-@Suite("The live page's first line, rows, filters and files")
+@Suite("The live page's first line, rows, filters and files", .onOwnThreads)
 struct LivePageStateTests {
     private static let isThere = LivePageTests.isThere
     private static let deadHost = "dead.example.com"

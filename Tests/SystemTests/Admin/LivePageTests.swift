@@ -5,7 +5,7 @@ import Testing
 
 /// The live page in headless Chromium. `PINPROXY_REQUIRE_CLIENTS=1` makes its absence a failure; otherwise the tests are
 /// skipped without it.
-@Suite("The live page in a browser")
+@Suite("The live page in a browser", .onOwnThreads)
 struct LivePageTests {
     private static let isComplete = ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1"
     static let isThere = (try? Programs.path(of: "chromium")) != nil

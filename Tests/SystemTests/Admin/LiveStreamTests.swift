@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Streaming in pieces")
+@Suite("Streaming in pieces", .onOwnThreads)
 struct LiveStreamTests {
     /// How the origin sends events: nothing of that may make the client wait.
     enum Framing: String, CaseIterable {

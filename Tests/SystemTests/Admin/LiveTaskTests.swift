@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The admin listener: tasks as they end")
+@Suite("The admin listener: tasks as they end", .onOwnThreads)
 struct LiveTaskTests {
     private static let wrongHost = "wrong.example.com"
 

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The dates of a certificate are what the server writes: nothing that shows them may end for what they are.
-@Suite("Certificates with invalid dates")
+@Suite("Certificates with invalid dates", .onOwnThreads)
 struct OddDateTests {
     private static let pinned = "pinned.example.com"
     private static let shown = "shown.example.com"

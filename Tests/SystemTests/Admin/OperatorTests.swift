@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The admin listener: policy, reload, drain and tokens")
+@Suite("The admin listener: policy, reload, drain and tokens", .onOwnThreads)
 struct OperatorTests {
     private static let token = "0123456789abcdef0123456789abcdef"
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import pinproxy
 
-@Suite("Command line: cache")
+@Suite("Command line: cache", .onOwnThreads)
 struct CacheCommandTests {
     /// An origin whose answers may be stored, and a proxy with a cache and an admin listener.
     private func stage(

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Folders that others prepared, and what others find in ours.
-@Suite("Attacks on the cache: its folder")
+@Suite("Attacks on the cache: its folder", .onOwnThreads)
 struct CacheFolderTests {
     @Test("a folder that others may write, or own, is not used")
     func foreignFolder() throws {

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Grace by rule, bypass and ignored directives, with real origins")
+@Suite("Grace by rule, bypass and ignored directives, with real origins", .onOwnThreads)
 struct CacheGraceTests {
     /// A response that is stale on arrival, and had a lifetime. The origin says nothing of stale use.
     private static let stale = ["Cache-Control: max-age=60", "Age: 60", "ETag: \"v\"", "Connection: close"]

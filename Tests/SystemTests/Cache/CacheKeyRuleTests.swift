@@ -5,7 +5,7 @@ import Testing
 
 @testable import pinproxy
 
-@Suite("The owner's rules for keys of the cache")
+@Suite("The owner's rules for keys of the cache", .onOwnThreads)
 struct CacheKeyRuleTests {
     private static var rules: [[String: Any]] {
         [

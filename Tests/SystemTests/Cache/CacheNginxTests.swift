@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The cache before nginx")
+@Suite("The cache before nginx", .onOwnThreads)
 struct CacheNginxTests {
     /// - Parameter expires: the directive's value.
     private func stage(_ expires: String, _ files: [String: [UInt8]] = [:]) throws -> (

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Parts of responses, stored and completed, by a proxy before real origins.
-@Suite("Parts of responses in the cache")
+@Suite("Parts of responses in the cache", .onOwnThreads)
 struct CachePartsTests {
     /// An origin of one object that it sends in parts, too.
     private final class Object: Sendable {

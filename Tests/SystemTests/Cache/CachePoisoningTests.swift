@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Effects that one client, or one response, must not have on the responses to others.
-@Suite("Attacks on the cache: what others get")
+@Suite("Attacks on the cache: what others get", .onOwnThreads)
 struct CachePoisoningTests {
     @Test(
         "a response about one request is not kept, whatever it says",

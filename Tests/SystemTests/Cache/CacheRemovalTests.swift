@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Responses that were removed stay removed, whatever is on its way meanwhile, and when the process dies.
-@Suite("The cache: what is removed does not come back")
+@Suite("The cache: what is removed does not come back", .onOwnThreads)
 struct CacheRemovalTests {
     /// An origin that says which version of a path it sends, of which each POST makes another.
     private static func stage(_ cache: [String: Any], bytes: @escaping @Sendable (String) -> Int) throws -> CacheFixture

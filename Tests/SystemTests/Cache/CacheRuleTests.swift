@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Cache rules")
+@Suite("Cache rules", .onOwnThreads)
 struct CacheRuleTests {
     @Test("a rule gives a lifetime, drops fields or forbids storing; the first counts")
     func rules() throws {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Streams without an end, and readers without haste.
-@Suite("Attacks on the cache: what it holds on to")
+@Suite("Attacks on the cache: what it holds on to", .onOwnThreads)
 struct CacheStrainTests {
     @Test(
         "clients do not wait for a response that is not for them",

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The cache, through the proxy")
+@Suite("The cache, through the proxy", .onOwnThreads)
 struct CacheTests {
     @Test("a fresh response is stored, and used without the origin")
     func hit() throws {

@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("The cache and trust")
+@Suite("The cache and trust", .onOwnThreads)
 struct CacheTrustTests {
     private static let stale = ["Cache-Control: max-age=0, stale-if-error=600", "ETag: \"v\""]
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Many clients that read one response while it is being received.
-@Suite("Reading along: one request, a body for each client")
+@Suite("Reading along: one request, a body for each client", .onOwnThreads)
 struct ReadingAlongTests {
     private static let body = patternBytes(8 << 20)
 

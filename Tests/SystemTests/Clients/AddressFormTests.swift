@@ -6,7 +6,7 @@ import Testing
 
 /// An IPv4-mapped IPv6 literal is the IPv4 address that it maps (RFC 4291, section 2.5.5.2): every rule for one spelling
 /// of an address holds for all of them.
-@Suite("One address in every spelling")
+@Suite("One address in every spelling", .onOwnThreads)
 struct AddressFormTests {
     private static let address = "127.0.0.1"
 

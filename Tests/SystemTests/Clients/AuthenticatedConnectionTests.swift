@@ -29,7 +29,7 @@ private let authenticating: ScriptedOrigin.Script = { connection in
     }
 }
 
-@Suite("Connections that a client has authenticated")
+@Suite("Connections that a client has authenticated", .onOwnThreads)
 struct AuthenticatedConnectionTests {
     /// A client of one listener, on one connection.
     private struct Client {

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Clients that go away")
+@Suite("Clients that go away", .onOwnThreads)
 struct ClientGoneTests {
     @Test("a client that resets while it waits cancels its transfer")
     func resetWhileWaiting() throws {

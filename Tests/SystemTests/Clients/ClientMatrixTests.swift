@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Real clients through the proxy to a pinned origin; `make clients` runs all of them, and writes docs/clients.md.
-@Suite("The matrix of real clients")
+@Suite("The matrix of real clients", .earlyOnOwnThreads)
 struct ClientMatrixTests {
     private static let wrongHost = "wrong.example.com"
     static let innerHost = "inner.example.com"

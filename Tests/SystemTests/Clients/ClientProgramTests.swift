@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Real clients under pinproxy exec, without settings of their own")
+@Suite("Real clients under pinproxy exec, without settings of their own", .onOwnThreads)
 struct ClientProgramTests {
     private let folder: TemporaryFolder
     private let origin: NginxOrigin

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Real clients without a key through the proxy that has it; `make clients` runs all of them, and writes docs/clients.md.
-@Suite("The matrix of real clients without a key")
+@Suite("The matrix of real clients without a key", .earlyOnOwnThreads)
 struct CredentialMatrixTests {
     static let tokenHost = "login.example.com"
     private static let absent = KeylessClient.all.compactMap { client in client.absence.map { (client, $0) } }

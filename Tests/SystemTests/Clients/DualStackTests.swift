@@ -6,7 +6,7 @@ import Testing
 
 /// Names with addresses of both families, in name spaces of their own: `/etc/hosts` says what the test wants, and a link
 /// that leads nowhere swallows what is sent to it.
-@Suite("Hosts with addresses of both families")
+@Suite("Hosts with addresses of both families", .onOwnThreads)
 struct DualStackTests {
     private static let hosts = """
         127.0.0.1 localhost

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Clients that expect 100 (Continue)")
+@Suite("Clients that expect 100 (Continue)", .onOwnThreads)
 struct ExpectContinueTests {
     private static let head =
         "POST http://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"

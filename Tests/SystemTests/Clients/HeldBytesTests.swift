@@ -4,7 +4,7 @@ import HTTP2Core
 import TestSupport
 import Testing
 
-@Suite("Memory that clients of HTTP/2 hold")
+@Suite("Memory that clients of HTTP/2 hold", .onOwnThreads)
 struct HeldBytesTests {
     private static func held(_ proxy: ProxyUnderTest) throws -> Int {
         let page = try proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: proxy.listening.count - 1)

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("A listener that speaks TLS with its clients")
+@Suite("A listener that speaks TLS with its clients", .onOwnThreads)
 struct ListenerTLSTests {
     private let folder: TemporaryFolder
     private let clients: TestPKI

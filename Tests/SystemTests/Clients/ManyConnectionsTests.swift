@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Many client connections", .serialized)
+@Suite("Many client connections", .serialized, .earlyOnOwnThreads)
 struct ManyConnectionsTests {
     @Test("each of 2,000 simultaneous connections gets its response")
     func twoThousand() throws {

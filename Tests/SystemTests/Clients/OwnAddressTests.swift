@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The machine's own addresses, in a network of the test's own: some are there at the start, one comes later and goes again.
-@Suite("Addresses of the machine itself")
+@Suite("Addresses of the machine itself", .onOwnThreads)
 struct OwnAddressTests {
     /// `$0` is pinproxy, `$1` the folder. Nothing else listens in this network: the ports may be any.
     private static let script = """

@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("A refused server receives no byte of a request")
+@Suite("A refused server receives no byte of a request", .onOwnThreads)
 struct RefusalCostTests {
     /// The protocol of the origin.
     enum Version: CaseIterable {

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Requests that are refused")
+@Suite("Requests that are refused", .onOwnThreads)
 struct RefusedRequestTests {
     @Test("limits.headBytes bounds the head")
     func headLimit() throws {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Real servers behind a pin; `make clients` runs all of them, and writes docs/clients.md.
-@Suite("The matrix of real servers")
+@Suite("The matrix of real servers", .earlyOnOwnThreads)
 struct ServerMatrixTests {
     private static let absent = MatrixServer.all.compactMap { server in server.absence.map { (server, $0) } }
     private static let present = MatrixServer.all.filter { server in !absent.contains { $0.0.name == server.name } }

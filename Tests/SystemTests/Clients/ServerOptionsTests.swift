@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("OPTIONS * and empty ports")
+@Suite("OPTIONS * and empty ports", .onOwnThreads)
 struct ServerOptionsTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { $0.addGateway(to: Stage.host) }) throws -> Stage {
         try Stage(

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Clients that hold connections by saying little: each kind is shed in time, and others are served meanwhile.
-@Suite("Slow clients")
+@Suite("Slow clients", .onOwnThreads)
 struct SlowClientTests {
     @Test("rule 37: a body that comes too slowly gives 408", arguments: [true, false])
     func slowBody(hasLength: Bool) throws {

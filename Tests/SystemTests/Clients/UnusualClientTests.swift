@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What real programs write into request lines and Host that the matrix of clients does not ask of them.
-@Suite("Programs with unusual request lines")
+@Suite("Programs with unusual request lines", .onOwnThreads)
 struct UnusualClientTests {
     /// A program and its arguments; `PORT` is the proxy's, `HOST` the origin's name.
     struct Case: Sendable, CustomTestStringConvertible {

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("ca init and ca show")
+@Suite("ca init and ca show", .onOwnThreads)
 struct CommandLineAuthorityTests {
     private let folder: TemporaryFolder
 

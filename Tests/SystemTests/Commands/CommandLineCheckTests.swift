@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: check")
+@Suite("Command line: check", .onOwnThreads)
 struct CommandLineCheckTests {
     @Test("a good configuration prints the policy of each host and ends with 0")
     func goodConfiguration() throws {

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: demo")
+@Suite("Command line: demo", .onOwnThreads)
 struct CommandLineDemoTests {
     @Test("demo shows a pin that holds and one that fails, in 80 columns")
     func demo() throws {

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: pins diff")
+@Suite("Command line: pins diff", .onOwnThreads)
 struct CommandLineDiffTests {
     private let folder: TemporaryFolder
     private static let spare = "\(PublicKeyPin.unrelated(99))"

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: exec")
+@Suite("Command line: exec", .onOwnThreads)
 struct CommandLineExecTests {
     /// `exec` of a shell's script, with nothing but the shell's own output on the standard output.
     private func exec(

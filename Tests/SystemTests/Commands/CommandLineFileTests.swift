@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: files that commands write")
+@Suite("Command line: files that commands write", .onOwnThreads)
 struct CommandLineFileTests {
     private let folder: TemporaryFolder
     private let origin: ScriptedOrigin

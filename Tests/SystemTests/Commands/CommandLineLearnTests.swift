@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: pins learn")
+@Suite("Command line: pins learn", .onOwnThreads)
 struct CommandLineLearnTests {
     private let folder: TemporaryFolder
     private let pki: TestPKI

@@ -6,7 +6,7 @@ import Testing
 
 @testable import pinproxy
 
-@Suite("Command line: pins")
+@Suite("Command line: pins", .onOwnThreads)
 struct CommandLinePinsTests {
     // MARK: pins from
 

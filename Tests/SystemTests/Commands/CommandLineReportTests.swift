@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: exec --report")
+@Suite("Command line: exec --report", .earlyOnOwnThreads)
 struct CommandLineReportTests {
     private static func exec(
         _ options: [String],

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: run")
+@Suite("Command line: run", .earlyOnOwnThreads)
 struct CommandLineRunTests {
     @Test("each listener has a line on the standard error, in order")
     func listeningLines() throws {

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: warnings about other hosts")
+@Suite("Command line: warnings about other hosts", .onOwnThreads)
 struct CommandLineScopeTests {
     private let folder: TemporaryFolder
     private let origin: ScriptedOrigin

@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: pins show")
+@Suite("Command line: pins show", .onOwnThreads)
 struct CommandLineShowTests {
     private let folder: TemporaryFolder
     private let pki: TestPKI

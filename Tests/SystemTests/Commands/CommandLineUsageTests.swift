@@ -3,12 +3,12 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: usage")
+@Suite("Command line: usage", .onOwnThreads)
 struct CommandLineUsageTests {
     static let commands = [
         "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "pins authorities",
         "health",
-        "cache stats", "cache list", "cache purge", "demo",
+        "cache stats", "cache list", "cache purge", "redirect", "demo",
         "version", "help",
     ]
 

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: pins verify")
+@Suite("Command line: pins verify", .onOwnThreads)
 struct CommandLineVerifyTests {
     private let folder: TemporaryFolder
     private let pki: TestPKI

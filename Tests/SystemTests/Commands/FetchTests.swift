@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Command line: fetch")
+@Suite("Command line: fetch", .onOwnThreads)
 struct FetchTests {
     private let host = Stage.host
     private let folder: TemporaryFolder

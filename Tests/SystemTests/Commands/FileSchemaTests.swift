@@ -5,7 +5,7 @@ import Testing
 
 @testable import pinproxy
 
-@Suite("Command line: the schemas of files that commands write")
+@Suite("Command line: the schemas of files that commands write", .onOwnThreads)
 struct FileSchemaTests {
     @Test("a file names the installed schema, or the schema's own name", arguments: ["config", "pin-file"])
     func reference(name: String) throws {

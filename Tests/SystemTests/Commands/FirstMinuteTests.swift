@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("First errors of a new user")
+@Suite("First errors of a new user", .onOwnThreads)
 struct FirstMinuteTests {
     @Test("a refused CONNECT names its cause in the reason phrase")
     func reasonPhrase() throws {

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Running as root")
+@Suite("Running as root", .onOwnThreads)
 struct RootWarningTests {
     @Test("root causes a warning with a remedy at the start")
     func warning() throws {

@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Origins behind an HTTPS proxy")
+@Suite("Origins behind an HTTPS proxy", .onOwnThreads)
 struct HTTPSProxyTests {
     private static let server = try! Stage.pki.server(Stage.host)
     private static let identity = try! Stage.pki.server("127.0.0.1")

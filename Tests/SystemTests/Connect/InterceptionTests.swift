@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("CONNECT to a host that is intercepted")
+@Suite("CONNECT to a host that is intercepted", .onOwnThreads)
 struct InterceptionTests {
     private let folder: TemporaryFolder
 

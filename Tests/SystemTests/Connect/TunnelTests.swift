@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("CONNECT makes a tunnel to an unpinned host")
+@Suite("CONNECT makes a tunnel to an unpinned host", .onOwnThreads)
 struct TunnelTests {
     fileprivate static let host = "open.example.com"
 

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Upgraded clients stay with the proxy")
+@Suite("Upgraded clients stay with the proxy", .onOwnThreads)
 struct UpgradeRewritingTests {
     /// Answers with the fields that a test asks for in `X-Answer-…` fields.
     private static func echoFields(_ request: HTTPMessage) -> String {

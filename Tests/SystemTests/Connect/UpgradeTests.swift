@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Upgrade to another protocol")
+@Suite("Upgrade to another protocol", .onOwnThreads)
 struct UpgradeTests {
     private static let offer = [
         "Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",

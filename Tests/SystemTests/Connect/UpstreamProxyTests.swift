@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Origins behind another proxy")
+@Suite("Origins behind another proxy", .onOwnThreads)
 struct UpstreamProxyTests {
     private static let server = try! Stage.pki.server(Stage.host)
 

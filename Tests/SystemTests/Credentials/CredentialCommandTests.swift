@@ -6,7 +6,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@Suite("Credentials at the command line and on reload")
+@Suite("Credentials at the command line and on reload", .onOwnThreads)
 struct CredentialCommandTests {
     /// A configuration with one credential, which a rule about the stage's host names.
     private static func define(_ credential: [String: Any], in settings: inout ProxySettings) {

@@ -8,7 +8,7 @@ private let value = "sk-live-0123456789", other = "sk-live-9876543210"
 private let stars = String(repeating: "*", count: value.utf8.count)
 
 /// The fields beside a credential: what the client and `headers` would add, and what comes back on the less usual ways.
-@Suite("Fields beside a credential")
+@Suite("Fields beside a credential", .onOwnThreads)
 struct CredentialFieldTests {
     /// A credential `llm` for everything below /v1/, `second` below /v2/, and a rule without one for the rest.
     private static let rules: [[String: any Sendable]] = [

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Places where a credential's value could appear")
+@Suite("Places where a credential's value could appear", .onOwnThreads)
 struct CredentialScanTests {
     private static let keys = ["planted-key-of-a-file-01", "planted-key-of-env-0002", "planted-key-of-command-3"]
 

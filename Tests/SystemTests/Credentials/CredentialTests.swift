@@ -7,7 +7,7 @@ import Testing
 /// The key that programs do not have, of a file.
 private let key = "sk-live-0123456789"
 
-@Suite("Credentials of rules")
+@Suite("Credentials of rules", .onOwnThreads)
 struct CredentialTests {
     /// A credential `llm` in X-Api-Key for everything below /v1/, and a rule without one for the rest.
     private func stage(

@@ -40,7 +40,7 @@ enum ReloadMeanwhile: CaseIterable, Sendable {
     }
 }
 
-@Suite("Requests that wait for the source of a credential")
+@Suite("Requests that wait for the source of a credential", .waitingOnOwnThreads)
 struct CredentialWaitTests {
     private func stage(
         _ source: GatedSource,

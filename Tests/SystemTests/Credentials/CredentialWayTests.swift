@@ -9,7 +9,7 @@ private let value = "sk-live-0123456789"
 private let stars = String(repeating: "*", count: value.utf8.count)
 
 /// The ways on which a request with a credential can go: kept connections, HTTP/2, refreshes, interception, ports, upgrades.
-@Suite("The ways of requests with credentials")
+@Suite("The ways of requests with credentials", .onOwnThreads)
 struct CredentialWayTests {
     private static let rules: [[String: any Sendable]] = [
         ["id": "v1", "host": Stage.host, "path": "/v1/*", "then": "allow", "credential": "llm"],

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Python's gRPC on both sides: a client in the clear at a gateway, a server over TLS behind it.
-@Suite("gRPC")
+@Suite("gRPC", .onOwnThreads)
 struct GRPCTests {
     private static let serverText = """
         import sys, grpc, time

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Attacks with HTTP/2")
+@Suite("Attacks with HTTP/2", .onOwnThreads)
 struct HTTP2AttackTests {
     private func stage() throws -> Stage {
         try Stage(HTTP2ClientTests.takeHTTP2) { connection in

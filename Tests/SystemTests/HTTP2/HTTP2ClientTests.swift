@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Clients that speak HTTP/2")
+@Suite("Clients that speak HTTP/2", .onOwnThreads)
 struct HTTP2ClientTests {
     /// The forward listener takes HTTP/2, and a gateway to the host does.
     static func takeHTTP2(_ settings: inout ProxySettings) {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A response without Content-Length has no other end than END_STREAM: whatever else ends it has cut it.
-@Suite("Responses over HTTP/2 that are cut")
+@Suite("Responses over HTTP/2 that are cut", .onOwnThreads)
 struct HTTP2CutResponseTests {
     enum Cut: CaseIterable {
         /// RST_STREAM(NO_ERROR) without END_STREAM.

@@ -3,7 +3,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Heads of responses in HTTP/1.1 and HTTP/2")
+@Suite("Heads of responses in HTTP/1.1 and HTTP/2", .onOwnThreads)
 struct HTTP2HeadTests {
     /// Fields about one connection, or made anew for each response.
     private static let own: Set<String> = ["connection", "keep-alive", "transfer-encoding", "date", ":status"]

@@ -4,7 +4,7 @@ import HTTP2Core
 import TestSupport
 import Testing
 
-@Suite("Hooks for clients that speak HTTP/2")
+@Suite("Hooks for clients that speak HTTP/2", .onOwnThreads)
 struct HTTP2HookTests {
     private func peer(_ stage: Stage) throws -> HTTP2Peer { try HTTP2Peer(stage.proxy.connect()) }
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The limits of what a client may do in HTTP/2, and the errors beyond them.
-@Suite("Limits of HTTP/2 from clients")
+@Suite("Limits of HTTP/2 from clients", .onOwnThreads)
 struct HTTP2LimitTests {
     private typealias Raw = RawFrames
 

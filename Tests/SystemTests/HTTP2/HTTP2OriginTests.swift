@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("HTTP/2 to the origin")
+@Suite("HTTP/2 to the origin", .onOwnThreads)
 struct HTTP2OriginTests {
     /// The parts that may differ between the two: the time, and the version in Via.
     private static let varying = ["date", "via"]

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Fields of responses over HTTP/2")
+@Suite("Fields of responses over HTTP/2", .onOwnThreads)
 struct HTTP2ResponseFieldTests {
     /// A host of HTTP/2 whose responses have these fields.
     private func stage(_ fields: [(String, String)], trailers: [(String, String)] = []) throws -> (

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// All that h2spec's public list holds, 146 cases and the strict one, from clients to a forward listener.
-@Suite("Conformance of HTTP/2 from clients")
+@Suite("Conformance of HTTP/2 from clients", .onOwnThreads)
 struct HTTP2ConformanceTests {
     private static let all = [
         GenericCases.streams, GenericCases.frames, GenericCases.messages, GenericCases.fieldCompression,

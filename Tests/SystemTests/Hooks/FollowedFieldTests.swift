@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The fields of a response behind redirects: the origin chooses them, and the URL that they are resolved against.
-@Suite("Fields of responses to followed redirects")
+@Suite("Fields of responses to followed redirects", .onOwnThreads)
 struct FollowedFieldTests {
     private static let host = Stage.host
 

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Redirects that the proxy follows")
+@Suite("Redirects that the proxy follows", .onOwnThreads)
 struct FollowedRedirectTests {
     private static let second = "second.example.com"
 

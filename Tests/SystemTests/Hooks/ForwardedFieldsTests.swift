@@ -3,7 +3,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Fields on their way")
+@Suite("Fields on their way", .onOwnThreads)
 struct ForwardedFieldsTests {
     @Test("rules 44 and 47: end-to-end fields arrive in order, hop-by-hop ones do not")
     func requestFields() throws {

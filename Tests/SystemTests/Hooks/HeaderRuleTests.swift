@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Fields that the configuration sets")
+@Suite("Fields that the configuration sets", .onOwnThreads)
 struct HeaderRuleTests {
     private static let second = "second.example.com"
 

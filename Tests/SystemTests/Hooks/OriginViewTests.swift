@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What `UpgradeRewritingTests` sees of responses, for requests: servers compare the URLs in them with their own.
-@Suite("Origins see their own URLs in rewritten requests")
+@Suite("Origins see their own URLs in rewritten requests", .onOwnThreads)
 struct OriginViewTests {
     private static let other = "upgraded.example.com"
 

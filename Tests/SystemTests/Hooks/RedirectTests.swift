@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Redirects of pinned hosts")
+@Suite("Redirects of pinned hosts", .onOwnThreads)
 struct RedirectTests {
     private static let second = "second.example.com"
 

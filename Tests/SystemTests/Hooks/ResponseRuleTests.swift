@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Rules for responses")
+@Suite("Rules for responses", .onOwnThreads)
 struct ResponseRuleTests {
     private func stage(
         _ responses: [String: Any],

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Apache behind a pin", .enabled(if: ApacheServer.isInstalled || RealPeers.areRequired))
+@Suite("Apache behind a pin", .onOwnThreads, .enabled(if: ApacheServer.isInstalled || RealPeers.areRequired))
 struct ApacheTests {
     @Test("files, WebDAV's methods, echoed bodies and redirects work", arguments: ["1.1", "2"])
     func serves(version: String) throws {

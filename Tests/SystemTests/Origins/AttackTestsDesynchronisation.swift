@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Responses that would become those of other requests")
+@Suite("Responses that would become those of other requests", .earlyOnOwnThreads)
 struct AttackTestsDesynchronisation {
     private static let poison = OriginAnswer.text("poison")
 

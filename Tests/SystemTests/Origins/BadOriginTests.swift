@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Origins whose responses are not HTTP")
+@Suite("Origins whose responses are not HTTP", .onOwnThreads)
 struct BadOriginTests {
     @Test(
         "rule 54: a response with bad framing is refused with 502",

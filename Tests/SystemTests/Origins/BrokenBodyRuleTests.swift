@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Rules 36 to 43 as origin and client meet them: the head is at the origin when the fault comes.
-@Suite("Bodies that break a rule are cut for the origin")
+@Suite("Bodies that break a rule are cut for the origin", .onOwnThreads)
 struct BrokenBodyRuleTests {
     private static let longTrailers = (0..<100).map { "X-\($0): 1\r\n" }.joined()
 

@@ -4,7 +4,7 @@ import Testing
 
 /// Obsolete line folding (RFC 9112, section 5.2) without a field to fold: a parser that joins the line to the last field it
 /// knows may join it to one of the response before, which is freed (curl #11101).
-@Suite("Responses whose first field begins with a blank")
+@Suite("Responses whose first field begins with a blank", .onOwnThreads)
 struct FoldedFieldTests {
     /// Freed memory is overwritten, so that a use of a freed pointer always ends the program.
     private static let environment = ["MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1"]

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Clients that speak something else")
+@Suite("Clients that speak something else", .onOwnThreads)
 struct GarbageTests {
     /// The beginning of a TLS ClientHello.
     private static let hello: [UInt8] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xFC, 0x03, 0x03]

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Limits of the connections to one origin")
+@Suite("Limits of the connections to one origin", .onOwnThreads)
 struct HostLimitTests {
     /// An origin that holds `/held` back until the gate opens.
     private func stage(_ gate: Gate, _ change: @escaping (inout ProxySettings) -> Void) throws -> Stage {

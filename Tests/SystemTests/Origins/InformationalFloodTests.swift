@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Origins that send informational responses without end")
+@Suite("Origins that send informational responses without end", .onOwnThreads)
 struct InformationalFloodTests {
     private static let hint = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
     private static let flood = String(repeating: hint, count: 5000)

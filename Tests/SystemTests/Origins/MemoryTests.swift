@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Memory over many requests", .serialized)
+@Suite("Memory over many requests", .serialized, .earlyOnOwnThreads)
 struct MemoryTests {
     /// The growth of one round, multiplied.
     private func growth(_ proxy: ProxyUnderTest, rounds: Int, _ round: (Int) throws -> Void) throws -> Int {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Name servers of the test's own, on the port that resolv.conf(5) means, in a network of the test's own.
-@Suite("Names without a response of any name server")
+@Suite("Names without a response of any name server", .onOwnThreads)
 struct NameServerTests {
     /// `$0` is pinproxy, `$1` the folder. Prints what the requests got, what the process had meanwhile at most, and what it
     /// had before.

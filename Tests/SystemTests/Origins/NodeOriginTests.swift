@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Node's http2 sends RST_STREAM(NO_ERROR) in place of END_STREAM when the last byte of a body fills the window.
-@Suite("Node's http2 as the origin")
+@Suite("Node's http2 as the origin", .onOwnThreads)
 struct NodeOriginTests {
     private static let script = """
         const fs = require("fs");

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Rules 1 to 34 as a client meets them, and a few more refusals of heads that have no number.
-@Suite("Refused heads never reach the origin")
+@Suite("Refused heads never reach the origin", .onOwnThreads)
 struct RefusedHeadRuleTests {
     private static let line = "GET http://api.example.com/ HTTP/1.1\r\n"
     private static let host = "Host: api.example.com\r\n"

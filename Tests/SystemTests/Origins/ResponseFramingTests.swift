@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Responses and their ends")
+@Suite("Responses and their ends", .onOwnThreads)
 struct ResponseFramingTests {
     private static let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nchunk \r\n3;a=b\r\none\r\n0\r\n\r\n"

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Limits of the heads of responses")
+@Suite("Limits of the heads of responses", .onOwnThreads)
 struct ResponseHeadLimitTests {
     enum Version: CaseIterable { case http1, http2 }
 

@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("Kept connections that the origin has closed")
+@Suite("Kept connections that the origin has closed", .onOwnThreads)
 struct StaleConnectionTests {
     /// The origin's reaction to the second request of a connection.
     enum Treachery: CaseIterable {

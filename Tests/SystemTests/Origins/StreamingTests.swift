@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Bodies stream and are not stored", .serialized)
+@Suite("Bodies stream and are not stored", .serialized, .earlyOnOwnThreads)
 struct StreamingTests {
     /// How far the proxy's memory may rise above idle. A sanitizer keeps freed memory and shadows all of it: under one,
     /// nothing less than a whole body is found.

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("The task log")
+@Suite("The task log", .onOwnThreads)
 struct TaskLogTests {
     @Test("the line of a successful request has the documented fields")
     func success() throws {

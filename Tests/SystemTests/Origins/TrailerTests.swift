@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Trailers both ways")
+@Suite("Trailers both ways", .onOwnThreads)
 struct TrailerTests {
     private static func upload(_ trailers: String, fields: [String] = []) -> String {
         let head = ProxyUnderTest.request(

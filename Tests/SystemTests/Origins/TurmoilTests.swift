@@ -5,7 +5,7 @@ import Testing
 
 /// Clients and origins that misbehave all at once, by fixed seeds: the program must survive, no client may get
 /// another's response, and everything must work as before when they have gone.
-@Suite("Turmoil")
+@Suite("Turmoil", .onOwnThreads)
 struct TurmoilTests {
     private static let threads = 6
     private static let rounds = 60

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A task can be over before its loop has waited for the first time: nothing would wake the loop then.
-@Suite("Commands in a network that refuses every connection")
+@Suite("Commands in a network that refuses every connection", .onOwnThreads)
 struct UnreachableNetworkTests {
     /// Runs the binary where there is loopback and nothing else: 192.0.2.1 is unreachable without a packet.
     private func run(_ words: [String]) throws -> Programs.Finished {

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Unreachable and slow origins")
+@Suite("Unreachable and slow origins", .onOwnThreads)
 struct UnreachableOriginTests {
     private func answer(_ url: String, _ change: (inout ProxySettings) -> Void = { _ in }) throws -> HTTPMessage {
         var settings = ProxySettings(trusting: Stage.pki)

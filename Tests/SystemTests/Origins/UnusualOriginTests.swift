@@ -4,7 +4,7 @@ import Testing
 
 /// What every browser reads although RFC 9112 does not allow it: it is read here, too, and the client gets it as RFC 9112
 /// would have it. docs/http.md has the list.
-@Suite("Origins whose responses are unusual")
+@Suite("Origins whose responses are unusual", .onOwnThreads)
 struct UnusualOriginTests {
     /// One such response.
     struct Unusual: Sendable, CustomTestStringConvertible {

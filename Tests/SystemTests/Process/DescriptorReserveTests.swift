@@ -4,7 +4,7 @@ import HTTP2Core
 import TestSupport
 import Testing
 
-@Suite("When descriptors run out", .serialized)
+@Suite("When descriptors run out", .serialized, .earlyOnOwnThreads)
 struct DescriptorReserveTests {
     private static func settings(_ change: (inout ProxySettings) -> Void = { _ in }) -> ProxySettings {
         var settings = ProxySettings(trusting: Stage.pki)

@@ -5,7 +5,7 @@ import HTTP2Core
 import TestSupport
 import Testing
 
-@Suite("A stop as clients with kept connections see it")
+@Suite("A stop as clients with kept connections see it", .onOwnThreads)
 struct DrainTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
         try Stage(change, answering: { OriginAnswer.text($0.target) })

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A task log on a full disk")
+@Suite("A task log on a full disk", .onOwnThreads)
 struct FullLogDiskTests {
     /// Sets the size that a file of the proxy may have: to a program that is what a full disk is.
     private func limitFiles(of proxy: ProxyUnderTest, to size: String) throws {

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("The libraries of the program")
+@Suite("The libraries of the program", .onOwnThreads)
 struct LinkedLibrariesTests {
     @Test("the program is linked with nothing of Foundation")
     func noFoundation() throws {

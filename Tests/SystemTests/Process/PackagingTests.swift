@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Packaging: what is installed beside the program")
+@Suite("Packaging: what is installed beside the program", .onOwnThreads)
 struct PackagingTests {
     // Tests/SystemTests/ and this file.
     private let repository = Repository.folder

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Connections of clients")
+@Suite("Connections of clients", .onOwnThreads)
 struct PersistenceTests {
     @Test("rule 51: pipelined requests get responses in order")
     func pipelined() throws {

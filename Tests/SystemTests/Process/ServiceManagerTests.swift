@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Under a service manager")
+@Suite("Under a service manager", .onOwnThreads)
 struct ServiceManagerTests {
     /// A stand-in for systemd: a socket that receives the service's notifications.
     private final class Manager {
@@ -35,7 +35,27 @@ struct ServiceManagerTests {
             guard count >= 0 else { throw TestSocket.Failure("recv") }
             return String(decoding: buffer[..<count], as: UTF8.self)
         }
+
+        /// Whether nothing comes for so many seconds.
+        func isSilent(seconds: Int) -> Bool {
+            TestSocket.setTimeouts(descriptor, seconds: seconds)
+            defer { TestSocket.setTimeouts(descriptor) }
+            return (try? next()) == nil
+        }
     }
+
+    /// Holds one thread of the proxy, as a debugger does, until it ends itself. Prints what was held.
+    private static let freeze = """
+        import ctypes, os, sys, time
+        tasks = f"/proc/{sys.argv[1]}/task"
+        thread = next(int(name) for name in os.listdir(tasks) if open(f"{tasks}/{name}/comm").read() == "worker 1\n")
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.ptrace(0x4206, thread, None, None) or library.ptrace(0x4207, thread, None, None):
+            sys.exit(os.strerror(ctypes.get_errno()))
+        while open(f"{tasks}/{thread}/stat").read().rsplit(")", 1)[1].split()[0] != "t": time.sleep(0.01)
+        print("held", flush=True)
+        time.sleep(600)
+        """
 
     @Test("the manager is told of readiness, life and end")
     func messages() throws {
@@ -53,6 +73,28 @@ struct ServiceManagerTests {
         while last == "WATCHDOG=1" { last = try manager.next() }
         #expect(last == "STOPPING=1")
         #expect(try proxy.waitForExit().exitCode == 0)
+    }
+
+    @Test("a worker whose loop stands still ends the signs of life", .enabled(if: geteuid() == 0))
+    func stuckLoop() throws {
+        let folder = try TemporaryFolder()
+        let manager = try Manager(in: folder)
+        let proxy = try ProxyUnderTest(
+            ProxySettings(trusting: Stage.pki),
+            environment: ["NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "600000"]
+        )
+        #expect(try manager.next() == "READY=1")
+        #expect(try manager.next() == "WATCHDOG=1")
+        let debugger = try ChildProcess("/usr/bin/python3", ["-c", Self.freeze, "\(proxy.identifier)"])
+        _ = try debugger.waitForOutput("a held thread") { $0.contains("held") ? true : nil }
+        // A sign is due each 200 ms: three or four come before the loop has been waited for long enough.
+        var count = 0
+        while count < 20, !manager.isSilent(seconds: 2) { count += 1 }
+        #expect(count < 20, "signs of life of a proxy with a worker that stands still")
+        debugger.signal(SIGKILL)
+        _ = try debugger.waitForExit()
+        #expect(try manager.next() == "WATCHDOG=1", "the loop goes round again")
+        #expect(try proxy.terminate().exitCode == 0)
     }
 
     @Test("without a watchdog only reloads are told in between")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The end of the program")
+@Suite("The end of the program", .onOwnThreads)
 struct ShutdownTests {
     @Test(
         "SIGTERM and SIGINT let running requests finish, and end with 0",

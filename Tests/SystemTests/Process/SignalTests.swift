@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Signals that do not end the program")
+@Suite("Signals that do not end the program", .onOwnThreads)
 struct SignalTests {
     @Test("SIGUSR1 reopens the task log, and reads no file")
     func reopen() throws {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The test stands in for the service manager: it has the sockets, and passes them as descriptors from 3 on.
-@Suite("Sockets of the service manager")
+@Suite("Sockets of the service manager", .onOwnThreads)
 struct SocketActivationTests {
     /// A socket that is closed with this object.
     private final class Held {

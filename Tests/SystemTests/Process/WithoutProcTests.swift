@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Containers and chroots need not mount /proc.
-@Suite("Without /proc")
+@Suite("Without /proc", .onOwnThreads)
 struct WithoutProcTests {
     /// Runs a script with the program as `$0` where /proc is empty.
     private func run(_ script: String, _ words: String...) throws -> Programs.Finished {

@@ -6,7 +6,7 @@ import Testing
 
 /// Clients with passwords that are being verified when the policy is replaced, and clients that are already
 /// authenticated.
-@Suite("Reload: clients that authenticate", .serialized)
+@Suite("Reload: clients that authenticate", .serialized, .waitingOnOwnThreads)
 struct ReloadAuthenticationTests {
     private typealias Way = ReloadPutOffTests.Way
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Invariant 4: no connection of an older policy carries a request that begins after the reload.
-@Suite("Reload: connections")
+@Suite("Reload: connections", .onOwnThreads)
 struct ReloadConnectionTests {
     @Test("68 a kept connection takes no request after its pins changed")
     func keptConnection() throws {

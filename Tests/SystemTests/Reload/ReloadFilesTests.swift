@@ -5,7 +5,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Reload: files")
+@Suite("Reload: files", .onOwnThreads)
 struct ReloadFilesTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
         try Stage(change, answering: { OriginAnswer.text($0.target) })

@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Reload: under load")
+@Suite("Reload: under load", .onOwnThreads)
 struct ReloadLoadTests {
     /// One client's part: requests over connections that it keeps for a while; what it finds wrong comes back.
     private static func play(_ port: UInt16, seed: Int, until isOver: Monitor<Bool>) throws -> [String] {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// A request that waits for something when the policy is replaced goes on under the new one, whatever it waited for.
-@Suite("Reload: postponed work")
+@Suite("Reload: postponed work", .onOwnThreads)
 struct ReloadPutOffTests {
     // MARK: The cache
 

@@ -5,7 +5,7 @@ import Testing
 
 /// A resumed TLS session shows no certificate: none may be resumed, least of all under a policy that is stricter than
 /// the one that let its first handshake pass (Envoy CVE-2022-21654, Go CVE-2025-68121).
-@Suite("Reload: TLS sessions")
+@Suite("Reload: TLS sessions", .onOwnThreads)
 struct ReloadResumptionTests {
     /// How a server lets sessions be resumed.
     enum Resumption: CaseIterable {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Reloads without a pause, half of them of broken files, under clients of every kind.
-@Suite("Reload: under strain", .serialized)
+@Suite("Reload: under strain", .serialized, .earlyOnOwnThreads)
 struct ReloadStrainTests {
     private typealias Way = ReloadPutOffTests.Way
 

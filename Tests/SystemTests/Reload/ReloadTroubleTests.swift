@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Operators act while peers misbehave: that is when they have to.
-@Suite("Reload and stop with hostile peers")
+@Suite("Reload and stop with hostile peers", .onOwnThreads)
 struct ReloadTroubleTests {
     /// What goes on meanwhile, without a pause.
     enum Situation: CaseIterable {

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Invariant 25: a policy that was read is in force, or an event and a metric say why not.
-@Suite("Reload: the watch of files", .serialized)
+@Suite("Reload: the watch of files", .serialized, .earlyOnOwnThreads)
 struct ReloadWatchTests {
     /// The policy and the files as `GET /policy` shows them.
     private struct Shown {

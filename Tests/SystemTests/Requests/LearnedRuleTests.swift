@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Real programs under the rules that `requests learn` makes from one run of them in report mode.
-@Suite("Rules that were learned")
+@Suite("Rules that were learned", .onOwnThreads)
 struct LearnedRuleTests {
     struct Client: Sendable, CustomTestStringConvertible {
         let name: String

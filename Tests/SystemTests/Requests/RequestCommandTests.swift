@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Commands about rules for requests")
+@Suite("Commands about rules for requests", .onOwnThreads)
 struct RequestCommandTests {
     private let folder: TemporaryFolder
     private let config: String

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Rules about requests")
+@Suite("Rules about requests", .onOwnThreads)
 struct RequestRuleTests {
     private func stage(
         _ rules: [[String: Any]],

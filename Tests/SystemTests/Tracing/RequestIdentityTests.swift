@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Traces and ids of requests on their way")
+@Suite("Traces and ids of requests on their way", .onOwnThreads)
 struct RequestIdentityTests {
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let context = "traceparent: 00-\(trace)-00f067aa0ba902b7-01"

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-@Suite("Spans on their way to a collector")
+@Suite("Spans on their way to a collector", .onOwnThreads)
 struct SpanExportTests {
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let sampled = "traceparent: 00-\(trace)-00f067aa0ba902b7-01"
@@ -130,6 +130,104 @@ struct SpanExportTests {
             #expect(try stage.get(fields: [Self.sampled]).status == 200)
             #expect(try stage.proxy.terminate().exitCode == 0)
         }
+    }
+
+    @Test("a compressed message is the same", .enabled(if: SpanReader.isThere))
+    func compressed() throws {
+        let collector = try Self.collector()
+        let stage = try Stage({ settings in
+            settings.members["tracing"] = [
+                "otlp": "http://127.0.0.1:\(collector.port)", "sample": 0, "compression": "gzip",
+            ]
+        }) { _ in OriginAnswer.text("") }
+        for _ in 0..<20 { #expect(try stage.get(fields: [Self.sampled]).status == 200) }
+        _ = try stage.proxy.terminate()
+        let messages = collector.requests
+        #expect(messages.allSatisfy { $0["Content-Encoding"] == "gzip" })
+        let spans = try SpanReader.spans(in: messages)
+        #expect(spans.count { $0.text("kind") == "SPAN_KIND_SERVER" } == 20)
+        #expect(messages.reduce(0) { $0 + $1.body.count } < 20 * 400)
+    }
+
+    @Test("a refresh in the background has spans below its cause", .enabled(if: SpanReader.isThere))
+    func refreshed() throws {
+        let collector = try Self.collector()
+        let stage = try Stage({ settings in
+            Self.send(to: collector, &settings)
+            settings.members["cache"] = [String: Any]()
+        }) { request in
+            OriginAnswer.text("kept", fields: ["ETag: \"v\"", "Cache-Control: max-age=0, stale-while-revalidate=600"])
+        }
+        #expect(try stage.get(fields: [Self.unsampled]).status == 200)
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        let line = try Patience.poll(for: "the line of the refresh") {
+            stage.proxy.taskLines.first { $0.string("client") == "cache" }
+        }
+        _ = try stage.proxy.terminate()
+        let spans = try SpanReader.spans(in: collector.requests)
+        let cause = try #require(spans.first { $0.text("kind") == "SPAN_KIND_SERVER" })
+        let refresh = try #require(spans.first { $0.text("name") == "cache refresh" })
+        let sent = try #require(spans.first { $0.text("parent") == refresh.text("span") })
+        #expect(refresh.text("parent") == cause.text("span") && refresh.text("trace") == Self.trace)
+        #expect(line.string("spanId") == refresh.text("span") && line.string("traceId") == Self.trace)
+        #expect(stage.origin.requests.last?["traceparent"] == "00-\(Self.trace)-\(sent.text("span"))-01")
+    }
+
+    @Test("the key of a collector comes from a watched file, and is shown nowhere")
+    func key() throws {
+        let collector = try Self.collector()
+        func send(_ settings: inout ProxySettings, _ key: String) {
+            settings.files["collector.key"] = key
+            settings.members["tracing"] = [
+                "otlp": "http://127.0.0.1:\(collector.port)/in", "sample": 0,
+                "headers": ["Authorization": ["file": "collector.key", "prefix": "Bearer "], "X-Scope-OrgID": "shop"],
+            ]
+        }
+        let stage = try Stage({ send(&$0, "s3cr3t-one") }) { _ in OriginAnswer.text("") }
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        let first = try #require(try Self.messages(1, at: collector).first)
+        #expect(first["Authorization"] == "Bearer s3cr3t-one" && first["X-Scope-OrgID"] == "shop")
+        #expect(first.startLine.hasPrefix("POST /in/v1/traces "))
+        try stage.reload { send(&$0, "s3cr3t-two") }
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        #expect(try Self.messages(2, at: collector)[1]["Authorization"] == "Bearer s3cr3t-two")
+        let check = try pinproxy("check", "--config", "\(stage.proxy.folder.path)/config.json")
+        let place = "spans go to http://127.0.0.1:\(collector.port)/in/v1/traces, sets Authorization (from "
+        #expect(check.output.contains(place), "\(check.output)")
+        let ended = try stage.proxy.terminate()
+        for text in [check.output, check.errors, ended.output, ended.errors] { #expect(!text.contains("s3cr3t")) }
+    }
+
+    @Test("a name that leads to a denied address has a warning with the rule")
+    func deniedAddress() throws {
+        let collector = try Self.collector()
+        let stage = try Stage({ settings in
+            settings.members["tracing"] = ["otlp": "http://localhost:\(collector.port)", "sample": 0]
+            settings.members["access"] = ["denyAddresses": ["127.0.0.0/8", "::1/128"]]
+        }) { _ in OriginAnswer.text("") }
+        #expect(try stage.get(fields: [Self.sampled]).status == 200)
+        let line = try stage.proxy.waitForEvent("warning") { $0.string("code") == "trace_collector_denied" }
+        #expect(line.string("message")?.contains("may not be dialled") == true, "\(line)")
+        try stage.proxy.waitForEvent("traces_dropped") { $0.string("reason") == "address_denied" }
+        _ = try stage.proxy.terminate()
+        #expect(collector.connections.isEmpty)
+    }
+
+    @Test("check warns of a denied collector, and of a key in the clear")
+    func advice() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.pin("api.test", to: .unrelated(7))
+        settings.files["collector.key"] = "s3cr3t-one"
+        settings.members["tracing"] = [
+            "otlp": "http://collector.test", "headers": ["Authorization": ["file": "collector.key"]],
+        ]
+        settings.hosts["collector.test"] = ["upgrade": false]
+        let clear = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(clear.errors.contains("/tracing/headers") && clear.errors.contains("in the clear"), "\(clear.errors)")
+        settings.members["access"] = ["denyHosts": ["collector.test"]]
+        let denied = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(denied.errors.contains("/tracing/otlp: spans cannot go to http://collector.test"), "\(denied.errors)")
     }
 
     @Test("a collector that the rules deny is not dialled, and is warned of")

@@ -3,7 +3,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Servers that refuse the client's certificate")
+@Suite("Servers that refuse the client's certificate", .onOwnThreads)
 struct ClientCertificateRefusalTests {
     private static let server = try! Stage.pki.server(Stage.host)
     private static let clients = try! TestPKI("clients")

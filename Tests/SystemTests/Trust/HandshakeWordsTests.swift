@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What an operator reads when no TLS connection to a server comes about: the reason in plain words, and what its owner can do.
-@Suite("Servers whose TLS handshake always fails")
+@Suite("Servers whose TLS handshake always fails", .onOwnThreads)
 struct HandshakeWordsTests {
     /// A server that answers the client's hello with these bytes.
     struct Server: Sendable, CustomTestStringConvertible {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Plays `docs/pin-rotation.md` line by line: the commands are taken from the document.
-@Suite("The runbook of pin rotation")
+@Suite("The runbook of pin rotation", .onOwnThreads)
 struct PinRotationDocumentTests {
     private static let host = "api.example.com"
     private let document: String

@@ -24,7 +24,7 @@ enum PinningCase: CaseIterable {
     }
 }
 
-@Suite("Pinning, through the whole program")
+@Suite("Pinning, through the whole program", .onOwnThreads)
 struct PinningTests {
     private let host = Stage.host
     private let folder: TemporaryFolder

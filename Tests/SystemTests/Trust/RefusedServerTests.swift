@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The most important line of the log: it has to say which machine showed which key.
-@Suite("The log line of a refused server")
+@Suite("The log line of a refused server", .onOwnThreads)
 struct RefusedServerTests {
     private static let server = try! Stage.pki.server(Stage.host)
 

@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Reports of failed pins, and warnings about pins")
+@Suite("Reports of failed pins, and warnings about pins", .onOwnThreads)
 struct ReportTests {
     private static let collector = "collector.example.net"
 

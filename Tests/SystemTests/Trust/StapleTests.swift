@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-@Suite("Required staples, through the whole program")
+@Suite("Required staples, through the whole program", .onOwnThreads)
 struct StapleTests {
     private let host = Stage.host
     private let pki = Stage.pki

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// `tlsProfile`, `requireGroups`, `tlsGroup` and `tlsServerName`, with real servers.
-@Suite("What the TLS handshake offers to origins")
+@Suite("What the TLS handshake offers to origins", .onOwnThreads)
 struct TLSSettingsTests {
     private static let identity = try! Stage.pki.server(Stage.host, key: .rsa(bits: 2048))
 

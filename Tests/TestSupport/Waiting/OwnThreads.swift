@@ -1,16 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-import Dispatch
 import Foundation
 package import Testing
 
-/// Threads for asynchronous tests: Swift's pool has few threads, and tests that wait block them.
-private final class OwnThreads: TaskExecutor {
+/// Threads for tests that wait: Swift's pool has as many as the machine has processors, and such a test blocks one of them.
+///
+/// A job that finds no idle thread gets a new one. Dispatch would not do: while its threads are blocked, it adds one each second.
+///
+/// `@unchecked Sendable` because the condition's lock guards the state.
+private final class OwnThreads: TaskExecutor, @unchecked Sendable {
     static let shared = OwnThreads()
-    private let queue = DispatchQueue(label: "tests", attributes: .concurrent)
+    private let condition = NSCondition()
+    private var jobs: [UnownedJob] = []
+    /// The number of threads that wait for a job.
+    private var idle = 0
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+        condition.lock()
+        jobs.append(job)
+        let isThreadMissing = jobs.count > idle
+        condition.signal()
+        condition.unlock()
+        if isThreadMissing { Thread.detachNewThread { self.run() } }
+    }
+
+    private func run() {
+        while true {
+            condition.lock()
+            while jobs.isEmpty {
+                idle += 1
+                condition.wait()
+                idle -= 1
+            }
+            let job = jobs.removeFirst()
+            condition.unlock()
+            job.runSynchronously(on: asUnownedTaskExecutor())
+        }
     }
 }
 
@@ -18,7 +43,13 @@ private final class OwnThreads: TaskExecutor {
 private final class Places: Sendable {
     private struct State {
         var free: Int
+        var early: [CheckedContinuation<Void, Never>] = []
         var waiting: [CheckedContinuation<Void, Never>] = []
+
+        mutating func next() -> CheckedContinuation<Void, Never>? {
+            if !early.isEmpty { return early.removeFirst() }
+            return waiting.isEmpty ? nil : waiting.removeFirst()
+        }
     }
 
     static let shared = Places(4 * ProcessInfo.processInfo.activeProcessorCount)
@@ -27,11 +58,13 @@ private final class Places: Sendable {
     init(_ count: Int) { state = Monitor(State(free: count)) }
 
     /// Waits for a place without blocking a thread.
-    func take() async {
+    ///
+    /// - Parameter isEarly: before those that are not.
+    func take(isEarly: Bool) async {
         await withCheckedContinuation { continuation in
             let isFree = state.with { state in
                 guard state.free > 0 else {
-                    state.waiting.append(continuation)
+                    if isEarly { state.early.append(continuation) } else { state.waiting.append(continuation) }
                     return false
                 }
                 state.free -= 1
@@ -43,7 +76,7 @@ private final class Places: Sendable {
 
     func give() {
         let next = state.with { state -> CheckedContinuation<Void, Never>? in
-            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
+            if let next = state.next() { return next }
             state.free += 1
             return nil
         }
@@ -53,7 +86,9 @@ private final class Places: Sendable {
 
 /// Runs each test of a suite, with its task groups, on separate threads; a few tests at a time.
 package struct OwnThreadsTrait: SuiteTrait, TestTrait, TestScoping {
-    package init() {}
+    fileprivate enum Turn { case early, usual, atOnce }
+
+    fileprivate let turn: Turn
 
     package var isRecursive: Bool { true }
 
@@ -64,8 +99,9 @@ package struct OwnThreadsTrait: SuiteTrait, TestTrait, TestScoping {
     ) async throws {
         guard testCase != nil else { return try await function() }
         try await withTaskExecutorPreference(OwnThreads.shared) {
+            guard turn != .atOnce else { return try await function() }
             // Here, where a place that becomes free needs no thread of Swift's pool.
-            await Places.shared.take()
+            await Places.shared.take(isEarly: turn == .early)
             defer { Places.shared.give() }
             try await function()
         }
@@ -73,7 +109,12 @@ package struct OwnThreadsTrait: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == OwnThreadsTrait {
-    package static var onOwnThreads: Self { OwnThreadsTrait() }
+    package static var onOwnThreads: Self { OwnThreadsTrait(turn: .usual) }
+    /// The same before the tests of other suites: for tests that take long, which would run alone at the end, and for serialized
+    /// suites, each of whose tests would otherwise wait behind all others when the one before it has ended.
+    package static var earlyOnOwnThreads: Self { OwnThreadsTrait(turn: .early) }
+    /// The same for tests that wait for seconds to pass, and do little: they run beside the few others, from the start.
+    package static var waitingOnOwnThreads: Self { OwnThreadsTrait(turn: .atOnce) }
 }
 
 /// A task beside the test, on the same threads.

@@ -12,6 +12,8 @@ final class ClientConnection: ExchangeStream, TransportUser {
     private var input = ByteBuffer()
     private let exchanges: ExchangePool
     private var exchange: Exchange?
+    /// Reads the head of the request that the exchange is for.
+    private var parser = RequestParser()
     private let timer = LoopTimer()
 
     private var life = ConnectionLife()
@@ -47,6 +49,13 @@ final class ClientConnection: ExchangeStream, TransportUser {
     /// Waits for the first request.
     func open() {
         services.loop.arm(timer, after: services.generation.headTime)
+    }
+
+    /// The same with bytes that were read already.
+    func open(with early: inout ByteBuffer) {
+        swap(&input, &early)
+        account()
+        open()
     }
 
     /// The next request is the first one inside a CONNECT.
@@ -141,6 +150,9 @@ final class ClientConnection: ExchangeStream, TransportUser {
         }
     }
 
+    /// Whether a head has begun and is not complete.
+    private var isInsideHead: Bool { exchange != nil && parser.isInsideHead }
+
     private func feedHead(_ bytes: borrowing Span<UInt8>) -> Int {
         let current: Exchange
         if let exchange {
@@ -148,9 +160,10 @@ final class ClientConnection: ExchangeStream, TransportUser {
         } else {
             current = exchanges.borrow(for: self)
             exchange = current
+            parser = RequestParser(limits: services.generation.headLimits)
             services.loop.arm(timer, after: services.generation.headTime)
         }
-        let (consumed, outcome) = current.parseHead(bytes)
+        let (consumed, outcome) = parser.parse(bytes, into: &current.head)
         switch outcome {
         case .needMore:
             break
@@ -186,13 +199,13 @@ final class ClientConnection: ExchangeStream, TransportUser {
     private func inputEnded() {
         switch life.inputEnded() {
         case .close: close()
-        case .endBody: exchange?.inputEnded()
+        case .endBody: exchange?.inputEnded(.connection)
         case .ignore: break
         }
     }
 
     private func timeIsUp() {
-        switch life.timeIsUp(isInsideHead: exchange?.isInsideHead == true) {
+        switch life.timeIsUp(isInsideHead: isInsideHead) {
         case .refuseHead:
             exchange?.refuse(
                 Problem(
@@ -283,6 +296,36 @@ final class ClientConnection: ExchangeStream, TransportUser {
             return account()
         }
         didWrite(transport.write(from: &output, followedBy: bytes, more))
+    }
+
+    /// From the file to the socket, without a copy, as long as the socket has room: nothing of it waits here.
+    override func write(_ file: FileBytes) -> (count: Int, isFull: Bool)? {
+        guard phase == .exchange, transport.sendsFiles else { return nil }
+        if transport.isWriteBlocked { return (0, true) }
+        var rest = file.inMemory
+        var sent = 0
+        defer { account() }
+        while rest.count > 0 {
+            switch transport.write(from: &output, followedBy: rest) {
+            case .bytes(let count):
+                sent += count
+                rest = rest.dropFirst(count)
+            case .wouldBlock: return (sent, true)
+            case .end: return sent > 0 ? (sent, false) : nil
+            case .failed:
+                // What was sent counts first.
+                if sent == 0 { close() }
+                return (sent, sent == 0)
+            }
+        }
+        return sent > 0 ? (sent, false) : nil
+    }
+
+    override func writeOutput() {
+        guard phase == .exchange else { return }
+        if transport.isWriteBlocked { return account() }
+        didWrite(transport.write(from: &output))
+        account()
     }
 
     private func didWrite(_ outcome: TransferCount) {
@@ -444,7 +487,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         transport.isReadable = true
         pump()
         let next = life.idle(
-            isInsideHead: exchange?.isInsideHead == true,
+            isInsideHead: isInsideHead,
             isDraining: services.isDraining,
             hasOutput: !output.isEmpty || transport.isWriteBlocked
         )

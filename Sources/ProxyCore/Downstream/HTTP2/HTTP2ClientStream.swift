@@ -63,7 +63,8 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         account()
         guard let exchange else { return true }
         if let fault = section.conclude(
-            isForOrigin: connection.listener.isGateway || connection.transport.intercepted != nil,
+            isForOrigin: connection.listener.isGateway || connection.listener.isTransparent
+                || connection.transport.intercepted != nil,
             endsStream: endsStream,
             into: &exchange.head
         ) {
@@ -157,7 +158,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     }
 
     override func didReceiveEnd() {
-        if early.isEmpty { exchange?.streamEnded(trailers: trailers?.fields) } else { endIsEarly = true }
+        if early.isEmpty { exchange?.inputEnded(.stream(trailers: trailers?.fields)) } else { endIsEarly = true }
     }
 
     /// The exchange can take more of the body: passes on the early bytes.
@@ -166,14 +167,14 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
             var bytes = ByteBuffer()
             swap(&bytes, &early)
             _ = exchange.feedBody(bytes.bytes)
-            if endIsEarly { self.exchange?.streamEnded(trailers: trailers?.fields) }
+            if endIsEarly { self.exchange?.inputEnded(.stream(trailers: trailers?.fields)) }
         }
         giveCredit()
     }
 
     /// The client has half-closed its connection.
     func connectionEnded() {
-        if !peerHasEnded { exchange?.inputEnded() }
+        if !peerHasEnded { exchange?.inputEnded(.connection) }
     }
 
     /// Gives credit for bytes that no longer wait here.
@@ -303,6 +304,13 @@ final class HTTP2ExchangeStream: ExchangeStream {
         guard !isClosed else { return }
         moveBody()
         stream.output.append(bytes)
+        stream.account()
+        stream.session?.resume(stream)
+    }
+
+    override func writeOutput() {
+        guard !isClosed else { return }
+        moveBody()
         stream.account()
         stream.session?.resume(stream)
     }

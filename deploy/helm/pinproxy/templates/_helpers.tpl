@@ -42,18 +42,33 @@ capabilities: { drop: ["ALL"] }
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
 
-{{/* config.json of the proxy of the namespace, or of sidecars: (list . "egress"), (list . "sidecar") */}}
+{{/* config.json of the proxy of the namespace, of sidecars, or of machines: (list . "egress"), (list . "sidecar"), (list . "node") */}}
 {{- define "pinproxy.config" -}}
 {{- $root := index . 0 }}
 {{- $part := index . 1 }}
 {{- $listener := dict "address" "127.0.0.1:8080" "mode" "forward" }}
 {{- if eq $part "egress" }}{{ $listener = dict "address" "0.0.0.0:8080" "mode" "forward" "allowRemoteClients" true }}{{ end }}
+{{- if eq $part "node" }}{{ $listener = dict "unixSocket" (printf "%s/http.sock" $root.Values.node.path) "mode" "forward" }}{{ end }}
 {{- $listeners := concat (list $listener) (index $root.Values $part).listeners }}
 {{- $admin := dict "address" "127.0.0.1:8081" }}
 {{- if $root.Values.admin.remote }}{{ $admin = dict "address" "0.0.0.0:8081" "allowRemoteClients" true }}{{ end }}
 {{- if $root.Values.admin.tokenSecret.name }}{{ $_ := set $admin "tokenFile" (printf "/etc/pinproxy-admin/%s" $root.Values.admin.tokenSecret.key) }}{{ end }}
 {{- $own := dict "version" 1 "listeners" $listeners "admin" $admin "pins" "/etc/pinproxy-pins" }}
 {{- merge $own $root.Values.config | toPrettyJson }}
+{{- end }}
+
+{{/* The parts of the chart that have a config.json, as a list of names in JSON. */}}
+{{- define "pinproxy.parts" -}}
+{{- $parts := list "sidecar" }}
+{{- if .Values.egress.enabled }}{{ $parts = append $parts "egress" }}{{ end }}
+{{- if .Values.node.enabled }}{{ $parts = append $parts "node" }}{{ end }}
+{{- $parts | toJson }}
+{{- end }}
+
+{{/* The name of the ConfigMap with the config.json of a part. */}}
+{{- define "pinproxy.configName" -}}
+{{- $name := include "pinproxy.name" (index . 0) }}
+{{- if eq (index . 1) "egress" }}{{ $name }}{{ else }}{{ printf "%s-%s" $name (index . 1) }}{{ end }}
 {{- end }}
 
 {{/* The ports of further listeners of the proxy of the namespace, as a list of numbers in JSON. */}}
@@ -71,6 +86,9 @@ seccompProfile: { type: RuntimeDefault }
 {{- if and .Values.pins .Values.pinsConfigMap }}{{ fail "\n\nBoth pins and pinsConfigMap are there: leave one out." }}{{ end }}
 {{- if and .Values.admin.remote (not .Values.admin.tokenSecret.name) }}
 {{- fail "\n\nadmin.remote lets other pods read what the proxy does, and needs a token:\n  kubectl create secret generic pinproxy-admin --from-literal=token=$(openssl rand -hex 32)\n  --set admin.tokenSecret.name=pinproxy-admin" }}
+{{- end }}
+{{- if and .Values.node.enabled .Values.node.folderImage (not .Values.runAsUser) }}
+{{- fail "\n\nnode.folderImage gives the folder to runAsUser, which is null: set it, or make the folder on the machines and leave folderImage out." }}
 {{- end }}
 {{- if and .Values.podMonitor.enabled (not .Values.admin.remote) }}
 {{- fail "\n\npodMonitor.enabled needs admin.remote: true, since Prometheus is another pod." }}
@@ -100,12 +118,17 @@ seccompProfile: { type: RuntimeDefault }
 
 {{/* (list . NAME), with the name of the ConfigMap that has config.json */}}
 {{- define "pinproxy.volumes" -}}
+- name: pinproxy-config
+  configMap: { name: {{ index . 1 }} }
+{{ include "pinproxy.volumesBesides" (list (index . 0) (printf "%s-pins" (include "pinproxy.name" (index . 0)))) }}
+{{- end }}
+
+{{/* (list . NAME), with the name of the ConfigMap that has the chart's pin files: all volumes but that of config.json */}}
+{{- define "pinproxy.volumesBesides" -}}
 {{- $root := index . 0 }}
 {{- with $root }}
-- name: pinproxy-config
-  configMap: { name: {{ index $ 1 }} }
 - name: pinproxy-pins
-  configMap: { name: {{ .Values.pinsConfigMap | default (printf "%s-pins" (include "pinproxy.name" .)) }} }
+  configMap: { name: {{ .Values.pinsConfigMap | default (index $ 1) }} }
 {{- if .Values.admin.tokenSecret.name }}
 - name: pinproxy-admin
   secret: { secretName: {{ .Values.admin.tokenSecret.name }}, defaultMode: 0440 }
