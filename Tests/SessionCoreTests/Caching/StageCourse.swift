@@ -282,7 +282,7 @@ final class StageReceiver: CacheStageDelegate {
         case .resume:
             guard isPaused else { return }
             isPaused = false
-            stage.resumeReceiving()
+            if !isHeld { stage.resumeReceiving() }
         case .hold:
             guard !isHeld else { return }
             isHeld = true
@@ -291,7 +291,7 @@ final class StageReceiver: CacheStageDelegate {
             guard isHeld else { return }
             isHeld = false
             stage.hold(false)
-            stage.resumeReceiving()
+            if !isPaused { stage.resumeReceiving() }
         case .leave:
             course.count("left")
             end()
