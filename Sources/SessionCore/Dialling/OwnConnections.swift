@@ -5,6 +5,9 @@ import Synchronization
 /// The connections that this process has made, by both their ends: where the kernel may lead one of them back, it is known by
 /// them. Each is noted before anything is sent on it.
 ///
+/// Where the kernel gives one that it leads back another port, because an older connection has its own, it is not known; the
+/// next one, which that makes, mostly is.
+///
 /// `@unchecked Sendable` because the lock guards the set. It is kept only from `watch` on.
 package final class OwnConnections: @unchecked Sendable {
     package static let all = OwnConnections()

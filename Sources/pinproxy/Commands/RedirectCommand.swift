@@ -4,7 +4,7 @@ import Glibc
 extension Command {
     static let redirect = Command(
         name: "redirect",
-        summary: "rules of nftables that lead connections to a transparent listener",
+        summary: "prints or sets the rules that a transparent listener needs",
         options: [.exemptUser, .exemptGroup, .redirectedPorts, .listenerPort, .ipv6, .forwarded, .apply, .remove],
         explanation: [
             """

@@ -95,6 +95,7 @@ enum NetfilterProgram {
             guard count > 0 else { break }
             if bytes.count < piece.count { bytes += piece[..<count] }
         }
-        return TextLayout.printable(String(decoding: bytes.prefix(1000), as: UTF8.self))
+        let lines = String(decoding: bytes.prefix(1000), as: UTF8.self).split(separator: "\n")
+        return TextLayout.printable(lines.joined(separator: "; "))
     }
 }

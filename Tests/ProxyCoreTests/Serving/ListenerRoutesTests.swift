@@ -198,8 +198,8 @@ struct ListenerRoutesTests {
         let routes = try routes(Self.transparent)
         let request = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"
         for number in [1, 2, 1] {
-            let found = try decision(request, routes, from: redirection("192.0.2.\(number):80"))
-            #expect(found == "http example.org:80 at 192.0.2.\(number)")
+            let found = try decision(request, routes, from: redirection("203.0.113.\(number):80"))
+            #expect(found == "http example.org:80 at 203.0.113.\(number)")
         }
     }
 
