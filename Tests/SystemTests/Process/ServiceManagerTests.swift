@@ -48,7 +48,7 @@ struct ServiceManagerTests {
     private static let freeze = """
         import ctypes, os, sys, time
         tasks = f"/proc/{sys.argv[1]}/task"
-        thread = next(int(name) for name in os.listdir(tasks) if open(f"{tasks}/{name}/comm").read() == "worker 1\n")
+        thread = next(int(name) for name in os.listdir(tasks) if open(f"{tasks}/{name}/comm").read().strip() == "worker 1")
         library = ctypes.CDLL(None, use_errno=True)
         if library.ptrace(0x4206, thread, None, None) or library.ptrace(0x4207, thread, None, None):
             sys.exit(os.strerror(ctypes.get_errno()))
