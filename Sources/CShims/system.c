@@ -239,7 +239,12 @@ static bool is_all_cached(int descriptor, size_t count, int64_t offset, size_t p
             atomic_store_explicit(&is_lacking, true, memory_order_relaxed);
         return false;
     }
-    return found.cached > ((uint64_t)offset + count - 1) / page - (uint64_t)offset / page;
+    if (found.cached <= ((uint64_t)offset + count - 1) / page - (uint64_t)offset / page)
+        return false;
+    // What is sent may have the system read ahead. That is a run of pages, and the last of them is here last.
+    unsigned char byte;
+    struct iovec part = {&byte, 1};
+    return preadv2(descriptor, &part, 1, (off_t)(offset + (int64_t)count - 1), RWF_NOWAIT) == 1;
 }
 
 size_t pinproxy_cached_count(int descriptor, size_t count, int64_t offset) {

@@ -67,14 +67,16 @@ struct FileBytesTests {
         var byte: UInt8 = 0
         let place = 16 * Self.page
         try #require(pread(file.descriptor, &byte, 1, off_t(place)) == 1)
-        let known = file.bytes(place + 5..<1 << 20).inMemory
-        #expect(known.range.lowerBound == place + 5)
-        #expect(known.count >= Self.page - 5 && known.range.upperBound < 1 << 20)
-        #expect(known.range.upperBound % Self.page == 0)
+        let found = file.bytes(place + 5..<1 << 20).inMemory
+        #expect(found.range.lowerBound == place + 5)
+        #expect(found.count >= Self.page - 5 && found.range.upperBound < 1 << 20)
+        #expect(found.range.upperBound % Self.page == 0)
         #expect(file.bytes(0..<1 << 20).inMemory.count == 0)
+        // Some systems read them at once.
         var buffer = ByteBuffer()
         let read = file.bytes(0..<1 << 20).readCached(into: &buffer)
-        #expect(read == 0)
+        let known = buffer.withUnsafeBytes { Array($0) }
+        #expect(known.count == read && firstDifference(known, Array(patternBytes(read))) == nil)
     }
 
     @Test("of another user's file nothing is known to be in memory")

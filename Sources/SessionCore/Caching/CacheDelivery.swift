@@ -238,8 +238,11 @@ package struct CacheDelivery {
         return .later
     }
 
-    /// What is left of the turn's part of the stored body.
-    package var turn: Range<Int> { unsent.lowerBound..<max(unsent.lowerBound, unsent.upperBound - turnEnd) }
+    /// What is left of the turn's part of the stored body, and at least a piece.
+    package var turn: Range<Int> {
+        let piece = unsent.lowerBound + min(unsent.count, Self.pieceSize)
+        return unsent.lowerBound..<max(piece, unsent.upperBound - turnEnd)
+    }
 
     /// The piece that was awaited has gone; `beginSending` goes on.
     package mutating func endSending() { isSending = false }

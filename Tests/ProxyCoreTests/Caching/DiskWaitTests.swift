@@ -143,7 +143,12 @@ struct DiskWaitTests {
         let first = try TestClient(port: port)
         try first.send(request)
         #expect(firstDifference(try first.readResponse().body, body) == nil)
-        disk.settle()
+        try Patience.poll(for: "the body to be stored") {
+            try first.send(
+                ProxyUnderTest.request("HEAD", "http://\(Self.host)/", fields: ["Cache-Control: only-if-cached"])
+            )
+            return try first.readResponse(to: "HEAD").status == 200 ? true : nil
+        }
         // The socket takes a part, and waits for the client.
         let client = try TestClient(port: port, receiveBuffer: 4096)
         try client.send(request)
