@@ -72,19 +72,32 @@ final class Dial {
         if endpoint.checksResolve { checkPlace() } else { lookUp() }
     }
 
-    /// Looks up whether the fixed address is one of the host's own. A result that is known already may be older than the client's:
-    /// an address that it lacks is looked for in a new one.
+    /// Looks up whether the fixed address is one of the host's own. A result that is known already may be older than the client's, and
+    /// has not all addresses of a name with many: an address that it lacks is looked for in a check.
     private func checkPlace() {
         let name = endpoint.host.authorityText
-        if let known = dialler.names.answer(for: name) {
-            if holdsPlace(known) { return lookUp() }
-            if dialler.names.isFixed(name) { return refusePlace(known) }
-        }
+        if let known = dialler.names.answer(for: name) { return checkPlace(in: known) }
         nameWait = dialler.names.wait(for: name) { [self] answer in
             guard nameWait != nil else { return }
             nameWait = nil
-            if holdsPlace(answer) { lookUp() } else { refusePlace(answer) }
+            checkPlace(in: answer)
         }
+    }
+
+    private func checkPlace(in known: NameAnswer) {
+        if holdsPlace(known) { return lookUp() }
+        guard case .success = known else { return refusePlace(known) }
+        let name = endpoint.host.authorityText
+        if let checked = dialler.names.checkedAnswer(for: name) { return settlePlace(checked) }
+        nameWait = dialler.names.wait(for: name, isCheck: true) { [self] answer in
+            guard nameWait != nil else { return }
+            nameWait = nil
+            settlePlace(answer)
+        }
+    }
+
+    private func settlePlace(_ answer: NameAnswer) {
+        if holdsPlace(answer) { lookUp() } else { refusePlace(answer) }
     }
 
     private func holdsPlace(_ answer: NameAnswer) -> Bool {

@@ -25,23 +25,28 @@ struct NameFailure: Error, Equatable, Sendable {
 struct FirstAddresses {
     /// The number of addresses of a family.
     static let most = 16
+    /// The same of a lookup that is to find whether an address is among them.
+    static let mostOfCheck = 128
+    static func most(isCheck: Bool) -> Int { isCheck ? mostOfCheck : most }
 
+    private let most: Int
     private(set) var all: [SocketAddress] = []
     private var ipv4Count = 0
     private var ipv6Count = 0
 
-    init() {}
+    init(most: Int = Self.most) { self.most = most }
 
-    init(of addresses: [SocketAddress]) {
+    init(of addresses: [SocketAddress], most: Int = Self.most) {
+        self.init(most: most)
         for address in addresses { append(address) }
     }
 
     mutating func append(_ address: SocketAddress) {
         if address.family == .ipv4 {
-            guard ipv4Count < Self.most else { return }
+            guard ipv4Count < most else { return }
             ipv4Count += 1
         } else {
-            guard ipv6Count < Self.most else { return }
+            guard ipv6Count < most else { return }
             ipv6Count += 1
         }
         all.append(address)

@@ -39,20 +39,26 @@ final class DNSLookup: NameLookup {
     /// When the search goes on without a response.
     private var searchTime: UInt64?
     /// The addresses of the response that comes in.
-    private var addresses = FirstAddresses()
+    private var addresses: FirstAddresses
+    private let isCheck: Bool
     private var lifetime = UInt64.max
     private var isDescriptorMissing = false
     private var hasEnded = false
     /// c-ares is on the stack, and must not be freed.
     private var depth = 0
 
-    /// - Parameter servers: instead of those of `/etc/resolv.conf`.
+    /// - Parameters:
+    ///   - isCheck: whether an address is looked for among all of the name's.
+    ///   - servers: instead of those of `/etc/resolv.conf`.
     init(
         _ name: String,
+        isCheck: Bool,
         loop: EventLoop,
         servers: String?,
         _ completion: @escaping (NameAnswer, _ lifetime: UInt64) -> Void
     ) {
+        self.isCheck = isCheck
+        addresses = FirstAddresses(most: FirstAddresses.most(isCheck: isCheck))
         super.init(loop, completion)
         timer = LoopTimer { [unowned self] in timePassed() }
         carryOut(begin(name, servers))
@@ -83,7 +89,7 @@ final class DNSLookup: NameLookup {
             domains.append(String(cString: domain))
         }
         let dots = Int(pinproxy_name_dots(lookup))
-        search = NameSearch(name, domains: domains, dots: dots, source: SourceAddress.find)
+        search = NameSearch(name, domains: domains, dots: dots, isCheck: isCheck, source: SourceAddress.find)
         return search.begin()
     }
 
@@ -205,7 +211,7 @@ final class DNSLookup: NameLookup {
             }
         let isAbsent = result == PINPROXY_NAME_ABSENT
         let response = NameSearch.Response(answer: answer, lifetime: lifetime, isAbsent: isAbsent)
-        addresses = FirstAddresses()
+        addresses = FirstAddresses(most: FirstAddresses.most(isCheck: isCheck))
         lifetime = .max
         carryOut(search.note(response, for: family, at: loop.now))
     }
@@ -260,9 +266,9 @@ final class SystemLookup: NameLookup {
         let isCancelled = Atomic<Bool>(false)
         weak var lookup: SystemLookup?
 
-        func carryOut(_ name: String, for loop: EventLoop) {
+        func carryOut(_ name: String, isCheck: Bool, for loop: EventLoop) {
             guard !isCancelled.load(ordering: .relaxed) else { return }
-            let answer = SystemLookup.find(name)
+            let answer = SystemLookup.find(name, isCheck: isCheck)
             loop.submit { self.lookup?.finish(answer, lifetime: SystemLookup.lifetime) }
         }
     }
@@ -271,13 +277,14 @@ final class SystemLookup: NameLookup {
 
     init(
         _ name: String,
+        isCheck: Bool,
         loop: EventLoop,
         _ completion: @escaping (NameAnswer, _ lifetime: UInt64) -> Void
     ) {
         super.init(loop, completion)
         order.lookup = self
         let order = order
-        Task(executorPreference: Self.threads) { order.carryOut(name, for: loop) }
+        Task(executorPreference: Self.threads) { order.carryOut(name, isCheck: isCheck, for: loop) }
     }
 
     override func cancel() {
@@ -285,9 +292,10 @@ final class SystemLookup: NameLookup {
         order.isCancelled.store(true, ordering: .relaxed)
     }
 
-    fileprivate static func find(_ name: String) -> NameAnswer {
+    fileprivate static func find(_ name: String, isCheck: Bool) -> NameAnswer {
         do {
-            return .success(FirstAddresses(of: try AddressLookup.find(name)).all)
+            let most = FirstAddresses.most(isCheck: isCheck)
+            return .success(FirstAddresses(of: try AddressLookup.find(name), most: most).all)
         } catch {
             let reason: NameFailure.Reason = error.isUnknown ? .unknown : .failed
             return .failure(NameFailure(reason: reason, words: error.words))

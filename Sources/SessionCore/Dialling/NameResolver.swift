@@ -3,7 +3,8 @@ import IOCore
 
 /// A place among those that wait for a name.
 struct NameWait {
-    fileprivate let name: String
+    /// Of the lookup.
+    fileprivate let key: String
     fileprivate let number: UInt64
 }
 
@@ -25,6 +26,8 @@ final class NameResolver {
     /// nil with the system's resolver, which reads the file itself.
     private let hosts: SystemHosts?
     private var cache = NameCache()
+    /// What checks have found, which is kept for a second each: so often a name is checked at most.
+    private var checks = NameCache()
     private var queue: NameQueue
     private var pending: [String: PendingName] = [:]
     /// Those that wait for `/etc/hosts`, in their order.
@@ -54,101 +57,127 @@ final class NameResolver {
 
     /// - Returns: nil when the name has to be looked up.
     func answer(for name: String) -> NameAnswer? {
-        // The loopback interface without a lookup (RFC 6761, section 6.3).
-        if name == "localhost" || name.hasSuffix(".localhost") { return .success(Self.loopback) }
-        if let hosts {
-            guard hosts.isCurrent else { return nil }
-            let addresses = hosts.addresses(of: name)
-            if !addresses.isEmpty { return .success(addresses) }
-        }
+        if let fixed = fixedAnswer(for: name) { return fixed }
+        if let hosts, !hosts.isCurrent { return nil }
         return cache.answer(for: name, at: loop.now)
     }
 
-    /// Whether another lookup would find the same: the name is one of the loopback interface, or `/etc/hosts` has it.
-    func isFixed(_ name: String) -> Bool {
-        if name == "localhost" || name.hasSuffix(".localhost") { return true }
-        return hosts.map { $0.isCurrent && !$0.addresses(of: name).isEmpty } ?? false
+    /// All addresses of a name, as a check has found them within the last second, or as no lookup would change them.
+    ///
+    /// - Returns: nil when the name has to be looked up for that.
+    func checkedAnswer(for name: String) -> NameAnswer? {
+        fixedAnswer(for: name) ?? checks.answer(for: name, at: loop.now)
+    }
+
+    /// The addresses of a name that no name server is asked for: one of the loopback interface (RFC 6761, section 6.3), or of
+    /// `/etc/hosts`.
+    private func fixedAnswer(for name: String) -> NameAnswer? {
+        if name == "localhost" || name.hasSuffix(".localhost") { return .success(Self.loopback) }
+        guard let hosts, hosts.isCurrent else { return nil }
+        let addresses = hosts.addresses(of: name)
+        return addresses.isEmpty ? nil : .success(addresses)
     }
 
     private static let loopback: [SocketAddress] = [
         .loopback(port: 0), SocketAddress(ipv6Upper: 0, lower: 1, port: 0),
     ]
 
-    /// Waits for a lookup of the name, and begins with it when there is none.
-    ///
-    /// - Parameter completion: called once, at the end of a turn; not after `withdraw`.
-    func wait(for name: String, _ completion: @escaping (NameAnswer) -> Void) -> NameWait {
-        lastNumber += 1
-        let isFirst = pending[name] == nil
-        pending[name, default: PendingName()].waiters[lastNumber] = completion
-        if isFirst { begin(name) }
-        return NameWait(name: name, number: lastNumber)
+    /// A check has a lookup of its own, under a key that no name has: those that want the known addresses do not wait for it.
+    private static let checkMark = "\n"
+
+    /// The name of a lookup, and whether it is a check.
+    private static func parts(of key: String) -> (name: String, isCheck: Bool) {
+        key.hasSuffix(checkMark) ? (String(key.dropLast()), true) : (key, false)
     }
 
-    private func begin(_ name: String) {
-        guard let hosts, !hosts.isCurrent else { return enqueue(name) }
-        unqueued.append(name)
+    /// Waits for a lookup of the name, and begins with it when there is none.
+    ///
+    /// - Parameters:
+    ///   - isCheck: whether all addresses are wanted, as they are now and whatever is known of them. A failure of such a lookup
+    ///     leaves the known result as it is.
+    ///   - completion: called once, at the end of a turn; not after `withdraw`.
+    func wait(for name: String, isCheck: Bool = false, _ completion: @escaping (NameAnswer) -> Void) -> NameWait {
+        let key = isCheck ? name + Self.checkMark : name
+        lastNumber += 1
+        let isFirst = pending[key] == nil
+        pending[key, default: PendingName()].waiters[lastNumber] = completion
+        if isFirst { begin(key) }
+        return NameWait(key: key, number: lastNumber)
+    }
+
+    private func begin(_ key: String) {
+        guard let hosts, !hosts.isCurrent else { return enqueue(key) }
+        unqueued.append(key)
         guard unqueued.count == 1 else { return }
         hosts.update { [unowned self] failure in
-            let names = unqueued
+            let keys = unqueued
             unqueued = []
-            for name in names { didUpdateHosts(name, failure) }
+            for key in keys { didUpdateHosts(key, failure) }
         }
     }
 
-    private func enqueue(_ name: String) {
-        pending[name]?.isQueued = true
-        carryOut(queue.add(name, at: loop.now))
+    private func enqueue(_ key: String) {
+        pending[key]?.isQueued = true
+        carryOut(queue.add(key, at: loop.now))
     }
 
-    private func didUpdateHosts(_ name: String, _ failure: NameFailure?) {
+    private func didUpdateHosts(_ key: String, _ failure: NameFailure?) {
         // It may have been withdrawn and wanted again meanwhile.
-        guard pending[name]?.isQueued == false else { return }
-        if let failure { return complete(name, .failure(failure)) }
-        if let answer = answer(for: name) { complete(name, answer) } else { enqueue(name) }
+        guard pending[key]?.isQueued == false else { return }
+        if let failure { return complete(key, .failure(failure)) }
+        let (name, isCheck) = Self.parts(of: key)
+        if let answer = isCheck ? checkedAnswer(for: name) : answer(for: name) {
+            complete(key, answer)
+        } else {
+            enqueue(key)
+        }
     }
 
     /// A lookup that nothing waits for any more is given up.
     func withdraw(_ wait: NameWait) {
-        guard pending[wait.name]?.waiters.removeValue(forKey: wait.number) != nil,
-            let name = pending[wait.name], name.waiters.isEmpty
+        guard pending[wait.key]?.waiters.removeValue(forKey: wait.number) != nil,
+            let name = pending[wait.key], name.waiters.isEmpty
         else { return }
-        pending[wait.name] = nil
+        pending[wait.key] = nil
         name.lookup?.cancel()
-        carryOut(queue.remove(wait.name, at: loop.now))
+        carryOut(queue.remove(wait.key, at: loop.now))
     }
 
     private func carryOut(_ actions: [NameQueue.Action]) {
         for action in actions {
             switch action {
-            case .start(let name): pending[name]?.lookup = makeLookup(name)
-            case .stop(let name):
-                pending[name]?.lookup?.cancel()
-                pending[name]?.lookup = nil
+            case .start(let key): pending[key]?.lookup = makeLookup(key)
+            case .stop(let key):
+                pending[key]?.lookup?.cancel()
+                pending[key]?.lookup = nil
             }
         }
         if let next = queue.nextStep() { loop.arm(timer, at: next) } else { loop.disarm(timer) }
     }
 
-    private func makeLookup(_ name: String) -> NameLookup {
+    private func makeLookup(_ key: String) -> NameLookup {
+        let (name, isCheck) = Self.parts(of: key)
         let completion = { [unowned self] (answer: NameAnswer, lifetime: UInt64) in
-            didEnd(name, answer, lifetime: lifetime)
+            // The want of a descriptor is this process's own: the request makes room for one, and asks again at once.
+            if answer.isWorthKeeping { keep(answer, for: name, isCheck: isCheck, lifetime: lifetime) }
+            complete(key, answer)
         }
         return switch resolution {
-        case .dns: DNSLookup(name, loop: loop, servers: servers, completion)
-        case .system: SystemLookup(name, loop: loop, completion)
+        case .dns: DNSLookup(name, isCheck: isCheck, loop: loop, servers: servers, completion)
+        case .system: SystemLookup(name, isCheck: isCheck, loop: loop, completion)
         }
     }
 
-    private func didEnd(_ name: String, _ answer: NameAnswer, lifetime: UInt64) {
-        // The want of a descriptor is this process's own: the request makes room for one, and asks again at once.
-        if answer.isWorthKeeping { cache.keep(answer, for: name, lifetime: lifetime, at: loop.now) }
-        complete(name, answer)
+    private func keep(_ answer: NameAnswer, for name: String, isCheck: Bool, lifetime: UInt64) {
+        guard isCheck else { return cache.keep(answer, for: name, lifetime: lifetime, at: loop.now) }
+        checks.keep(answer, for: name, lifetime: NameCache.lifetimes.lowerBound, at: loop.now)
+        guard case .success(let addresses) = answer else { return }
+        cache.keep(.success(FirstAddresses(of: addresses).all), for: name, lifetime: lifetime, at: loop.now)
     }
 
-    private func complete(_ name: String, _ answer: NameAnswer) {
-        let ended = pending.removeValue(forKey: name)
-        carryOut(queue.remove(name, at: loop.now))
+    private func complete(_ key: String, _ answer: NameAnswer) {
+        let ended = pending.removeValue(forKey: key)
+        carryOut(queue.remove(key, at: loop.now))
         // In the order in which they came. A completion may withdraw other waiters. These are called nevertheless; `Dialler`
         // ignores them, because their dials are gone.
         for (_, complete) in (ended?.waiters ?? [:]).sorted(by: { $0.key < $1.key }) { complete(answer) }

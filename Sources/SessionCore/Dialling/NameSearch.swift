@@ -52,18 +52,27 @@ struct NameSearch {
     /// A name server has failed for a name with a search domain, so that it is not known whether that name has an address.
     private var openFailure: NameFailure?
     private let source: (SocketAddress) -> SocketAddress?
+    private let isCheck: Bool
 
     /// - Parameters:
     ///   - domains: the search list.
     ///   - dots: a name with so many dots is first tried as it is.
+    ///   - isCheck: whether an address is looked for among all of the name's, so that both families count alike.
     ///   - source: the address from which a destination would be connected to; nil without a route.
-    init(_ name: String, domains: [String], dots: Int, source: @escaping (SocketAddress) -> SocketAddress?) {
+    init(
+        _ name: String,
+        domains: [String],
+        dots: Int,
+        isCheck: Bool = false,
+        source: @escaping (SocketAddress) -> SocketAddress?
+    ) {
         // Names below .onion are for no name server (RFC 7686), under no other name either.
         let longer = name.hasSuffix(".onion") ? [] : domains.map { "\(name).\($0)" }
         let isFirst = name.utf8.count { $0 == UInt8(ascii: ".") } >= dots
         plainName = name
         names = (isFirst ? [name] + longer : longer + [name]).reversed()
         self.source = source
+        self.isCheck = isCheck
     }
 
     mutating func begin() -> Step { askNext() }
@@ -82,7 +91,7 @@ struct NameSearch {
         if let ipv4, let ipv6 { return finish(ipv4, ipv6) }
         // Addresses that the system has no route to do not start the delay: the other family may have usable ones.
         if response.isAbsent || response.addresses.first.flatMap(source) != nil {
-            end = now &+ (family == .ipv4 ? Self.ipv6Delay : Self.ipv4Delay).nanoseconds
+            end = now &+ (family == .ipv4 && !isCheck ? Self.ipv6Delay : Self.ipv4Delay).nanoseconds
         }
         return .wait(until: end)
     }

@@ -82,4 +82,10 @@ struct CheckedPlaceTests {
         #expect(error?.isMisdirected == true)
         #expect(place.names.questions.isEmpty)
     }
+
+    @Test("an address behind the first sixteen is found, and dialled")
+    func manyAddresses() throws {
+        let place = try Place { _ in (1...40).map { Self.other + $0 } + [Self.loopback] }
+        #expect(try place.session.get(try place.endpoint().at(Self.address), target: "/m").text == "/m")
+    }
 }

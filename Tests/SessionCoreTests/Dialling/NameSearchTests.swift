@@ -232,4 +232,12 @@ struct FamilyOrderTests {
         #expect(isIPv6First(v6(0, 1), from: v6(0, 1)))
         #expect(!isIPv6First(v6(0, 0xFFFF_0102_0304), from: v6(0, 0xFFFF_0102_0305)))
     }
+
+    @Test("a check waits for IPv6 as long as for IPv4")
+    func check() {
+        var search = NameSearch("a.test", domains: [], dots: 1, isCheck: true) { $0 }
+        _ = search.begin()
+        let response = NameSearch.Response(answer: .success([SocketAddress(ipv4: 1, port: 0)]), lifetime: 60)
+        #expect(search.note(response, for: .ipv4, at: 5) == .wait(until: 5 + NameSearch.ipv4Delay.nanoseconds))
+    }
 }
