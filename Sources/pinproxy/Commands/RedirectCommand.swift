@@ -82,7 +82,7 @@ extension Command {
 
     /// The number of a user, by number or name. The rules have numbers: another container may not know the name.
     private static func user(_ name: String) throws(CommandFailure) -> UInt32 {
-        if let number = UInt32(name), number != .max { return number }
+        if let number = UInt32(name), number != .max, String(number) == name { return number }
         if let found = getpwnam(name) { return found.pointee.pw_uid }
         throw CommandFailure(
             .failed,

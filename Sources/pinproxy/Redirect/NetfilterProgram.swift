@@ -11,6 +11,8 @@ enum NetfilterProgram {
     static func apply(_ text: String) throws(CommandFailure) {
         // A program that is started with SIGCHLD ignored has children of which nothing is known.
         signal(SIGCHLD, SIG_DFL)
+        // It may end without reading, for want of a library: its status says so.
+        signal(SIGPIPE, SIG_IGN)
         let input = try makePipe()
         let messages: [Int32]
         do throws(CommandFailure) {

@@ -71,7 +71,25 @@ struct RedirectTableTests {
         for words in [[], ["--user", "0", "--cgroup", "a"], ["--user", "0", "--ports", "x"], ["--cgroup", "a b"]] {
             #expect(try pinproxy(["redirect"] + words).exitCode == 64, "\(words)")
         }
-        let unknown = try pinproxy("redirect", "--user", "no-such-user")
-        #expect(unknown.exitCode == 1 && unknown.errors.contains("number of the user"))
+        for name in ["no-such-user", "+5", "007"] {
+            let unknown = try pinproxy("redirect", "--user", name)
+            #expect(unknown.exitCode == 1 && unknown.errors.contains("number of the user"), "\(name)")
+        }
+    }
+
+    @Test("a program nft that ends without reading is an error of the command")
+    func brokenProgram() throws {
+        let folder = try TemporaryFolder()
+        _ = try folder.writeProgram("#!/bin/sh\nexec 0<&-\necho no library >&2\nexit 127\n", as: "nft")
+        for _ in 0..<5 {
+            let run = try pinproxy(
+                "redirect",
+                "--user",
+                "5",
+                "--apply",
+                environment: ["PATH": "\(folder.path):/usr/bin:/bin"]
+            )
+            #expect(run.exitCode == 1 && run.errors.contains("nft has refused the rules: no library"), "\(run.errors)")
+        }
     }
 }

@@ -33,7 +33,7 @@ livenessProbe:
 {{- define "pinproxy.securityContext" -}}
 runAsNonRoot: true
 {{- with .Values.runAsUser }}
-runAsUser: {{ . }}
+runAsUser: {{ int64 . }}
 runAsGroup: {{ . }}
 {{- end }}
 allowPrivilegeEscalation: false

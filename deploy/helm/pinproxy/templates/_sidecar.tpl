@@ -48,7 +48,7 @@ containers instead, and not into a Job, which would never finish.
   image: {{ .Values.transparent.image }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   command: ["/usr/bin/pinproxy"]
-  args: ["redirect", "--user", "{{ .Values.runAsUser }}", "--to", "{{ .Values.transparent.port }}", "--ports", "{{ join "," .Values.transparent.ports }}", "--apply"]
+  args: ["redirect", "--user", "{{ int64 .Values.runAsUser }}", "--to", "{{ .Values.transparent.port }}", "--ports", "{{ join "," .Values.transparent.ports }}", "--apply"]
   securityContext:
     runAsNonRoot: false
     runAsUser: 0
