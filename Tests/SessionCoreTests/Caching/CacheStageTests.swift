@@ -39,34 +39,4 @@ struct CacheStageTests {
         course.drain()
         #expect(course.taskCount == 0 && course.cache.counts.stored == 1)
     }
-
-    @Test("a refresh that is too large for the store goes on for its readers")
-    func refreshForReaders() throws {
-        let course = try StageCourse(seed: 1, completesBelow: 0)
-        defer { course.close() }
-        course.isCalm = true
-        try course.request(of: 0)
-        course.drain()
-        let small = try #require(course.asked.first)
-        try course.begin(small, 200, "max-age=0, stale-while-revalidate=600", 100, isLengthKnown: true)
-        small.sendRest()
-        course.drain()
-        try course.request(of: 0)
-        course.drain()
-        #expect(course.counts["refreshes"] == 1)
-        // Memory loses the response, so that others wait for the new one.
-        course.cache.store.memory.remove(.everything)
-        course.change(0)
-        let reader = try course.request(of: 0)
-        course.drain()
-        #expect(course.asked.count == 1 && course.waitingCount == 1)
-        let large = try #require(course.asked.first)
-        try course.begin(large, 200, "max-age=60", 20_000, isLengthKnown: false)
-        course.drain()
-        large.send(15_000)
-        course.drain()
-        large.sendRest()
-        course.drain()
-        #expect(reader.isWhole && course.taskCount == 0)
-    }
 }
