@@ -147,7 +147,8 @@ struct FileDeliveryTests {
 
     @Test("a file that becomes shorter ends its response, and is not used again")
     func truncated() throws {
-        let body = patternBytes(24 << 20)
+        // Larger than what the kernel holds for a client that does not read, and small enough to wait whole for a slow disk.
+        let body = patternBytes(8 << 20)
         let fixture = try Fixture(body)
         try fixture.store()
         let client = try TestClient(port: fixture.port, receiveBuffer: 4096)
@@ -155,11 +156,11 @@ struct FileDeliveryTests {
         let head = try client.readResponseHead()
         #expect(head["Content-Length"] == "\(body.count)")
         let file = try #require(fixture.files.first)
-        #expect(fixture.files.count == 1 && truncate(file, 16 << 20) == 0)
+        #expect(fixture.files.count == 1 && truncate(file, 6 << 20) == 0)
         let received = try client.readToEnd()
-        #expect(firstDifference(received, Array(body.prefix(16 << 20))) == nil)
+        #expect(firstDifference(received, Array(body.prefix(6 << 20))) == nil)
         let line = try #require(try fixture.cache.proxy.waitForTaskLines(fixture.made + 1).last)
-        #expect(line.integer("bytesReceived") == 16 << 20)
+        #expect(line.integer("bytesReceived") == 6 << 20)
         #expect(firstDifference(try fixture.cache.get().body, body) == nil)
         #expect(fixture.cache.requests.count == 2)
     }
