@@ -199,18 +199,18 @@ public final class HTTP2Session {
     func open(_ stream: HTTP2Stream, _ identifier: Int32) {
         stream.identifier = identifier
         stream.session = self
-        stream.place = streams.count
+        stream.index = streams.count
         streams.append(stream)
     }
 
     func close(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode, byPeer: Bool) {
-        guard stream.place >= 0 else { return }
+        guard stream.index >= 0 else { return }
         let last = streams.removeLast()
         if last !== stream {
-            streams[stream.place] = last
-            last.place = stream.place
+            streams[stream.index] = last
+            last.index = stream.index
         }
-        stream.place = -1
+        stream.index = -1
         stream.isClosed = true
         stream.session = nil
         stream.output.release()

@@ -25,7 +25,7 @@ open class HTTP2Stream {
     package internal(set) var isClosed = false
 
     /// Its place among the session's streams.
-    var place = -1
+    var index = -1
     var outputEnds = false
     var trailers: HeaderFields?
     /// Whether nghttp2 waits for more body bytes.

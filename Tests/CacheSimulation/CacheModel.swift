@@ -26,7 +26,7 @@ struct ModelRequest {
     }
 
     var isRead: Bool { method == "GET" || method == "HEAD" }
-    var isAnswerable: Bool {
+    var isServable: Bool {
         isRead && !owner.bypasses && !fields.has("if-match") && !fields.has("if-unmodified-since")
     }
     var hasCredentials: Bool { fields.has("authorization") }
@@ -78,7 +78,7 @@ struct ModelEntry {
 struct CacheModel {
     let isShared: Bool
 
-    enum Use: Equatable { case answer(refreshes: Bool), validate, timeout }
+    enum Use: Equatable { case response(refreshes: Bool), validate, timeout }
     enum Storing { case yes, notForThisRequest, no }
     enum Failure { case status(Int), unreachable, noConnection, untrusted, other }
 
@@ -181,28 +181,28 @@ struct CacheModel {
     func use(_ request: ModelRequest, _ entry: ModelEntry?, _ now: Int, isDoubted: Bool) -> Use {
         let mayAsk = !request.control.has("only-if-cached") && request.policy != .dontLoad
         let elsewhere: Use = mayAsk ? .validate : .timeout
-        guard request.isAnswerable else { return request.owner.bypasses ? elsewhere : .validate }
+        guard request.isServable else { return request.owner.bypasses ? elsewhere : .validate }
         guard let entry, request.policy != .reload else { return elsewhere }
         let (lifetime, age) = (lifetime(entry), age(entry, now))
         let isFresh = lifetime > age
         if needsValidation(entry) { return elsewhere }
         if !isFresh, mustRevalidate(entry) || isDoubted { return elsewhere }
-        if request.policy != .protocol { return .answer(refreshes: false) }
+        if request.policy != .protocol { return .response(refreshes: false) }
         let control = request.control
         if request.wantsNoCache || control.isMalformed { return elsewhere }
         let isYoung = control["max-age"].map { age <= $0 } ?? true
         if isFresh {
             if !isYoung, !entry.control.has("immutable") { return elsewhere }
             if let wanted = control["min-fresh"], lifetime - age < wanted { return elsewhere }
-            return .answer(refreshes: false)
+            return .response(refreshes: false)
         }
         guard !entry.isMarkedStale, isYoung, control["min-fresh"] == nil else { return elsewhere }
         let staleness = age - lifetime
         let grace = entry.control["stale-while-revalidate"] ?? (mayProlong(entry) ? request.owner.whileRevalidating : 0)
         let takesStale = control["max-age"] == nil || control["max-stale"] != nil
-        if grace > 0, staleness <= grace, mayAsk, takesStale { return .answer(refreshes: true) }
+        if grace > 0, staleness <= grace, mayAsk, takesStale { return .response(refreshes: true) }
         if let limit = control["max-stale"], !impliesRevalidation(entry), staleness <= limit {
-            return .answer(refreshes: false)
+            return .response(refreshes: false)
         }
         return elsewhere
     }
@@ -212,7 +212,7 @@ struct CacheModel {
     /// - Returns: nil when the failure is passed on.
     func use(after failure: Failure, _ request: ModelRequest, _ entry: ModelEntry?, _ now: Int, isDoubted: Bool) -> Use?
     {
-        guard let entry, request.isAnswerable else { return nil }
+        guard let entry, request.isServable else { return nil }
         let (lifetime, age) = (lifetime(entry), age(entry, now))
         switch failure {
         case .untrusted, .other: return nil
@@ -224,12 +224,12 @@ struct CacheModel {
         guard !entry.isMarkedStale, !isDoubted else { return nil }
         var limit = entry.control["stale-if-error"] ?? (mayProlong(entry) ? request.owner.onErrors : 0)
         if !impliesRevalidation(entry) { limit = max(limit, request.control["stale-if-error"] ?? 0) }
-        return lifetime > age || (limit > 0 && age - lifetime <= limit) ? .answer(refreshes: false) : nil
+        return lifetime > age || (limit > 0 && age - lifetime <= limit) ? .response(refreshes: false) : nil
     }
 
     // MARK: Answering (4.3.2, RFC 9110 13 and 14)
 
-    struct Answer: Equatable {
+    struct Response: Equatable {
         var status: Int
         var age: Int
         var fields: [String]
@@ -238,30 +238,30 @@ struct CacheModel {
 
     static let ofRepresentation: Set = ["content-type", "content-encoding", "content-language", "content-range"]
 
-    func answer(_ request: ModelRequest, _ entry: ModelEntry, _ now: Int, cookies: [String] = []) -> Answer {
+    func response(_ request: ModelRequest, _ entry: ModelEntry, _ now: Int, cookies: [String] = []) -> Response {
         var fields = entry.fields
         // A cookie in a 304 is for the client of the request.
         if !cookies.isEmpty { fields.lines.removeAll { $0.name == "set-cookie" } }
         fields.lines += cookies.map { (name: "set-cookie", value: $0) }
         let body = request.method == "HEAD" ? "" : entry.body
-        var answer = Answer(status: entry.status, age: age(entry, now), fields: [], body: body)
+        var response = Response(status: entry.status, age: age(entry, now), fields: [], body: body)
         if entry.status == 200, Self.isUnchanged(request.fields, entry) {
-            (answer.status, answer.body) = (304, "")
+            (response.status, response.body) = (304, "")
             fields.lines.removeAll { Self.ofRepresentation.contains($0.name) }
         } else if entry.status == 200, request.method == "GET", let range = Self.range(request.fields, entry) {
             let bytes = Array(entry.body.utf8)
             if range.isEmpty {
-                (answer.status, answer.body) = (416, "")
+                (response.status, response.body) = (416, "")
                 fields.lines.removeAll { $0.name != "date" && !cookies.contains($0.value) }
                 fields.lines.append((name: "content-range", value: "bytes */\(bytes.count)"))
             } else {
-                (answer.status, answer.body) = (206, String(decoding: bytes[range], as: UTF8.self))
+                (response.status, response.body) = (206, String(decoding: bytes[range], as: UTF8.self))
                 let value = "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(bytes.count)"
                 fields.lines.append((name: "content-range", value: value))
             }
         }
-        answer.fields = fields.sorted
-        return answer
+        response.fields = fields.sorted
+        return response
     }
 
     static func weak(_ tag: String) -> String { tag.hasPrefix("W/") ? String(tag.dropFirst(2)) : tag }

@@ -12,7 +12,7 @@ final class SimulatedExchange {
     /// The outcome of a step, for both kinds of steps.
     enum Outcome: Equatable {
         case nothing
-        case answer(CacheModel.Answer, refreshes: Bool)
+        case response(CacheModel.Response, refreshes: Bool)
         /// Fields by lines, the members of If-None-Match in order of the alphabet.
         case forward([String])
         case timeout
@@ -153,7 +153,8 @@ extension ModelFields {
 extension Simulation {
     static func outcome(_ step: CacheTransaction.Step) -> SimulatedExchange.Outcome {
         switch step {
-        case .respond(let given), .respondWhileReceiving(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .respond(let given), .respondWhileReceiving(let given):
+            .response(response(given), refreshes: given.refreshes)
         case .forward(let fields): .forward(ModelFields(fields).comparable)
         case .gatewayTimeout: .timeout
         case .relay(let status): .relay(isStored: status.isStored)
@@ -162,7 +163,7 @@ extension Simulation {
     }
 
     /// A body that is still being received counts as empty: it is read later, as a `SimulatedReading`.
-    static func answer(_ given: CacheTransaction.Response) -> CacheModel.Answer {
+    static func response(_ given: CacheTransaction.Response) -> CacheModel.Response {
         let body: [UInt8] =
             switch given.body {
             case .growing: []
@@ -175,7 +176,7 @@ extension Simulation {
             }
         var fields = ModelFields(given.head.fields)
         fields.lines.removeAll { $0.name == "age" }
-        return CacheModel.Answer(
+        return CacheModel.Response(
             status: given.head.status,
             age: given.head.age,
             fields: fields.sorted,

@@ -10,7 +10,7 @@ extension Simulation {
         case .relay:
             let isStoring = exchange.transaction.isStoring
             try require(exchange, exchange.delivery.relay(isStoring: isStoring), !exchange.isBackground)
-        case .respondWhileReceiving(let answer): exchange.delivery.serve(answer.head.body)
+        case .respondWhileReceiving(let response): exchange.delivery.serve(response.head.body)
         case .respond, .forward, .gatewayTimeout, .pass:
             exchange.delivery.drop(followedBy: step)
             let isAgain = exchange.phase == .asked
@@ -52,11 +52,11 @@ extension Simulation {
     }
 
     /// A stored body goes to its receiver, in pieces by chance.
-    func deliver(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Response) throws {
+    func deliver(_ exchange: SimulatedExchange, _ response: CacheTransaction.Response) throws {
         guard !exchange.isBackground else { return }
-        if case .growing = answer.body { return }
-        exchange.delivery.serve(answer.head.body)
-        var sent = answer.head.body.lowerBound
+        if case .growing = response.body { return }
+        exchange.delivery.serve(response.head.body)
+        var sent = response.head.body.lowerBound
         var step = CacheDelivery.Next.nothing
         while step != .end {
             try require(exchange, exchange.delivery.beginSending(), true)
@@ -68,6 +68,6 @@ extension Simulation {
             }
             exchange.delivery.endSending()
         }
-        try require(exchange, sent, answer.head.body.upperBound)
+        try require(exchange, sent, response.head.body.upperBound)
     }
 }

@@ -6,15 +6,15 @@ extension Simulation {
     // MARK: Using
 
     /// The answer from stored parts, without the origin.
-    func answerFromParts(_ exchange: SimulatedExchange) -> CacheModel.Answer? {
+    func responseFromParts(_ exchange: SimulatedExchange) -> CacheModel.Response? {
         let request = exchange.request
         guard request.method == "GET", let entry = exchange.found.part, let parts = entry.parts,
             !request.fields.has("if-none-match"), !request.fields.has("if-modified-since"),
             model.lifetime(entry) > model.age(entry, now),
             let range = CacheModel.range(request.fields, entry), !range.isEmpty, parts.has(range),
-            model.use(request, entry, now, isDoubted: false) == .answer(refreshes: false)
+            model.use(request, entry, now, isDoubted: false) == .response(refreshes: false)
         else { return nil }
-        return model.answer(request, entry, now)
+        return model.response(request, entry, now)
     }
 
     /// The request for what is missing of the stored parts, in the place of one for the whole.
@@ -70,9 +70,9 @@ extension Simulation {
         exchange.phase = .relaying
         exchange.entry = whole
         exchange.promised = Array(whole.body.utf8)
-        var answer = model.answer(exchange.request, whole, now)
-        answer.body = ""
-        exchange.expected = .answer(answer, refreshes: false)
+        var response = model.response(exchange.request, whole, now)
+        response.body = ""
+        exchange.expected = .response(response, refreshes: false)
         offer(whole, exchange)
         count("completed")
         return true

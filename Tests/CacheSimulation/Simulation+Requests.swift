@@ -23,7 +23,7 @@ extension Simulation {
         let exchange = SimulatedExchange(nextNumber(), uri, key, digest, request, transaction)
         exchanges.append(exchange)
         count(request.method)
-        if request.isAnswerable, request.policy != .reload {
+        if request.isServable, request.policy != .reload {
             lookUp(exchange, mayWait: true)
         } else {
             decide(exchange, mayWait: false)
@@ -45,25 +45,25 @@ extension Simulation {
     private func decide(_ exchange: SimulatedExchange, mayWait: Bool) {
         let (request, entry) = (exchange.request, exchange.found.entry)
         let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
-        if let answer = answerFromParts(exchange) {
-            (exchange.phase, exchange.expected) = (.over, .answer(answer, refreshes: false))
+        if let response = responseFromParts(exchange) {
+            (exchange.phase, exchange.expected) = (.over, .response(response, refreshes: false))
             return count("hits of parts")
         }
         switch model.use(request, entry, now, isDoubted: isDoubted) {
-        case .answer(let refreshes):
+        case .response(let refreshes):
             guard let entry else { return }
             exchange.phase = .over
-            exchange.expected = .answer(model.answer(request, entry, now), refreshes: refreshes)
+            exchange.expected = .response(model.response(request, entry, now), refreshes: refreshes)
             count(model.lifetime(entry) > model.age(entry, now) ? "hits" : "stale hits")
         case .timeout:
             (exchange.phase, exchange.expected) = (.over, .timeout)
         case .validate:
             if let since = failed[SimulatedExchange.origin(exchange.uri)], let entry,
                 Int((loop.now - since) / 1_000_000_000) < request.owner.retryAfter,
-                case .answer? = model.use(after: .noConnection, request, entry, now, isDoubted: isDoubted)
+                case .response? = model.use(after: .noConnection, request, entry, now, isDoubted: isDoubted)
             {
                 exchange.phase = .over
-                exchange.expected = .answer(model.answer(request, entry, now), refreshes: false)
+                exchange.expected = .response(model.response(request, entry, now), refreshes: false)
                 count("stale without a connection")
                 return
             }
@@ -103,13 +103,13 @@ extension Simulation {
     func readAlong(_ exchange: SimulatedExchange, _ entry: ModelEntry) {
         let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
         guard entry.digest == exchange.digest, ModelStore.matches(entry, exchange.request),
-            case .answer = model.use(exchange.request, entry, now, isDoubted: isDoubted)
+            case .response = model.use(exchange.request, entry, now, isDoubted: isDoubted)
         else { return forward(exchange) }
         exchange.phase = .over
-        var answer = model.answer(exchange.request, entry, now)
-        exchange.promised = Array(answer.body.utf8)
-        answer.body = ""
-        exchange.expected = .answer(answer, refreshes: false)
+        var response = model.response(exchange.request, entry, now)
+        exchange.promised = Array(response.body.utf8)
+        response.body = ""
+        exchange.expected = .response(response, refreshes: false)
         count("read along")
     }
 

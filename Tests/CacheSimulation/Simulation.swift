@@ -239,23 +239,23 @@ package final class Simulation {
         try require(exchange, exchange.given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         exchange.hasWaited = exchange.phase == .waiting
         if case .forward? = exchange.given, exchange.phase == .asked { exchange.delivery.ask() }
-        guard case .respond(let answer)? = exchange.given else {
+        guard case .respond(let response)? = exchange.given else {
             if exchange.phase == .over { end(exchange) }
             return
         }
-        try finishAnswer(exchange, answer)
+        try finishResponse(exchange, response)
     }
 
     /// Handles a delivered response, and starts its revalidation if needed.
-    func finishAnswer(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Response) throws {
-        if case .growing(let reader) = answer.body {
-            let reading = SimulatedReading(exchange.number, reader, answer.head.body, expected: exchange.promised)
+    func finishResponse(_ exchange: SimulatedExchange, _ response: CacheTransaction.Response) throws {
+        if case .growing(let reader) = response.body {
+            let reading = SimulatedReading(exchange.number, reader, response.head.body, expected: exchange.promised)
             let leader = exchanges.first { $0.phase == .relaying && $0.key == exchange.key && $0.isOffered }
             guard let leader else { throw Difference(description: "\(exchange.text) reads along with no other") }
             leader.readings.append(reading)
         }
-        if answer.refreshes { try refresh(exchange) }
-        try deliver(exchange, answer)
+        if response.refreshes { try refresh(exchange) }
+        try deliver(exchange, response)
         end(exchange)
     }
 

@@ -19,7 +19,7 @@ struct MemoryUse {
 
     private static let options = CacheOptions()
     private static let now = 1_795_000_000
-    private static let answered = [
+    private static let responseFields = [
         ("Server", "nginx"), ("Date", "Sat, 21 Nov 2026 06:00:00 GMT"), ("Content-Type", "application/json"),
         ("Last-Modified", "Fri, 20 Nov 2026 06:00:00 GMT"), ("ETag", "\"5f3a-1b2c\""),
         ("Cache-Control", "max-age=3600"),
@@ -54,7 +54,7 @@ struct MemoryUse {
                 let number = Int(random() * 1e9)
                 let key = CacheKey(method: .get, origin: origin, target: Array("/v1/things/\(number)".utf8).span)
                 var fields = HeaderFields()
-                for (name, value) in Self.answered { try fields.append(name: name, value: value) }
+                for (name, value) in Self.responseFields { try fields.append(name: name, value: value) }
                 let response = StoredResponse(
                     status: 200,
                     response: fields,

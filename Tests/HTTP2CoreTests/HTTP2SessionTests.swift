@@ -178,7 +178,7 @@ struct HTTP2SessionTests {
     }
 
     @Test("a response that ends before its request stops its body")
-    func earlyAnswer() throws {
+    func earlyResponse() throws {
         let pair = Pair()
         let request = try #require(pair.request("POST", body: "begun", ends: false))
         pair.exchange()

@@ -24,16 +24,16 @@ struct CacheStoreTests {
         under digest: PolicyDigest = Stage.digest,
         in store: CacheStore? = nil
     ) throws -> (found: CacheStore.Found, isFromDisk: Bool) {
-        let answer = Monitor<CacheStore.Found?>(nil)
+        let response = Monitor<CacheStore.Found?>(nil)
         let lookup = (store ?? self.store).find(
             try Stage.key(url),
             for: try Stage.request(request),
             under: digest,
             deliver: { $0() },
-            { found in answer.with { $0 = found } }
+            { found in response.with { $0 = found } }
         )
         if case .found(let found) = lookup { return (found, false) }
-        return (try answer.wait(for: "the disk") { $0 }, true)
+        return (try response.wait(for: "the disk") { $0 }, true)
     }
 
     @discardableResult
@@ -270,9 +270,9 @@ struct CacheStoreTests {
     }
 
     private func list(host: String? = nil, atMost limit: Int = 100) throws -> [CacheListing] {
-        let answer = Monitor<[CacheListing]?>(nil)
-        store.list(host: host, atMost: limit, deliver: { $0() }, { entries in answer.with { $0 = entries } })
-        return try answer.wait(for: "the list") { $0 }
+        let response = Monitor<[CacheListing]?>(nil)
+        store.list(host: host, atMost: limit, deliver: { $0() }, { entries in response.with { $0 = entries } })
+        return try response.wait(for: "the list") { $0 }
     }
 
     private func insert(_ url: String, _ body: [UInt8], _ response: StoredResponse, tags: [String] = []) throws {

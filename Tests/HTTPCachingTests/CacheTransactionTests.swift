@@ -54,9 +54,9 @@ struct CacheTransactionTests {
         return fields
     }
 
-    private func answered(_ transaction: CacheTransaction) throws -> CacheTransaction.Response {
-        guard case .respond(let answer) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
-        return answer
+    private func servedResponse(_ transaction: CacheTransaction) throws -> CacheTransaction.Response {
+        guard case .respond(let response) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
+        return response
     }
 
     private func origin(
@@ -76,11 +76,11 @@ struct CacheTransactionTests {
         return status
     }
 
-    private func bytes(_ answer: CacheTransaction.Response) -> [UInt8] {
-        switch answer.body {
+    private func bytes(_ response: CacheTransaction.Response) -> [UInt8] {
+        switch response.body {
         case .growing: []
-        case .memory(let bytes): Array(bytes.bytes[answer.head.body])
-        case .file(let body): body.read(at: answer.head.body.lowerBound, count: answer.head.body.count) ?? []
+        case .memory(let bytes): Array(bytes.bytes[response.head.body])
+        case .file(let body): body.read(at: response.head.body.lowerBound, count: response.head.body.count) ?? []
         }
     }
 
@@ -107,9 +107,9 @@ struct CacheTransactionTests {
         first.didReceiveBody(body.span)
         first.didEnd(isWhole: true)
         let second = try transaction()
-        let answer = try answered(second)
-        #expect(bytes(answer) == body && answer.head.status == 200 && !answer.refreshes)
-        #expect(answer.status.text == "pinproxy; hit; ttl=60")
+        let response = try servedResponse(second)
+        #expect(bytes(response) == body && response.head.status == 200 && !response.refreshes)
+        #expect(response.status.text == "pinproxy; hit; ttl=60")
         #expect(first.outcome == .miss && second.outcome == .hit)
         #expect(cache.counts == ResponseCache.Counts(hits: 1, misses: 1, stored: 1))
     }
@@ -139,16 +139,16 @@ struct CacheTransactionTests {
         let first = try transaction()
         #expect(try forwarded(first).value(for: "If-None-Match") == "\"a\"")
         let step = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=0"), ("X-New", "1")])
-        guard case .respond(let answer) = step else { throw TimedOut("an answer") }
-        #expect(bytes(answer) == [1, 2, 3] && answer.head.fields.value(for: "X-New") == "1")
-        #expect(answer.status.text == "pinproxy; fwd=stale; fwd-status=304; ttl=0")
+        guard case .respond(let response) = step else { throw TimedOut("an answer") }
+        #expect(bytes(response) == [1, 2, 3] && response.head.fields.value(for: "X-New") == "1")
+        #expect(response.status.text == "pinproxy; fwd=stale; fwd-status=304; ttl=0")
         #expect(first.outcome == .revalidated)
         let second = try transaction()
         _ = try forwarded(second)
         _ = try origin(second, 200, [("Cache-Control", "max-age=60"), ("ETag", "\"b\"")])
         second.didReceiveBody([UInt8](repeating: 9, count: 1).span)
         second.didEnd(isWhole: true)
-        #expect(bytes(try answered(try transaction())) == [9])
+        #expect(bytes(try servedResponse(try transaction())) == [9])
     }
 
     @Test(
@@ -159,10 +159,11 @@ struct CacheTransactionTests {
         try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let first = try transaction()
         _ = try forwarded(first)
-        guard case .respond(let answer) = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", control)]) else {
+        guard case .respond(let response) = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", control)])
+        else {
             throw TimedOut("an answer")
         }
-        #expect(bytes(answer) == [5])
+        #expect(bytes(response) == [5])
         #expect(cache.store.memory.statistics.entries == 0)
     }
 
@@ -172,9 +173,9 @@ struct CacheTransactionTests {
         let first = try transaction()
         _ = try forwarded(first)
         let update = [("ETag", "\"a\""), ("Cache-Control", "max-age=60"), ("Set-Cookie", "a=b")]
-        guard case .respond(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
-        #expect(answer.head.fields.value(for: "Set-Cookie") == "a=b")
-        #expect(try answered(try transaction()).head.fields.value(for: "Set-Cookie") == nil)
+        guard case .respond(let response) = try origin(first, 304, update) else { throw TimedOut("an answer") }
+        #expect(response.head.fields.value(for: "Set-Cookie") == "a=b")
+        #expect(try servedResponse(try transaction()).head.fields.value(for: "Set-Cookie") == nil)
     }
 
     @Test("a request with credentials validates for itself and updates nothing for others")
@@ -183,8 +184,8 @@ struct CacheTransactionTests {
         let first = try transaction("http://a.example/", [("Authorization", "x")])
         _ = try forwarded(first)
         let update = [("ETag", "\"a\""), ("Cache-Control", "max-age=60"), ("X-User", "1")]
-        guard case .respond(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
-        #expect(answer.head.fields.value(for: "X-User") == "1")
+        guard case .respond(let response) = try origin(first, 304, update) else { throw TimedOut("an answer") }
+        #expect(response.head.fields.value(for: "X-User") == "1")
         let second = try transaction()
         #expect(try forwarded(second).contains(.ifNoneMatch))
         second.cancel()
@@ -206,15 +207,17 @@ struct CacheTransactionTests {
     @Test("a client's condition is evaluated by the cache, after a validation too")
     func clientCondition() throws {
         try store([1], [("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
-        #expect(try answered(try transaction("http://a.example/", [("If-None-Match", "\"a\"")])).head.status == 304)
+        #expect(
+            try servedResponse(try transaction("http://a.example/", [("If-None-Match", "\"a\"")])).head.status == 304
+        )
         try cache.store.invalidate(Stage.key("http://a.example/"))
         try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let stale = try transaction("http://a.example/", [("If-None-Match", "\"a\"")])
         _ = try forwarded(stale)
-        guard case .respond(let answer) = try origin(stale, 304, [("ETag", "\"a\"")]) else {
+        guard case .respond(let response) = try origin(stale, 304, [("ETag", "\"a\"")]) else {
             throw TimedOut("an answer")
         }
-        #expect(answer.head.status == 304)
+        #expect(response.head.status == 304)
     }
 
     @Test("an unsafe method removes what is stored or on its way for its target")
@@ -244,8 +247,8 @@ struct CacheTransactionTests {
     @Test("a HEAD is served from the cache; from the origin it updates the entry")
     func head() throws {
         try store([1, 2, 3], [("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
-        let answer = try answered(try transaction(method: .head))
-        #expect(answer.head.contentLength == 3 && answer.head.body.isEmpty)
+        let response = try servedResponse(try transaction(method: .head))
+        #expect(response.head.contentLength == 3 && response.head.body.isEmpty)
         let reload = [("Cache-Control", "no-cache")]
         let changed = try transaction("http://a.example/", reload, method: .head)
         _ = try forwarded(changed)
@@ -260,9 +263,9 @@ struct CacheTransactionTests {
         try store([7], [("Cache-Control", "max-age=0, stale-if-error=60")])
         let broken = try transaction()
         _ = try forwarded(broken)
-        guard case .respond(let answer) = try origin(broken, 503, []) else { throw TimedOut("an answer") }
-        #expect(bytes(answer) == [7] && broken.outcome == .stale)
-        #expect(answer.status.forwardStatus == 503)
+        guard case .respond(let response) = try origin(broken, 503, []) else { throw TimedOut("an answer") }
+        #expect(bytes(response) == [7] && broken.outcome == .stale)
+        #expect(response.status.forwardStatus == 503)
         for failure in [OriginFailure.unreachable, .untrusted] {
             let transaction = try transaction()
             _ = try forwarded(transaction)
@@ -297,7 +300,7 @@ struct CacheTransactionTests {
             }
         }
         let served = try transaction(urls[0], [("Accept-Language", "de")])
-        #expect(try answered(served).refreshes)
+        #expect(try servedResponse(served).refreshes)
         let refreshing = try #require(served.refresh { _ in })
         #expect(try !fail(refreshing, .untrusted))
         refreshing.cancel()
@@ -324,7 +327,7 @@ struct CacheTransactionTests {
         _ = try forwarded(trusted)
         _ = try origin(trusted, 404, [])
         trusted.didEnd(isWhole: true)
-        #expect(try answered(try transaction(urls[1], [("Accept-Language", "fr")])).refreshes)
+        #expect(try servedResponse(try transaction(urls[1], [("Accept-Language", "fr")])).refreshes)
     }
 
     @Test("a cache that replaces another one knows the origins in doubt")
@@ -346,12 +349,12 @@ struct CacheTransactionTests {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")])
         let refreshing = try #require(
             try {
-                let served = try transaction(); _ = try answered(served); return served
+                let served = try transaction(); _ = try servedResponse(served); return served
             }().refresh { _ in }
         )
         #expect(try !fail(refreshing, .other))
         refreshing.cancel()
-        #expect(try answered(try transaction()).refreshes)
+        #expect(try servedResponse(try transaction()).refreshes)
     }
 
     @Test("the response to an unsafe method waits until the disk has dropped invalidated ones")
@@ -425,8 +428,8 @@ struct CacheTransactionTests {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\""), ("X", "1")])
         let transaction = try transaction("http://a.example/", [("Range", "bytes=0-0"), ("Y", "2")])
         // Its age is a second at least, since max-age=0 is stale at once.
-        let answer = try answered(transaction)
-        #expect(answer.refreshes && transaction.outcome == .stale && answer.head.status == 206)
+        let response = try servedResponse(transaction)
+        #expect(response.refreshes && transaction.outcome == .stale && response.head.status == 206)
         var fields: HeaderFields?
         let refreshing = try #require(transaction.refresh { fields = $0 })
         #expect(fields?.list.map(\.name) == ["Y", "If-None-Match"])
@@ -437,7 +440,7 @@ struct CacheTransactionTests {
         }
         #expect(refreshing.outcome == .revalidated && !refreshing.isStoring)
         let fresh = try self.transaction()
-        #expect(try answered(fresh).status.text == "pinproxy; hit; ttl=60")
+        #expect(try servedResponse(fresh).status.text == "pinproxy; hit; ttl=60")
         #expect(fresh.refresh { _ in } != nil)
     }
 
@@ -447,19 +450,19 @@ struct CacheTransactionTests {
         let leader = try transaction(in: cache)
         _ = try forwarded(leader)
         let followers = try (1..<500).map { _ in try transaction(in: cache) }
-        var answers: [String] = []
+        var responses: [String] = []
         for follower in followers {
             follower.begin { step in
-                if case .respond(let answer) = step { answers.append(answer.status.text) }
+                if case .respond(let response) = step { responses.append(response.status.text) }
             }
         }
-        #expect(answers.isEmpty && cache.waitingCount == 499)
+        #expect(responses.isEmpty && cache.waitingCount == 499)
         _ = try origin(leader)
         leader.didReceiveBody([UInt8](repeating: 1, count: 9).span)
         leader.didEnd(isWhole: true)
-        loop.run(until: { answers.count == 499 }, atMost: .seconds(10))
-        #expect(answers.count == 499)
-        #expect(answers.allSatisfy { $0.hasPrefix("pinproxy; fwd=uri-miss; collapsed; ttl=") })
+        loop.run(until: { responses.count == 499 }, atMost: .seconds(10))
+        #expect(responses.count == 499)
+        #expect(responses.allSatisfy { $0.hasPrefix("pinproxy; fwd=uri-miss; collapsed; ttl=") })
         #expect(cache.counts.collapsed == 499 && cache.waitingCount == 0)
     }
 
@@ -488,11 +491,11 @@ struct CacheTransactionTests {
         leader.didReceiveBody([7].span)
         leader.didEnd(isWhole: true)
         for _ in 0..<100 where steps.isEmpty { loop.turn(waitingAtMost: .milliseconds(100)) }
-        guard case .respond(let answer)? = steps.first else {
+        guard case .respond(let response)? = steps.first else {
             Issue.record("the origin is asked a second time")
             return
         }
-        #expect(bytes(answer) == [7] && late.outcome == .hit && answer.status.text == "pinproxy; hit; ttl=60")
+        #expect(bytes(response) == [7] && late.outcome == .hit && response.status.text == "pinproxy; hit; ttl=60")
         // It has no followers: the next cold request for that key becomes the leader.
         try disk.settle()
         let other = try transaction("http://a.example/", [("A", "3")], in: cache)
@@ -505,7 +508,7 @@ struct CacheTransactionTests {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\"")])
         let quick = try transaction()
         let late = try transaction()
-        #expect(try answered(quick).refreshes && answered(late).refreshes)
+        #expect(try servedResponse(quick).refreshes && servedResponse(late).refreshes)
         let refreshing = try #require(quick.refresh { _ in })
         _ = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
         #expect(late.refresh { _ in } == nil)
@@ -521,15 +524,15 @@ struct CacheTransactionTests {
         first.didEnd(isWhole: true)
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\"")])
         let transaction = try transaction()
-        #expect(try answered(transaction).refreshes)
+        #expect(try servedResponse(transaction).refreshes)
         let refreshing = try #require(transaction.refresh { _ in })
         #expect(transaction.refresh { _ in } == nil)
         _ = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
-        #expect(try answered(try self.transaction()).status.text == "pinproxy; hit; ttl=60")
+        #expect(try servedResponse(try self.transaction()).status.text == "pinproxy; hit; ttl=60")
     }
 
     @Test("a private response reaches no other request: the waiting ones go to the origin")
-    func privateAnswer() throws {
+    func privateResponse() throws {
         let leader = try transaction()
         _ = try forwarded(leader)
         let followers = try (0..<3).map { _ in try transaction() }
@@ -590,7 +593,7 @@ struct CacheTransactionTests {
         let status = try relayed(try origin(transaction, 200, [("Set-Cookie", "a=b")]))
         #expect(status.text == "pinproxy; fwd=uri-miss; stored; ttl=300")
         transaction.didEnd(isWhole: true)
-        #expect(try answered(try self.transaction()).head.fields.contains(.setCookie) == false)
+        #expect(try servedResponse(try self.transaction()).head.fields.contains(.setCookie) == false)
     }
 
     @Test("a body in a file is served; without the file the origin is asked")
@@ -605,8 +608,10 @@ struct CacheTransactionTests {
         first.didReceiveBody(body.span)
         first.didEnd(isWhole: true)
         try disk.settle()
-        let answer = try answered(try transaction("http://a.example/", [("Range", "bytes=50000-59999")], in: cache))
-        #expect(answer.head.status == 206 && bytes(answer) == Array(body[50_000..<60_000]))
+        let response = try servedResponse(
+            try transaction("http://a.example/", [("Range", "bytes=50000-59999")], in: cache)
+        )
+        #expect(response.head.status == 206 && bytes(response) == Array(body[50_000..<60_000]))
         for file in disk.files() { try #require(unlink(file) == 0) }
         _ = try forwarded(try transaction(in: cache))
     }

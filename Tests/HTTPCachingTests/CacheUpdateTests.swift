@@ -29,7 +29,7 @@ struct CacheUpdateTests {
         _ stored: Stage.Pairs,
         _ request: Stage.Pairs,
         _ notModified: Stage.Pairs
-    ) throws -> (left: [HeaderFields], answer: CacheTransaction.Response) {
+    ) throws -> (left: [HeaderFields], response: CacheTransaction.Response) {
         func transaction(_ fields: Stage.Pairs) throws -> CacheTransaction {
             CacheTransaction(
                 cache,
@@ -47,19 +47,19 @@ struct CacheUpdateTests {
         first.didEnd(isWhole: true)
         let second = try transaction(request)
         second.begin { _ in }
-        var answer: CacheTransaction.Response?
+        var response: CacheTransaction.Response?
         second.didReceiveHead(
             status: 304,
             try Stage.fields([("ETag", "\"a\"")] + notModified),
             length: nil,
             mayStore: true
         ) { step in
-            if case .respond(let given) = step { answer = given }
+            if case .respond(let given) = step { response = given }
         }
         second.cancel()
         let key = try Stage.key("http://a.example/")
         defer { cache.store.invalidate(key) }
-        return (cache.store.memory.entries(for: key).map(\.response.fields), try #require(answer))
+        return (cache.store.memory.entries(for: key).map(\.response.fields), try #require(response))
     }
 
     @Test("a client's no-store, or its unreadable Cache-Control, leaves the store as it is")
@@ -87,8 +87,12 @@ struct CacheUpdateTests {
     func cookie() throws {
         for request: Stage.Pairs in [[], [("Range", "bytes=9-")]] {
             let old: Stage.Pairs = [("Set-Cookie", "old=1")]
-            let (left, answer) = try validate(old, request, [("Cache-Control", "max-age=0"), ("Set-Cookie", "own=1")])
-            let cookies = answer.head.fields.list.filter { $0.name == "Set-Cookie" }.map(\.value)
+            let (left, response) = try validate(
+                old,
+                request,
+                [("Cache-Control", "max-age=0"), ("Set-Cookie", "own=1")]
+            )
+            let cookies = response.head.fields.list.filter { $0.name == "Set-Cookie" }.map(\.value)
             #expect(cookies == ["own=1"], "\(request)")
             #expect(left.allSatisfy { $0.value(for: "Set-Cookie") != "own=1" })
         }

@@ -55,28 +55,28 @@ struct CacheWaitingTests {
     }
 
     private final class Steps {
-        var answers = 0
+        var responses = 0
         var forwards = 0
         /// The readers of the answers whose bodies are still being received.
         var readers: [GrowingReader] = []
     }
 
     /// - Parameter isAnswered: whether the response is being received already.
-    private func follow(_ count: Int, isAnswered: Bool = false, isAlone: Bool = false) throws -> Steps {
+    private func follow(_ count: Int, isServed: Bool = false, isAlone: Bool = false) throws -> Steps {
         let steps = Steps()
         for _ in 0..<count {
             try transaction().begin { step in
                 switch step {
                 case .respond(let response):
-                    steps.answers += 1
+                    steps.responses += 1
                     if case .growing(let reader) = response.body { steps.readers.append(reader) }
                 case .forward: steps.forwards += 1
                 default: break
                 }
             }
         }
-        #expect(cache.waitingCount == (isAnswered || isAlone ? 0 : count))
-        #expect(steps.readers.count == (isAnswered ? count : 0))
+        #expect(cache.waitingCount == (isServed || isAlone ? 0 : count))
+        #expect(steps.readers.count == (isServed ? count : 0))
         return steps
     }
 
@@ -111,7 +111,7 @@ struct CacheWaitingTests {
     func half() throws {
         let leader = try transaction()
         #expect(try relay(leader, length: 200).isStored)
-        let steps = try follow(11, isAnswered: true)
+        let steps = try follow(11, isServed: true)
         leader.didReceiveBody([UInt8](repeating: 1, count: 100).span)
         leader.didEnd(isWhole: false)
         for reader in steps.readers { #expect(try read(reader) == nil) }
@@ -135,10 +135,10 @@ struct CacheWaitingTests {
     func purged() throws {
         let leader = try transaction()
         #expect(try relay(leader, length: 2).isStored)
-        let steps = try follow(1, isAnswered: true)
+        let steps = try follow(1, isServed: true)
         leader.didReceiveBody([1].span)
         cache.store.remove(.everything, deliver: { $0() }, { _ in })
-        let late = try follow(1, isAnswered: false, isAlone: true)
+        let late = try follow(1, isServed: false, isAlone: true)
         #expect(late.forwards == 1)
         leader.didReceiveBody([2].span)
         leader.didEnd(isWhole: true)
@@ -155,14 +155,14 @@ struct CacheWaitingTests {
         let late = Steps()
         try transaction().begin { step in
             switch step {
-            case .respond: late.answers += 1
+            case .respond: late.responses += 1
             case .forward: late.forwards += 1
             default: break
             }
         }
         #expect(cache.waitingCount == 2)
         leader.didReceiveHead(status: 200, Self.fresh, length: 1, mayStore: true) { _ in }
-        loop.run(until: { early.answers == 1 && late.answers + late.forwards == 1 }, atMost: .seconds(10))
+        loop.run(until: { early.responses == 1 && late.responses + late.forwards == 1 }, atMost: .seconds(10))
         #expect(early.readers.count == 1 && late.forwards == 1)
         #expect(leader.isReadAlong)
         leader.didEnd(isWhole: false)
@@ -195,12 +195,12 @@ struct CacheWaitingTests {
         let body = patternBytes(500_000)
         let leader = try transaction()
         #expect(try relay(leader, length: isSaid ? body.count : nil).isStored)
-        let steps = try follow(6, isAnswered: isSaid)
+        let steps = try follow(6, isServed: isSaid)
         leader.didReceiveBody(body.span)
         leader.didEnd(isWhole: true)
         for reader in steps.readers { #expect(try read(reader) == body) }
-        loop.run(until: { cache.counts.stored == 1 && steps.answers + steps.forwards == 6 }, atMost: .seconds(10))
-        #expect(steps.answers == 6)
+        loop.run(until: { cache.counts.stored == 1 && steps.responses + steps.forwards == 6 }, atMost: .seconds(10))
+        #expect(steps.responses == 6)
         #expect(cache.counts.collapsed == 6 && cache.counts.stored == 1)
     }
 
@@ -225,7 +225,7 @@ struct CacheWaitingTests {
         try disk.settle()
         let next = try transaction()
         #expect(try relay(next, length: 200_000).isStored)
-        let following = try follow(1, isAnswered: true)
+        let following = try follow(1, isServed: true)
         next.didEnd(isWhole: false)
         #expect(try read(following.readers[0]) == nil)
     }

@@ -77,8 +77,8 @@ extension CacheUse {
         return reuse
     }
 
-    var isFreshAnswer: Bool { reuse.map { $0.freshness.isFresh && !$0.revalidates } ?? false }
-    var isStaleAnswer: Bool { reuse.map { !$0.freshness.isFresh } ?? false }
+    var isFreshResponse: Bool { reuse.map { $0.freshness.isFresh && !$0.revalidates } ?? false }
+    var isStaleResponse: Bool { reuse.map { !$0.freshness.isFresh } ?? false }
 }
 
 extension HeaderFields {

@@ -8,7 +8,7 @@ import Testing
 struct ClientConditionTests {
     private typealias Stage = CachingStage
 
-    private func answer(
+    private func servedResponse(
         _ request: Stage.Pairs,
         _ response: Stage.Pairs = [("ETag", "\"a\""), ("Content-Type", "a/b")],
         status: Int = 200,
@@ -31,26 +31,26 @@ struct ClientConditionTests {
         ]
     )
     func ifNoneMatch(value: String, isMet: Bool) throws {
-        #expect(try answer([("If-None-Match", value)]).status == (isMet ? 304 : 200))
-        #expect(try answer([("If-None-Match", value)], method: .head).status == (isMet ? 304 : 200))
+        #expect(try servedResponse([("If-None-Match", value)]).status == (isMet ? 304 : 200))
+        #expect(try servedResponse([("If-None-Match", value)], method: .head).status == (isMet ? 304 : 200))
     }
 
     @Test("4.3.2: If-None-Match comes before If-Modified-Since")
     func precedence() throws {
         let response = [("ETag", "\"a\""), ("Last-Modified", Stage.anHourBefore)]
         let request = [("If-None-Match", "\"b\""), ("If-Modified-Since", Stage.date)]
-        #expect(try answer(request, response).status == 200)
+        #expect(try servedResponse(request, response).status == 200)
     }
 
     @Test("4.3.2: If-Modified-Since goes by Last-Modified, else by Date, else by when it was received")
     func ifModifiedSince() throws {
         let since = [("If-Modified-Since", Stage.anHourBefore)]
-        #expect(try answer(since, [("Last-Modified", Stage.anHourBefore)]).status == 304)
-        #expect(try answer(since, [("Last-Modified", Stage.date)]).status == 200)
-        #expect(try answer(since, [("Last-Modified", "yesterday")]).status == 200)
-        #expect(try answer(since, []).status == 200)
-        #expect(try answer([("If-Modified-Since", Stage.date)], []).status == 304)
-        #expect(try answer([("If-Modified-Since", "x")], [("Last-Modified", Stage.date)]).status == 200)
+        #expect(try servedResponse(since, [("Last-Modified", Stage.anHourBefore)]).status == 304)
+        #expect(try servedResponse(since, [("Last-Modified", Stage.date)]).status == 200)
+        #expect(try servedResponse(since, [("Last-Modified", "yesterday")]).status == 200)
+        #expect(try servedResponse(since, []).status == 200)
+        #expect(try servedResponse([("If-Modified-Since", Stage.date)], []).status == 304)
+        #expect(try servedResponse([("If-Modified-Since", "x")], [("Last-Modified", Stage.date)]).status == 200)
         let undated = StoredResponse(
             status: 200,
             response: HeaderFields(),
@@ -66,7 +66,7 @@ struct ClientConditionTests {
 
     @Test("4.3.2: only a stored 200 becomes a 304")
     func statuses() throws {
-        #expect(try answer([("If-None-Match", "*")], status: 404).status == 404)
+        #expect(try servedResponse([("If-None-Match", "*")], status: 404).status == 404)
     }
 
     @Test("4.3.2: a 304 has the stored fields but those of the body")
@@ -75,19 +75,19 @@ struct ClientConditionTests {
             ("ETag", "\"a\""), ("Content-Type", "a/b"), ("Content-Location", "/x"), ("Vary", "A"), ("Expires", "0"),
             ("Cache-Control", "max-age=9"), ("Content-Encoding", "gzip"),
         ]
-        let answer = try answer([("If-None-Match", "\"a\"")], response)
+        let served = try servedResponse([("If-None-Match", "\"a\"")], response)
         #expect(
-            answer.fields.list.map(\.name) == [
+            served.fields.list.map(\.name) == [
                 "ETag", "Content-Location", "Vary", "Expires", "Cache-Control", "Date", "Age",
             ]
         )
-        #expect(answer.body.isEmpty && answer.contentLength == nil)
+        #expect(served.body.isEmpty && served.contentLength == nil)
     }
 
     @Test("4: a stored response to GET serves HEAD, with the length and without the body")
     func head() throws {
-        let answer = try answer([], method: .head)
-        #expect(answer.status == 200 && answer.body.isEmpty && answer.contentLength == 10)
+        let served = try servedResponse([], method: .head)
+        #expect(served.status == 200 && served.body.isEmpty && served.contentLength == 10)
     }
 
     @Test(
@@ -100,19 +100,19 @@ struct ClientConditionTests {
         ]
     )
     func ranges(value: String, body: Range<Int>, contentRange: String) throws {
-        let answer = try answer([("Range", value)])
-        #expect(answer.status == 206 && answer.body == body && answer.contentLength == body.count)
-        #expect(answer.fields.values(for: "Content-Range") == [contentRange])
-        #expect(answer.fields.value(for: "Content-Type") == "a/b")
+        let served = try servedResponse([("Range", value)])
+        #expect(served.status == 206 && served.body == body && served.contentLength == body.count)
+        #expect(served.fields.values(for: "Content-Range") == [contentRange])
+        #expect(served.fields.value(for: "Content-Type") == "a/b")
     }
 
     @Test("3.3: a range behind the end gets 416", arguments: ["bytes=10-", "bytes=10-12", "bytes=-0"])
     func unsatisfiable(value: String) throws {
-        let answer = try answer([("Range", value)])
-        #expect(answer.status == 416 && answer.body.isEmpty)
-        #expect(answer.fields.value(for: "Content-Range") == "bytes */10")
-        #expect(try self.answer([("Range", "bytes=0-")], length: 0).status == 416)
-        #expect(try self.answer([("Range", "bytes=-5")], length: 0).status == 416)
+        let served = try servedResponse([("Range", value)])
+        #expect(served.status == 416 && served.body.isEmpty)
+        #expect(served.fields.value(for: "Content-Range") == "bytes */10")
+        #expect(try self.servedResponse([("Range", "bytes=0-")], length: 0).status == 416)
+        #expect(try self.servedResponse([("Range", "bytes=-5")], length: 0).status == 416)
     }
 
     @Test(
@@ -123,14 +123,14 @@ struct ClientConditionTests {
         ]
     )
     func whole(value: String) throws {
-        let answer = try answer([("Range", value)])
-        #expect(answer.status == 200 && answer.body == 0..<10)
+        let served = try servedResponse([("Range", value)])
+        #expect(served.status == 200 && served.body == 0..<10)
     }
 
     @Test("3.3: Range is ignored for HEAD and for statuses other than 200")
     func rangesElsewhere() throws {
-        #expect(try answer([("Range", "bytes=0-1")], status: 404).status == 404)
-        #expect(try answer([("Range", "bytes=0-1")], method: .head).status == 200)
+        #expect(try servedResponse([("Range", "bytes=0-1")], status: 404).status == 404)
+        #expect(try servedResponse([("Range", "bytes=0-1")], method: .head).status == 200)
     }
 
     @Test(
@@ -143,28 +143,30 @@ struct ClientConditionTests {
     func ifRange(value: String, isMet: Bool) throws {
         let response = [("ETag", "\"a\""), ("Last-Modified", Stage.anHourBefore)]
         let request = [("Range", "bytes=0-1"), ("If-Range", value)]
-        #expect(try answer(request, response).status == (isMet ? 206 : 200))
+        #expect(try servedResponse(request, response).status == (isMet ? 206 : 200))
     }
 
     @Test("4.3.2: If-Range matches neither a weak tag nor a date as late as the response")
     func weakIfRange() throws {
-        #expect(try answer([("Range", "bytes=0-1"), ("If-Range", "\"a\"")], [("ETag", "W/\"a\"")]).status == 200)
+        #expect(
+            try servedResponse([("Range", "bytes=0-1"), ("If-Range", "\"a\"")], [("ETag", "W/\"a\"")]).status == 200
+        )
         let justNow = [("Last-Modified", Stage.date)]
-        #expect(try answer([("Range", "bytes=0-1"), ("If-Range", Stage.date)], justNow).status == 200)
+        #expect(try servedResponse([("Range", "bytes=0-1"), ("If-Range", Stage.date)], justNow).status == 200)
     }
 
     @Test("4.3.2: a matching If-None-Match gets 304, whatever the Range")
     func conditionBeforeRange() throws {
-        #expect(try answer([("If-None-Match", "\"a\""), ("Range", "bytes=0-1")]).status == 304)
-        #expect(try answer([("If-None-Match", "\"b\""), ("Range", "bytes=0-1")]).status == 206)
+        #expect(try servedResponse([("If-None-Match", "\"a\""), ("Range", "bytes=0-1")]).status == 304)
+        #expect(try servedResponse([("If-None-Match", "\"b\""), ("Range", "bytes=0-1")]).status == 206)
     }
 
     @Test("5.2 and 5.2.2.6: a response passes the directives on, and the body unchanged")
     func passedOn() throws {
         let response = [("Cache-Control", "max-age=9, no-transform, unknown=1"), ("Content-Encoding", "gzip")]
-        let answer = try answer([], response)
-        #expect(answer.fields.value(for: "Cache-Control") == "max-age=9, no-transform, unknown=1")
-        #expect(answer.fields.value(for: "Content-Encoding") == "gzip")
-        #expect(answer.body == 0..<10)
+        let served = try servedResponse([], response)
+        #expect(served.fields.value(for: "Cache-Control") == "max-age=9, no-transform, unknown=1")
+        #expect(served.fields.value(for: "Content-Encoding") == "gzip")
+        #expect(served.body == 0..<10)
     }
 }

@@ -35,9 +35,9 @@ final class DiskStoreStage {
     private func wait<Result: Sendable>(
         _ begin: (@escaping @Sendable (Result) -> Void) -> Void
     ) throws -> Result {
-        let answer = Monitor<Result?>(nil)
-        begin { result in answer.with { $0 = result } }
-        return try answer.wait(for: "the store's answer") { $0 }
+        let response = Monitor<Result?>(nil)
+        begin { result in response.with { $0 = result } }
+        return try response.wait(for: "the store's answer") { $0 }
     }
 
     private static let here: Delivery = { $0() }

@@ -145,8 +145,8 @@ struct HeadCodingTests {
                 Stage.shared
             )
             #expect(stored.selecting.matches(fields))
-            let answer = CacheResponse(stored, length: 10, to: request, age: 1)
-            #expect([200, 206, 304, 416].contains(answer.status))
+            let response = CacheResponse(stored, length: 10, to: request, age: 1)
+            #expect([200, 206, 304, 416].contains(response.status))
             _ = Revalidation.fields(of: request, selected: 0, variants: [stored])
             _ = Revalidation.outcome(fields, to: request, selected: 0, variants: [stored])
         }

@@ -39,7 +39,7 @@ struct OwnersTermsTests {
         let fresh = try Stage.stored([("Cache-Control", "max-age=60, stale-if-error=600")])
         let plain = try request { _ in }
         let bypassing = try request { $0.bypasses = true }
-        #expect(Stage.decide(plain, fresh).isFreshAnswer)
+        #expect(Stage.decide(plain, fresh).isFreshResponse)
         #expect(Stage.decide(bypassing, fresh) == .forward(.bypass, validates: false))
         let response = try Stage.fields([("Cache-Control", "max-age=60")])
         func storing(_ request: CacheRequest) -> Storability {
@@ -77,7 +77,7 @@ struct OwnersTermsTests {
             ([], false), (directive, true), (all.subtracting(directive), false), (all, true),
         ] as [(IgnoredDirectives, Bool)] {
             let request = try request([("Cache-Control", text)]) { $0.ignore(ignored) }
-            #expect(Stage.decide(request, fresh, after: 10).isFreshAnswer == isReused, "\(text) \(ignored.rawValue)")
+            #expect(Stage.decide(request, fresh, after: 10).isFreshResponse == isReused, "\(text) \(ignored.rawValue)")
         }
         // The origin's word counts as before.
         let validated = try Stage.stored([("Cache-Control", "no-cache"), ("ETag", "\"a\"")])
@@ -90,10 +90,10 @@ struct OwnersTermsTests {
         let fresh = try Stage.stored([("Cache-Control", "max-age=60")])
         for (ignored, isReused) in [(IgnoredDirectives.noCache, false), (.pragma, true)] {
             let request = try request([("Pragma", "no-cache")]) { $0.ignore(ignored) }
-            #expect(Stage.decide(request, fresh).isFreshAnswer == isReused)
+            #expect(Stage.decide(request, fresh).isFreshResponse == isReused)
         }
         let malformed = try request([("Cache-Control", "no-cache, =1")]) { $0.ignore([.noCache, .pragma]) }
-        #expect(!Stage.decide(malformed, fresh).isFreshAnswer)
+        #expect(!Stage.decide(malformed, fresh).isFreshResponse)
     }
 
     @Test("a request's no-store stores nothing unless it is named")
@@ -220,8 +220,8 @@ struct OwnersTermsTests {
             body: .memory([1])
         )
         switch flow.handle(.found(CacheStore.Found(entries: [entry], selected: 0)), moment) {
-        case .give(.respond(let answer)):
-            #expect(answer.status.text == "pinproxy; hit; ttl=-40" && !answer.refreshes)
+        case .give(.respond(let response)):
+            #expect(response.status.text == "pinproxy; hit; ttl=-40" && !response.refreshes)
             #expect(flow.takeEffects().counts == .stale)
             return false
         case .give(.forward), .join: return true

@@ -58,13 +58,13 @@ struct PartialContentTests {
         return fields
     }
 
-    private func answered(_ request: Stage.Pairs) throws -> CacheTransaction.Response? {
+    private func servedResponse(_ request: Stage.Pairs) throws -> CacheTransaction.Response? {
         let transaction = try transaction(request)
-        guard case .respond(let answer) = try begin(transaction) else {
+        guard case .respond(let response) = try begin(transaction) else {
             transaction.cancel()
             return nil
         }
-        return answer
+        return response
     }
 
     private func receive(
@@ -113,18 +113,18 @@ struct PartialContentTests {
         return status.isStored
     }
 
-    private func bytes(_ answer: CacheTransaction.Response) -> [UInt8] {
-        guard case .memory(let bytes) = answer.body else { return [] }
-        return Array(bytes.bytes[answer.head.body])
+    private func bytes(_ response: CacheTransaction.Response) -> [UInt8] {
+        guard case .memory(let bytes) = response.body else { return [] }
+        return Array(bytes.bytes[response.head.body])
     }
 
     /// The bytes of a range that is served without the origin.
     private func part(_ range: Range<Int>) throws -> [UInt8]? {
-        guard let answer = try answered([Self.range(range)]) else { return nil }
-        #expect(answer.head.status == 206 && answer.head.contentLength == range.count)
-        let fields = answer.head.fields
+        guard let response = try servedResponse([Self.range(range)]) else { return nil }
+        #expect(response.head.status == 206 && response.head.contentLength == range.count)
+        let fields = response.head.fields
         #expect(fields.first(.contentRange).map { String(copying: fields.value(at: $0)) } == Self.contentRange(range).1)
-        return bytes(answer)
+        return bytes(response)
     }
 
     /// What a reader of a growing body gets.
@@ -152,8 +152,8 @@ struct PartialContentTests {
         #expect(try part(4..<10) == Array(4..<10))
         #expect(try part(5..<7) == [5, 6])
         for other in [3..<5, 9..<11, 0..<4, 12..<13] { #expect(try part(other) == nil) }
-        #expect(try answered([("Range", "bytes=30-")]) == nil)
-        #expect(try answered([("Range", "bytes=4-5,7-8")]) == nil)
+        #expect(try servedResponse([("Range", "bytes=30-")]) == nil)
+        #expect(try servedResponse([("Range", "bytes=4-5,7-8")]) == nil)
         let transaction = try transaction([Self.range(0..<2)])
         _ = try forwarded(transaction)
         #expect(transaction.forwarded.text == "pinproxy; fwd=partial")
@@ -164,13 +164,13 @@ struct PartialContentTests {
     @Test("3.3: a stale part, or one with another If-Range validator, is not used")
     func stale() throws {
         try fetch(4..<10)
-        #expect(try answered([Self.range(4..<10), ("If-Range", "\"a\"")]) != nil)
-        #expect(try answered([Self.range(4..<10), ("If-Range", "\"b\"")]) == nil)
-        #expect(try answered([Self.range(4..<10), ("If-None-Match", "\"a\"")]) == nil)
-        #expect(try answered([Self.range(4..<10), ("Cache-Control", "no-cache")]) == nil)
+        #expect(try servedResponse([Self.range(4..<10), ("If-Range", "\"a\"")]) != nil)
+        #expect(try servedResponse([Self.range(4..<10), ("If-Range", "\"b\"")]) == nil)
+        #expect(try servedResponse([Self.range(4..<10), ("If-None-Match", "\"a\"")]) == nil)
+        #expect(try servedResponse([Self.range(4..<10), ("Cache-Control", "no-cache")]) == nil)
         loop.setWallClock(Int64(Stage.now + 61) * 1_000_000)
         #expect(try part(4..<10) == nil)
-        #expect(try answered([Self.range(4..<10), ("Cache-Control", "max-stale")]) == nil)
+        #expect(try servedResponse([Self.range(4..<10), ("Cache-Control", "max-stale")]) == nil)
     }
 
     @Test(
@@ -234,8 +234,11 @@ struct PartialContentTests {
         #expect(try part(8..<20) == Array(8..<20))
         try fetch(0..<5)
         #expect(listing == ["200 20"])
-        let answer = try #require(try answered([]))
-        #expect(answer.head.status == 200 && bytes(answer) == Self.whole && !answer.head.fields.contains(.contentRange))
+        let response = try #require(try servedResponse([]))
+        #expect(
+            response.head.status == 200 && bytes(response) == Self.whole
+                && !response.head.fields.contains(.contentRange)
+        )
         #expect(try part(1..<3) == [1, 2])
     }
 
@@ -250,10 +253,10 @@ struct PartialContentTests {
         let other = (0..<UInt8(total)).map { $0 + added }
         try fetch(8..<12, head, bytes: other)
         #expect(listing == ["206 4"])
-        guard case .respond(let answer) = try begin(try transaction([Self.range(8..<12)])) else {
+        guard case .respond(let response) = try begin(try transaction([Self.range(8..<12)])) else {
             throw TimedOut("the later part")
         }
-        #expect(bytes(answer) == Array(other[8..<12]))
+        #expect(bytes(response) == Array(other[8..<12]))
         #expect(try part(4..<8) == nil)
     }
 
@@ -353,23 +356,23 @@ struct PartialContentTests {
         let digest: Stage.Pairs = [
             ("Content-Digest", "sha-256=:AA==:"), ("Content-MD5", "AA=="), ("Repr-Digest", "x=:AA==:"),
         ]
-        func hasDigests(_ answer: CacheTransaction.Response?) throws -> [Bool] {
-            let fields = try #require(answer).head.fields
+        func hasDigests(_ response: CacheTransaction.Response?) throws -> [Bool] {
+            let fields = try #require(response).head.fields
             return digest.map { fields.first(named: Array($0.0.utf8).span) != nil }
         }
         try fetch(0..<10, Self.head + digest)
-        #expect(try hasDigests(answered([Self.range(2..<4)])) == [false, false, true])
+        #expect(try hasDigests(servedResponse([Self.range(2..<4)])) == [false, false, true])
         try fetch(10..<20, Self.head + digest)
         #expect(listing == ["200 20"])
-        #expect(try hasDigests(answered([])) == [false, false, true])
+        #expect(try hasDigests(servedResponse([])) == [false, false, true])
         cache.store.invalidate(try Stage.key(Self.url))
         let whole = try transaction()
         _ = try forwarded(whole)
         _ = try receive(whole, 200, Self.head + digest, length: 20)
         whole.didReceiveBody(Self.whole.span)
         whole.didEnd(isWhole: true)
-        #expect(try hasDigests(answered([])) == [true, true, true])
-        #expect(try hasDigests(answered([Self.range(2..<4)])) == [false, false, true])
+        #expect(try hasDigests(servedResponse([])) == [true, true, true])
+        #expect(try hasDigests(servedResponse([Self.range(2..<4)])) == [false, false, true])
     }
 
     @Test("a part does not replace a complete response, but a complete response replaces parts")
@@ -477,20 +480,20 @@ struct PartialContentTests {
         // An origin sends few fields after If-Range.
         let fields: Stage.Pairs = [("ETag", "\"a\""), ("Cache-Control", "max-age=90"), Self.contentRange(missing)]
         guard
-            case .respondWhileReceiving(let answer) = try receive(transaction, 206, fields, length: missing.count),
-            case .growing(let reader) = answer.body
+            case .respondWhileReceiving(let response) = try receive(transaction, 206, fields, length: missing.count),
+            case .growing(let reader) = response.body
         else { throw TimedOut("the whole") }
-        #expect(answer.head.status == 200 && answer.head.contentLength == 20 && answer.head.body == 0..<20)
-        #expect(!answer.head.fields.contains(.contentRange) && answer.head.fields.contains(.contentType))
-        #expect(answer.status.text == "pinproxy; fwd=partial; fwd-status=206; stored; ttl=90")
+        #expect(response.head.status == 200 && response.head.contentLength == 20 && response.head.body == 0..<20)
+        #expect(!response.head.fields.contains(.contentRange) && response.head.fields.contains(.contentType))
+        #expect(response.status.text == "pinproxy; fwd=partial; fwd-status=206; stored; ttl=90")
         // Another request reads along.
-        let follower = try #require(try answered([]))
+        let follower = try #require(try servedResponse([]))
         guard case .growing(let other) = follower.body else { throw TimedOut("a growing body") }
         transaction.didReceiveBody(Self.whole[missing].span)
         transaction.didEnd(isWhole: true)
         #expect(read(reader) == Self.whole && read(other) == Self.whole)
         #expect(listing == ["200 20"])
-        #expect(try answered([]).map { bytes($0) } == Self.whole)
+        #expect(try servedResponse([]).map { bytes($0) } == Self.whole)
     }
 
     @Test("3.4: a stale part is completed too, since If-Range validates it")
@@ -500,10 +503,10 @@ struct PartialContentTests {
         let (transaction, asked) = try complete()
         #expect(asked == "bytes=4-19")
         let fields: Stage.Pairs = [("ETag", "\"a\""), ("Cache-Control", "max-age=90"), Self.contentRange(4..<20)]
-        guard case .respondWhileReceiving(let answer) = try receive(transaction, 206, fields, length: 16) else {
+        guard case .respondWhileReceiving(let response) = try receive(transaction, 206, fields, length: 16) else {
             throw TimedOut("the whole")
         }
-        #expect(answer.head.age == 0 && answer.status.timeToLive == 90)
+        #expect(response.head.age == 0 && response.status.timeToLive == 90)
         transaction.cancel()
     }
 
@@ -569,8 +572,8 @@ struct PartialContentTests {
         try fetch(0..<4)
         let (transaction, _) = try complete()
         let fields = Self.head + [Self.contentRange(4..<20)]
-        guard case .respondWhileReceiving(let answer) = try receive(transaction, 206, fields, length: 16),
-            case .growing(let reader) = answer.body
+        guard case .respondWhileReceiving(let response) = try receive(transaction, 206, fields, length: 16),
+            case .growing(let reader) = response.body
         else { throw TimedOut("the whole") }
         transaction.didReceiveBody(Self.whole[4..<10].span)
         transaction.didEnd(isWhole: false)

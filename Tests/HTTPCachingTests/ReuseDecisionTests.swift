@@ -31,7 +31,7 @@ struct ReuseDecisionTests {
 
     @Test("4: a fresh response is used, a stale one validated")
     func freshAndStale() throws {
-        #expect(try decide("max-age=10", after: 9).isFreshAnswer)
+        #expect(try decide("max-age=10", after: 9).isFreshResponse)
         #expect(try decide("max-age=10", after: 10) == .forward(.stale, validates: true))
         let none = try Stage.stored([("Cache-Control", "max-age=10")])
         #expect(Stage.decide(try Stage.request(), none, after: 10) == .forward(.stale, validates: false))
@@ -42,7 +42,7 @@ struct ReuseDecisionTests {
     @Test("4: GET and HEAD are served, no other method is")
     func methods() throws {
         let stored = try response("max-age=10")
-        #expect(Stage.decide(try Stage.request(method: .head), stored).isFreshAnswer)
+        #expect(Stage.decide(try Stage.request(method: .head), stored).isFreshResponse)
         for method in [HTTPMethod.post, .put, .delete, .patch, .options, .other([65])] {
             #expect(Stage.decide(try Stage.request(method: method), stored) == .forward(.method, validates: false))
         }
@@ -62,31 +62,31 @@ struct ReuseDecisionTests {
         let request = try Stage.request()
         let reuse = try #require(Stage.decide(request, stored, after: 7).reuse)
         #expect(reuse.freshness.age == 12 && reuse.timeToLive == 88)
-        let answer = CacheResponse(stored, length: 3, to: request, age: reuse.freshness.age)
-        #expect(answer.fields.values(for: "Age") == ["12"])
+        let response = CacheResponse(stored, length: 3, to: request, age: reuse.freshness.age)
+        #expect(response.fields.values(for: "Age") == ["12"])
     }
 
     @Test("5.2.1.1: max-age of a request is the greatest age that it takes")
     func requestMaxAge() throws {
-        #expect(try decide("max-age=100", request: "max-age=10", after: 10).isFreshAnswer)
+        #expect(try decide("max-age=100", request: "max-age=10", after: 10).isFreshResponse)
         #expect(try decide("max-age=100", request: "max-age=10", after: 11) == .forward(.request, validates: true))
         #expect(try decide("max-age=100", request: "max-age=0", after: 1) == .forward(.request, validates: true))
         // No stale response without max-stale.
         #expect(try decide("max-age=10", request: "max-age=100", after: 11) == .forward(.stale, validates: true))
-        #expect(try decide("max-age=10", request: "max-age=100, max-stale", after: 11).isStaleAnswer)
+        #expect(try decide("max-age=10", request: "max-age=100, max-stale", after: 11).isStaleResponse)
         #expect(try decide("max-age=10", request: "max-age=10, max-stale", after: 11).reuse == nil)
     }
 
     @Test("5.2.1.2: max-stale of a request takes a stale response, so many seconds old")
     func maxStale() throws {
-        #expect(try decide("max-age=10", request: "max-stale", after: 10_000).isStaleAnswer)
-        #expect(try decide("max-age=10", request: "max-stale=5", after: 15).isStaleAnswer)
+        #expect(try decide("max-age=10", request: "max-stale", after: 10_000).isStaleResponse)
+        #expect(try decide("max-age=10", request: "max-stale=5", after: 15).isStaleResponse)
         #expect(try decide("max-age=10", request: "max-stale=5", after: 16).reuse == nil)
     }
 
     @Test("5.2.1.3: min-fresh of a request wants a response that stays fresh so long")
     func minFresh() throws {
-        #expect(try decide("max-age=10", request: "min-fresh=5", after: 5).isFreshAnswer)
+        #expect(try decide("max-age=10", request: "min-fresh=5", after: 5).isFreshResponse)
         #expect(try decide("max-age=10", request: "min-fresh=5", after: 6) == .forward(.request, validates: true))
         #expect(try decide("max-age=10", request: "min-fresh=5, max-stale", after: 16).reuse == nil)
     }
@@ -98,14 +98,14 @@ struct ReuseDecisionTests {
 
     @Test("5.2.1.5: no-store of a request still uses a stored response")
     func requestNoStore() throws {
-        #expect(try decide("max-age=10", request: "no-store").isFreshAnswer)
+        #expect(try decide("max-age=10", request: "no-store").isFreshResponse)
     }
 
     @Test("5.2.1.7: only-if-cached gets what is stored, or 504")
     func onlyIfCached() throws {
-        #expect(try decide("max-age=10", request: "only-if-cached").isFreshAnswer)
+        #expect(try decide("max-age=10", request: "only-if-cached").isFreshResponse)
         #expect(try decide("max-age=10", request: "only-if-cached", after: 10) == .gatewayTimeout)
-        #expect(try decide("max-age=10", request: "only-if-cached, max-stale", after: 10).isStaleAnswer)
+        #expect(try decide("max-age=10", request: "only-if-cached, max-stale", after: 10).isStaleResponse)
         #expect(try decide("max-age=10", request: "only-if-cached, no-cache") == .gatewayTimeout)
         #expect(
             try decide("max-age=10, stale-while-revalidate=9", request: "only-if-cached", after: 10) == .gatewayTimeout
@@ -120,7 +120,7 @@ struct ReuseDecisionTests {
             Stage.decide(try Stage.request([("Pragma", "no-cache")]), stored) == .forward(.request, validates: true)
         )
         let both = [("Pragma", "no-cache"), ("Cache-Control", "max-age=5")]
-        #expect(Stage.decide(try Stage.request(both), stored).isFreshAnswer)
+        #expect(Stage.decide(try Stage.request(both), stored).isFreshResponse)
     }
 
     @Test("a request whose Cache-Control cannot be read has every response validated")
@@ -136,7 +136,7 @@ struct ReuseDecisionTests {
 
     @Test("5.2.2.2: must-revalidate forbids every use of a stale response")
     func mustRevalidate() throws {
-        #expect(try decide("max-age=10, must-revalidate").isFreshAnswer)
+        #expect(try decide("max-age=10, must-revalidate").isFreshResponse)
         for request in [nil, "max-stale", "max-stale=100"] {
             #expect(
                 try decide("max-age=10, must-revalidate, stale-while-revalidate=99", request: request, after: 11).reuse
@@ -150,23 +150,23 @@ struct ReuseDecisionTests {
         #expect(try decide("max-age=10, proxy-revalidate", request: "max-stale", after: 11).reuse == nil)
         #expect(
             try decide("max-age=10, proxy-revalidate", request: "max-stale", after: 11, options: Stage.ofOne)
-                .isStaleAnswer
+                .isStaleResponse
         )
     }
 
     @Test("5.2.2.10: s-maxage in a shared cache forces validation of stale responses")
     func sharedMaxAge() throws {
-        #expect(try decide("max-age=99, s-maxage=10", after: 9).isFreshAnswer)
+        #expect(try decide("max-age=99, s-maxage=10", after: 9).isFreshResponse)
         #expect(try decide("max-age=99, s-maxage=10", request: "max-stale", after: 11).reuse == nil)
-        #expect(try decide("max-age=99, s-maxage=10", after: 11, options: Stage.ofOne).isFreshAnswer)
+        #expect(try decide("max-age=99, s-maxage=10", after: 11, options: Stage.ofOne).isFreshResponse)
         // The same origin's stale-while-revalidate is an extension that overrides the implication of s-maxage.
-        #expect(try decide("s-maxage=10, stale-while-revalidate=5", after: 11).isStaleAnswer)
+        #expect(try decide("s-maxage=10, stale-while-revalidate=5", after: 11).isStaleResponse)
     }
 
     @Test("5861 3: stale-while-revalidate serves a stale response and revalidates in the background")
     func staleWhileRevalidate() throws {
         let use = try decide("max-age=10, stale-while-revalidate=5", after: 15)
-        #expect(use.reuse?.revalidates == true && use.isStaleAnswer)
+        #expect(use.reuse?.revalidates == true && use.isStaleResponse)
         #expect(use.reuse?.timeToLive == -5)
         #expect(try decide("max-age=10, stale-while-revalidate=5", after: 16).reuse == nil)
         for request in ["max-age=100", "no-cache", "min-fresh=1"] {
@@ -176,7 +176,7 @@ struct ReuseDecisionTests {
 
     @Test("8246: a fresh immutable response is not validated for a reload, but for no-cache")
     func immutable() throws {
-        #expect(try decide("max-age=100, immutable", request: "max-age=0", after: 9).isFreshAnswer)
+        #expect(try decide("max-age=100, immutable", request: "max-age=0", after: 9).isFreshResponse)
         #expect(try decide("max-age=100, immutable", request: "no-cache", after: 9).reuse == nil)
         #expect(try decide("max-age=100, immutable", request: "max-age=0", after: 101).reuse == nil)
     }
@@ -197,9 +197,9 @@ struct ReuseDecisionTests {
             Stage.decide(try Stage.request(policy: policy), stored, after: after)
         }
         #expect(try decide(.reloadIgnoringLocalCacheData, stored, after: 0) == .forward(.bypass, validates: false))
-        #expect(try decide(.returnCacheDataElseLoad, stored).isStaleAnswer)
+        #expect(try decide(.returnCacheDataElseLoad, stored).isStaleResponse)
         #expect(try decide(.returnCacheDataElseLoad, nil) == .forward(.uriMiss, validates: false))
-        #expect(try decide(.returnCacheDataDontLoad, stored).isStaleAnswer)
+        #expect(try decide(.returnCacheDataDontLoad, stored).isStaleResponse)
         #expect(try decide(.returnCacheDataDontLoad, nil) == .gatewayTimeout)
         // A prohibition by the origin stays in force.
         for control in ["max-age=10, must-revalidate", "max-age=10, no-cache"] {
@@ -210,7 +210,7 @@ struct ReuseDecisionTests {
 }
 
 @Suite("RFC 9111 section 4.2.4 and RFC 5861: stale responses")
-struct StaleAnswerTests {
+struct StaleResponseTests {
     private typealias Stage = CachingStage
 
     private func decide(
@@ -238,9 +238,9 @@ struct StaleAnswerTests {
     @Test("5861 4 and 4.3.3: stale-if-error replaces an error for so many seconds", arguments: [500, 502, 503, 504])
     func staleIfError(status: Int) throws {
         for failure in [OriginFailure.unreachable, .serverError(status)] {
-            #expect(try decide("max-age=10, stale-if-error=5", failure, after: 15)?.isStaleAnswer == true)
+            #expect(try decide("max-age=10, stale-if-error=5", failure, after: 15)?.isStaleResponse == true)
             #expect(try decide("max-age=10, stale-if-error=5", failure, after: 16) == nil)
-            #expect(try decide("max-age=10", failure, request: "stale-if-error=5", after: 15)?.isStaleAnswer == true)
+            #expect(try decide("max-age=10", failure, request: "stale-if-error=5", after: 15)?.isStaleResponse == true)
         }
         #expect(try decide("max-age=10, stale-if-error=5", .serverError(501), after: 11) == nil)
         #expect(try decide("max-age=10, stale-if-error=5", .serverError(status), request: "no-cache", after: 11) == nil)
@@ -261,7 +261,7 @@ struct StaleAnswerTests {
     @Test("4.2.4: an owner's limit lets a disconnected cache respond, but not against s-maxage")
     func disconnected() throws {
         let options = CacheOptions(staleWhenDisconnected: 60)
-        #expect(try decide("max-age=10", .unreachable, after: 70, options: options)?.isStaleAnswer == true)
+        #expect(try decide("max-age=10", .unreachable, after: 70, options: options)?.isStaleResponse == true)
         #expect(try decide("max-age=10", .unreachable, after: 71, options: options) == nil)
         #expect(try decide("max-age=10", .serverError(503), after: 11, options: options) == nil)
         #expect(try decide("s-maxage=10", .unreachable, after: 11, options: options) == nil)

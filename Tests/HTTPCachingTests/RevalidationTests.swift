@@ -148,8 +148,8 @@ struct RevalidationTests {
         #expect(try outcome([("ETag", "\"d\"")], request: request, [stored]) == .askAgain)
         #expect(try outcome([("ETag", "\"a\"")], request: request, [stored]) == .update([0]))
         // The client does not have "a": 200 with the stored response.
-        let answer = CacheResponse(stored, length: 3, to: try Stage.request(request), age: 0)
-        #expect(answer.status == 200 && answer.body == 0..<3)
+        let response = CacheResponse(stored, length: 3, to: try Stage.request(request), age: 0)
+        #expect(response.status == 200 && response.body == 0..<3)
     }
 
     private func updated(_ stored: Stage.Pairs, _ notModified: Stage.Pairs) throws -> StoredResponse {

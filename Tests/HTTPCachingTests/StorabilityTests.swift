@@ -185,6 +185,6 @@ struct StorabilityTests {
     func noCacheFields() throws {
         let stored = try CachingStage.stored([("Cache-Control", "no-cache=\"X-Once\", max-age=9"), ("X-Once", "1")])
         #expect(stored.fields.value(for: "x-once") == nil)
-        #expect(CachingStage.decide(try CachingStage.request(), stored).isFreshAnswer)
+        #expect(CachingStage.decide(try CachingStage.request(), stored).isFreshResponse)
     }
 }

@@ -67,9 +67,9 @@ struct UsualLineTests {
             request(asked, piece: asked.utf8.count, limits) == request(asked, piece: 1, limits),
             "\(fields.debugDescription) \(limits)"
         )
-        let answered = "HTTP/1.1 200 OK\r\nServer: a\r\n\(fields)\r\nrest"
+        let whole = "HTTP/1.1 200 OK\r\nServer: a\r\n\(fields)\r\nrest"
         #expect(
-            response(answered, isAtOnce: true, limits) == response(answered, isAtOnce: false, limits),
+            response(whole, isAtOnce: true, limits) == response(whole, isAtOnce: false, limits),
             "\(fields.debugDescription) \(limits)"
         )
     }

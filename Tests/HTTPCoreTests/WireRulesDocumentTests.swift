@@ -5,7 +5,7 @@ import Testing
 
 /// The rules of the wire by number, with the reaction to each and its status.
 private enum RuleCatalogue {
-    static let groups: [(name: String, rules: [(what: String, answer: String)])] = [
+    static let groups: [(name: String, rules: [(what: String, response: String)])] = [
         (
             "The request line",
             [

@@ -83,9 +83,9 @@ struct CacheAdministrationTests {
 
     @Test("entries are shown with their facts, masked as in the log")
     func entries() throws {
-        let answer = Monitor<[CacheListing]?>(nil)
-        try Self.cache().store.list(atMost: 9, deliver: { $0() }, { entries in answer.with { $0 = entries } })
-        let listings = try answer.wait(for: "the list") { $0 }.sorted { $0.url < $1.url }
+        let response = Monitor<[CacheListing]?>(nil)
+        try Self.cache().store.list(atMost: 9, deliver: { $0() }, { entries in response.with { $0 = entries } })
+        let listings = try response.wait(for: "the list") { $0 }.sorted { $0.url < $1.url }
         let text = CacheAdministration.document(listings, masking: TaskLogLine(redacting: ["token"]))
         #expect(!text.contains("secret"))
         let entries = try #require(try json(text)["entries"] as? [[String: Any]])

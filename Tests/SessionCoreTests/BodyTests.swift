@@ -54,7 +54,7 @@ struct BodyTests {
     func upload(hasLength: Bool) throws {
         let body = patternBytes(2 << 20)
         let origin = try Self.origin { connection in
-            while let request = try connection.readRequest() { try connection.answer("\(request.body.count)") }
+            while let request = try connection.readRequest() { try connection.respond("\(request.body.count)") }
         }
         let session = try TestSession()
         let delegate = RecordingDelegate()
@@ -85,7 +85,7 @@ struct BodyTests {
     @Test("an upload without bytes waits, and continues when it has some")
     func slowUpload() throws {
         let origin = try Self.origin { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.text) }
+            while let request = try connection.readRequest() { try connection.respond(request.text) }
         }
         let session = try TestSession()
         let delegate = RecordingDelegate()
@@ -110,7 +110,7 @@ struct BodyTests {
     func bodyBeforehand(body: String) throws {
         let origin = try Self.origin { connection in
             while let request = try connection.readRequest() {
-                try connection.answer("\(request["Content-Length"] ?? "none") \(request.text)")
+                try connection.respond("\(request["Content-Length"] ?? "none") \(request.text)")
             }
         }
         let session = try TestSession()
@@ -134,10 +134,10 @@ struct BodyTests {
         "a final response during the upload is delivered whole",
         arguments: [0, 1000]
     )
-    func earlyAnswer(given: Int) throws {
+    func earlyResponse(given: Int) throws {
         let origin = try Self.origin { connection in
             _ = try connection.readRequestHead()
-            try connection.answer("no thanks", status: "413 Content Too Large")
+            try connection.respond("no thanks", status: "413 Content Too Large")
             connection.readToEnd()
         }
         let session = try TestSession()
@@ -169,7 +169,7 @@ struct BodyTests {
         let origin = try Self.origin { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/last" {
-                    try connection.answer("last")
+                    try connection.respond("last")
                 } else {
                     let length = status.hasPrefix("204") ? "" : "Content-Length: 1000\r\n"
                     try connection.write("HTTP/1.1 \(status)\r\n\(length)\r\n")
@@ -219,10 +219,10 @@ struct BodyTests {
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nmore\r\n\r\n", .responseInvalid),
         ]
     )
-    func badAnswers(answer: String, code: SessionError.Code) throws {
+    func badResponses(response: String, code: SessionError.Code) throws {
         let origin = try Self.origin { connection in
             _ = try connection.readRequest()
-            try connection.write(answer)
+            try connection.write(response)
         }
         let session = try TestSession()
         let delegate = RecordingDelegate()

@@ -49,7 +49,7 @@ struct ConnectionAgeTests {
     @Test("an old connection is not reused, with TLS and without", arguments: [true, false])
     func idle(isSecure: Bool) throws {
         let origin = try ScriptedOrigin(isSecure ? try TestPKI.shared.server(TestSession.host) : nil) { request in
-            OriginAnswer.text(request.target)
+            OriginResponse.text(request.target)
         }
         let session = try session(lifetime: .seconds(1))
         let endpoint = try TestSession.endpoint(port: origin.port, scheme: isSecure ? .https : .http)

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Connections and their verdicts", .onOwnThreads)
 struct ConnectionTests {
-    private static func answering(_ server: TestServer) throws -> ScriptedOrigin {
-        try ScriptedOrigin(server) { request in OriginAnswer.text(request["Host"] ?? "") }
+    private static func responding(_ server: TestServer) throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { request in OriginResponse.text(request["Host"] ?? "") }
     }
 
     @Test("consecutive tasks share a connection, simultaneous ones do not")
@@ -19,7 +19,7 @@ struct ConnectionTests {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/together" { try both.pass() }
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         let session = try TestSession()
@@ -38,7 +38,7 @@ struct ConnectionTests {
 
     @Test("connectionsPerHost is respected: further requests wait")
     func connectionLimit() throws {
-        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
+        let origin = try Self.responding(try TestPKI.shared.server(TestSession.host))
         var configuration = SessionConfiguration()
         configuration.connectionsPerHost = 2
         let session = try TestSession(configuration)
@@ -56,7 +56,7 @@ struct ConnectionTests {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/held" { try gate.pass() }
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         var impatient = TaskTimeouts()
@@ -127,7 +127,7 @@ struct ConnectionTests {
     func manyHosts() throws {
         let hosts = (0..<300).map { "h\($0).example.com" }
         let server = try TestPKI.shared.server("*.example.com")
-        let origin = try Self.answering(server)
+        let origin = try Self.responding(server)
         let session = try TestSession()
         for host in hosts {
             let endpoint = try TestSession.endpoint(host, port: origin.port, connectionLimit: 1)
@@ -142,7 +142,7 @@ struct ConnectionTests {
     @Test("69 two hosts at one address never share a connection")
     func twoHosts() throws {
         let server = try TestPKI.shared.server(TestSession.host, "other.example.com")
-        let origin = try Self.answering(server)
+        let origin = try Self.responding(server)
         let nginx = try NginxOrigin(server, http2: true)
         let session = try TestSession()
         for (port, version) in [(origin.port, Endpoint.HTTPVersion.http1), (nginx.port, .http2)] {
@@ -162,7 +162,7 @@ struct ConnectionTests {
     @Test("68 a connection of another generation, or of another policy, carries no request")
     func generations() throws {
         let server = try TestPKI.shared.server(TestSession.host)
-        let origin = try Self.answering(server)
+        let origin = try Self.responding(server)
         let session = try TestSession()
         let endpoints = try [
             TestSession.endpoint(port: origin.port, generation: 1),
@@ -188,7 +188,7 @@ struct ConnectionTests {
         let short = try TestPKI.shared.server(
             CertificateBuilder.server(hosts: [TestSession.host], validity: 1_577_836_800..<end)
         )
-        let origin = try Self.answering(short)
+        let origin = try Self.responding(short)
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port)
         let first = try session.get(endpoint)
@@ -209,8 +209,8 @@ struct ConnectionTests {
         let short = try TestPKI.shared.server(
             CertificateBuilder.server(hosts: [TestSession.host], validity: 1_577_836_800..<end)
         )
-        let old = try Self.answering(short)
-        let new = try Self.answering(try TestPKI.shared.server(TestSession.host))
+        let old = try Self.responding(short)
+        let new = try Self.responding(try TestPKI.shared.server(TestSession.host))
         // The first connection leads to the old certificate, all others to the new one.
         let count = Monitor(0)
         let oldPort = old.port
@@ -241,7 +241,7 @@ struct ConnectionTests {
 
     @Test("an address that the dial rule refuses is not dialled")
     func dialRule() throws {
-        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
+        let origin = try Self.responding(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
         let port = origin.port
         let refused = try TestSession.endpoint(port: port) { address in
@@ -259,7 +259,7 @@ struct ConnectionTests {
     func repeats(isPost: Bool) throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
-                try connection.answer("\(connection.number)")
+                try connection.respond("\(connection.number)")
                 guard connection.number == 0 else { continue }
                 // The second request is read, and answered by the connection's end.
                 _ = try connection.readRequest()
@@ -337,10 +337,10 @@ struct ConnectionTests {
     @Test("a redirect is an ordinary response: its target is not requested")
     func redirect() throws {
         let server = try TestPKI.shared.server(TestSession.host, "localhost")
-        let other = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+        let other = try ScriptedOrigin(server) { request in OriginResponse.text(request.target) }
         let location = "Location: https://localhost:\(other.port)/elsewhere"
         let origin = try ScriptedOrigin(server) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 request.target == "/body" ? "moved" : "",
                 status: "302 Found",
                 fields: [request.target == "/self" ? "Location: /again" : location]
@@ -361,11 +361,11 @@ struct ConnectionTests {
     @Test("an origin's Alt-Svc is ignored")
     func alternativeServices() throws {
         let server = try TestPKI.shared.server("localhost")
-        let other = try ScriptedOrigin(server) { request in OriginAnswer.text("elsewhere") }
+        let other = try ScriptedOrigin(server) { request in OriginResponse.text("elsewhere") }
         let alternative = "Alt-Svc: h1=\"localhost:\(other.port)\"; ma=3600, h2=\"localhost:\(other.port)\"; ma=3600"
         let origin = try ScriptedOrigin(server) { connection in
             while try connection.readRequest() != nil {
-                try connection.answer("here", fields: [alternative, "Connection: close"])
+                try connection.respond("here", fields: [alternative, "Connection: close"])
                 return
             }
         }
@@ -387,7 +387,7 @@ struct ConnectionTests {
     func repeatsOfBodies() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
-                try connection.answer("\(connection.number)")
+                try connection.respond("\(connection.number)")
                 guard connection.number == 0 else { continue }
                 _ = try connection.readRequest()
                 return

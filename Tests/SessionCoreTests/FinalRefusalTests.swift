@@ -48,7 +48,7 @@ struct FinalRefusalTests {
         let origins = try [ipv4, ipv6].map { descriptor in
             try ScriptedOrigin(server, on: (descriptor, port)) { connection in
                 while let request = try connection.readRequest() {
-                    try connection.write(OriginAnswer.text(request.target))
+                    try connection.write(OriginResponse.text(request.target))
                 }
             }
         }
@@ -80,7 +80,7 @@ struct FinalRefusalTests {
     @Test("73 a refusal is not remembered: the next request is evaluated anew")
     func nextRequest() throws {
         let server = try TestPKI.shared.server(TestSession.host)
-        let origin = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(server) { request in OriginResponse.text(request.target) }
         let session = try TestSession()
         let wrong = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(2)))
         for _ in 0..<3 { #expect(try session.get(wrong).error?.code == .pinMismatch) }

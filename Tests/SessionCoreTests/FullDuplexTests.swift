@@ -26,7 +26,7 @@ struct FullDuplexTests {
     }
 
     /// Answers every request with its stream's number.
-    private static func answerAll(_ script: HTTP2Script) throws {
+    private static func respondToAll(_ script: HTTP2Script) throws {
         while let request = try script.nextRequest() {
             try script.head(200, stream: request.stream)
             try script.body("\(request.stream)", stream: request.stream)
@@ -110,7 +110,7 @@ struct FullDuplexTests {
 
     @Test("requests share a connection, each with the verdict on it")
     func shared() throws {
-        let origin = try origin { script, _ in try Self.answerAll(script) }
+        let origin = try origin { script, _ in try Self.respondToAll(script) }
         let session = try TestSession()
         let endpoint = try endpoint(origin)
         let delegates = (0..<10).map { _ in RecordingDelegate() }
@@ -134,7 +134,7 @@ struct FullDuplexTests {
     func placeOfIdle() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             if connection.number == 0 {
-                try Self.answerAll(try HTTP2Script(connection))
+                try Self.respondToAll(try HTTP2Script(connection))
             } else {
                 connection.readToEnd()
             }
@@ -158,13 +158,13 @@ struct FullDuplexTests {
             protocols: ["h2", "http/1.1"]
         ) { connection in
             guard connection.number == 0 else {
-                while try connection.readRequest() != nil { try connection.answer("over HTTP/1.1") }
+                while try connection.readRequest() != nil { try connection.respond("over HTTP/1.1") }
                 return
             }
             let script = try HTTP2Script(connection)
             guard let request = try script.nextRequest() else { return }
             try script.send(.resetStream, stream: request.stream, [0, 0, 0, 13])
-            try Self.answerAll(script)
+            try Self.respondToAll(script)
         }
         let session = try TestSession()
         let endpoint = try endpoint(origin)
@@ -174,7 +174,7 @@ struct FullDuplexTests {
 
     @Test("a wrong pin fails every waiting request, and the origin gets nothing")
     func wrongPin() throws {
-        let origin = try origin { script, _ in try Self.answerAll(script) }
+        let origin = try origin { script, _ in try Self.respondToAll(script) }
         let session = try TestSession()
         let policy = try SecurityPolicy.pinning(PublicKeyPin.unrelated(7))
         let endpoint = try endpoint(origin, policy: policy)
@@ -198,7 +198,9 @@ struct FullDuplexTests {
     func fallback() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["http/1.1"]) {
             connection in
-            while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
+            while let request = try connection.readRequest() {
+                try connection.write(OriginResponse.text(request.target))
+            }
         }
         let session = try TestSession()
         let endpoint = try endpoint(origin)
@@ -222,12 +224,12 @@ struct FullDuplexTests {
             insistsOnProtocols: insists
         ) { connection in
             if connection.number > 0, insists || connection.number > 3 {
-                return try Self.answerAll(try HTTP2Script(connection))
+                return try Self.respondToAll(try HTTP2Script(connection))
             }
             guard let request = try connection.readRequest() else { return }
             // An empty SETTINGS frame.
             if connection.number > 0 { return try connection.write([0, 0, 0, 4, 0, 0, 0, 0, 0]) }
-            try connection.write(OriginAnswer.text(request.target, fields: ["Connection: close"]))
+            try connection.write(OriginResponse.text(request.target, fields: ["Connection: close"]))
         }
         let session = try TestSession()
         let endpoint = try endpoint(origin)
@@ -245,7 +247,7 @@ struct FullDuplexTests {
 
     @Test("consecutive and simultaneous requests share the connection")
     func manyOnOne() throws {
-        let origin = try origin { script, _ in try Self.answerAll(script) }
+        let origin = try origin { script, _ in try Self.respondToAll(script) }
         let session = try TestSession()
         let endpoint = try endpoint(origin)
         #expect(try get(session, endpoint).error == nil)
@@ -262,7 +264,7 @@ struct FullDuplexTests {
     func afterInvalidation() throws {
         let gate = Gate()
         let origin = try origin { script, number in
-            guard number == 0 else { return try Self.answerAll(script) }
+            guard number == 0 else { return try Self.respondToAll(script) }
             guard let request = try script.nextRequest() else { return }
             try gate.pass()
             try script.send(.resetStream, stream: request.stream, [0, 0, 0, 7])
@@ -305,7 +307,7 @@ struct FullDuplexTests {
     @Test("requests above GOAWAY move to a new connection, those below finish")
     func goAway() throws {
         let origin = try origin { script, number in
-            guard number == 0 else { return try Self.answerAll(script) }
+            guard number == 0 else { return try Self.respondToAll(script) }
             guard let first = try script.nextRequest(), try script.nextRequest() != nil else { return }
             try script.send(.goAway, stream: 0, [0, 0, 0, UInt8(first.stream), 0, 0, 0, 0])
             try script.head(200, stream: first.stream)
@@ -326,7 +328,7 @@ struct FullDuplexTests {
     func dead() throws {
         for (method, isRepeated) in [(HTTPMethod.get, true), (.post, false)] {
             let origin = try origin { script, number in
-                guard number == 0 else { return try Self.answerAll(script) }
+                guard number == 0 else { return try Self.respondToAll(script) }
                 guard let first = try script.nextRequest() else { return }
                 try script.head(200, stream: first.stream, ends: true)
                 // The next request is read, and the connection cut without a word.
@@ -414,7 +416,7 @@ struct FullDuplexTests {
     @Test("a missing head fails the task, and its connection gets no new request")
     func timeout() throws {
         let origin = try origin { script, number in
-            if number > 0 { return try Self.answerAll(script) }
+            if number > 0 { return try Self.respondToAll(script) }
             while try script.next() != nil {}
         }
         let session = try TestSession()
@@ -445,7 +447,7 @@ struct FullDuplexTests {
 
     @Test("an old connection carries no new request, and an invalidated session keeps none")
     func age() throws {
-        let origin = try origin { script, _ in try Self.answerAll(script) }
+        let origin = try origin { script, _ in try Self.respondToAll(script) }
         var configuration = SessionConfiguration()
         configuration.connectionLifetime = .seconds(1)
         let session = try TestSession(configuration)

@@ -15,7 +15,7 @@ struct InformationalResponseTests {
         guard version == .http2 else {
             return try ScriptedOrigin(server) { connection in
                 while try connection.readRequest() != nil {
-                    try connection.write(String(repeating: Self.hint, count: heads) + OriginAnswer.text("final"))
+                    try connection.write(String(repeating: Self.hint, count: heads) + OriginResponse.text("final"))
                 }
             }
         }
@@ -71,7 +71,7 @@ struct InformationalResponseTests {
                 try gate.pass()
                 try connection.write("HTTP/1.1 102 Processing\r\n\r\n")
             }
-            if !hasTotal { try connection.answer("worked") }
+            if !hasTotal { try connection.respond("worked") }
             connection.readToEnd()
         }
         defer { for gate in gates { gate.open() } }

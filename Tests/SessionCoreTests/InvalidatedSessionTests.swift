@@ -69,7 +69,7 @@ struct InvalidatedSessionTests {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer()
+                try connection.respond()
             }
         }
         defer { gate.open() }
@@ -121,7 +121,7 @@ struct InvalidatedSessionTests {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer()
+                try connection.respond()
             }
         }
         defer { gate.open() }
@@ -170,7 +170,7 @@ struct InvalidatedSessionTests {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer()
+                try connection.respond()
             }
         }
         defer { gate.open() }
@@ -193,7 +193,7 @@ struct InvalidatedSessionTests {
     func otherAnchors() throws {
         let server = try TestPKI.shared.server(TestSession.host)
         let origin = try ScriptedOrigin(server) { connection in
-            while try connection.readRequest() != nil { try connection.answer() }
+            while try connection.readRequest() != nil { try connection.respond() }
         }
         let policy = try SecurityPolicy.pinning(server.pin)
         func endpoint(_ anchors: TrustAnchors) throws -> Endpoint {

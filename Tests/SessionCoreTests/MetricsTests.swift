@@ -47,7 +47,7 @@ struct MetricsTests {
     )
     func phases(isSecure: Bool) throws {
         let server = isSecure ? try TestPKI.shared.server(TestSession.host) : nil
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("hello") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("hello") }
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port, scheme: isSecure ? .https : .http)
         let before = Clock.realtime
@@ -68,7 +68,7 @@ struct MetricsTests {
         #expect(one.status == 200)
         #expect(one.protocolVersion == 11)
         #expect(one.responseBodyBytesReceived == 5)
-        #expect(one.responseHeaderBytesReceived == OriginAnswer.text("hello").utf8.count - 5)
+        #expect(one.responseHeaderBytesReceived == OriginResponse.text("hello").utf8.count - 5)
         #expect(one.requestHeaderBytesSent == origin.applicationBytes)
         #expect(one.requestBodyBytesSent == 0)
         #expect((one.connection?.tlsVersion != nil) == isSecure)
@@ -93,7 +93,8 @@ struct MetricsTests {
 
     @Test("an upload's request ends before its response begins")
     func upload() throws {
-        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginAnswer.text("done") }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginResponse.text("done")
+        }
         let session = try TestSession()
         let delegate = RecordingDelegate()
         var left = 20
@@ -119,7 +120,8 @@ struct MetricsTests {
 
     @Test("an upload's head is counted apart from its body, whatever its framing", arguments: [true, false])
     func uploadHead(hasLength: Bool) throws {
-        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginAnswer.text("done") }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginResponse.text("done")
+        }
         let session = try TestSession()
         // The second request goes out on the connection of the first one, whose bytes must not count again.
         for number in 1...2 {

@@ -85,7 +85,7 @@ struct ReadAheadTests {
     func byteARecord(consumer: Consumer) throws {
         try check(consumer, body: Array("hello".utf8)) { connection in
             _ = try connection.readRequest()
-            for byte in OriginAnswer.text("hello").utf8 { try connection.write([byte]) }
+            for byte in OriginResponse.text("hello").utf8 { try connection.write([byte]) }
             connection.readToEnd()
         }
     }
@@ -226,12 +226,12 @@ struct ReadAheadTests {
     }
 
     @Test("an unrequested response is not taken for the next request's")
-    func unsolicitedAnswer() throws {
+    func unsolicitedResponse() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 // Two records in one segment, most likely: the second is read ahead.
-                try connection.write(OriginAnswer.text("answer to \(request.target)"))
-                try connection.write(OriginAnswer.text("poison"))
+                try connection.write(OriginResponse.text("answer to \(request.target)"))
+                try connection.write(OriginResponse.text("poison"))
             }
         }
         let relay = try RecordRelay(to: origin.port) { stream in
@@ -257,14 +257,14 @@ struct ReadAheadTests {
         "a response on an idle connection is not taken for the next request's",
         arguments: [true, false]
     )
-    func lateUnsolicitedAnswer(isSecure: Bool) throws {
+    func lateUnsolicitedResponse(isSecure: Bool) throws {
         let server = isSecure ? try TestPKI.shared.server(TestSession.host) : nil
         let next = (1...4).map { _ in Gate() }
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() {
-                try connection.write(OriginAnswer.text("answer to \(request.target)"))
+                try connection.write(OriginResponse.text("answer to \(request.target)"))
                 try next[Int(request.target.dropFirst())! - 1].pass()
-                try connection.write(OriginAnswer.text("poison"))
+                try connection.write(OriginResponse.text("poison"))
             }
         }
         let session = try TestSession()
@@ -287,7 +287,7 @@ struct ReadAheadTests {
     func closedOnReuse() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             guard let request = try connection.readRequest() else { return }
-            try connection.answer("\(connection.number) \(request.target)")
+            try connection.respond("\(connection.number) \(request.target)")
             // The second request is read, and answered by close_notify alone.
             if connection.number == 0 { _ = try connection.readRequest() } else { connection.readToEnd() }
         }

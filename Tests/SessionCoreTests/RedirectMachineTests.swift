@@ -53,7 +53,7 @@ struct RedirectMachineTests {
     }
 
     @Test("other statuses are ordinary responses", arguments: [200, 204, 300, 304, 305, 306, 399, 404])
-    func answers(status: Int) throws {
+    func responses(status: Int) throws {
         #expect(try Self.hop(status, .get) == nil)
     }
 

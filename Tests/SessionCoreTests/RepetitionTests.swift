@@ -20,7 +20,7 @@ struct RepetitionTests {
             protocols: ["h2", "http/1.1"]
         ) { connection in
             guard connection.number == 0 else {
-                while try connection.readRequest() != nil { try connection.answer("once more") }
+                while try connection.readRequest() != nil { try connection.respond("once more") }
                 return
             }
             let script = try HTTP2Script(connection)
@@ -36,7 +36,7 @@ struct RepetitionTests {
     }
 
     @Test("rule 57: a GET without a response is repeated over HTTP/1.1")
-    func unanswered() throws {
+    func withoutResponse() throws {
         let origin = try Self.origin { _, _ in }
         let delegate = try TestSession().get(Self.endpoint(origin))
         #expect(delegate.error == nil)
@@ -73,7 +73,7 @@ struct RepetitionTests {
     }
 
     /// Three connections that have answered one request each take another one and close. Later ones answer, or do the same.
-    private static func treacherous(_ scheme: Endpoint.Scheme, freshAnswers: Bool) throws -> ScriptedOrigin {
+    private static func treacherous(_ scheme: Endpoint.Scheme, freshResponses: Bool) throws -> ScriptedOrigin {
         let waiting = Monitor(0)
         let server = scheme == .https ? try TestPKI.shared.server(TestSession.host) : nil
         return try ScriptedOrigin(server) { connection in
@@ -82,10 +82,10 @@ struct RepetitionTests {
                 // None of them is idle before all are there.
                 waiting.with { $0 += 1 }
                 try waiting.wait(for: "three connections") { $0 >= 3 ? true : nil }
-                try connection.answer("first")
+                try connection.respond("first")
             }
             guard try connection.readRequest() != nil else { return }
-            if connection.number >= 3, freshAnswers { try connection.answer("fresh") }
+            if connection.number >= 3, freshResponses { try connection.respond("fresh") }
             connection.close(.cut)
         }
     }
@@ -95,8 +95,8 @@ struct RepetitionTests {
         arguments: [true, false],
         [Endpoint.Scheme.https, .http]
     )
-    func onceAlone(freshAnswers: Bool, scheme: Endpoint.Scheme) throws {
-        let origin = try Self.treacherous(scheme, freshAnswers: freshAnswers)
+    func onceAlone(freshResponses: Bool, scheme: Endpoint.Scheme) throws {
+        let origin = try Self.treacherous(scheme, freshResponses: freshResponses)
         let endpoint = try TestSession.endpoint(port: origin.port, scheme: scheme)
         let session = try TestSession()
         let first = (0..<3).map { _ in RecordingDelegate() }
@@ -104,7 +104,7 @@ struct RepetitionTests {
         for delegate in first { try session.finish(delegate) }
         let delegate = try session.get(endpoint, target: "/again")
         #expect(origin.requests.count { $0.target == "/again" } == 2)
-        if freshAnswers {
+        if freshResponses {
             #expect(delegate.error == nil && delegate.text == "fresh")
         } else {
             #expect(delegate.error?.code == .responseTruncated)
@@ -119,7 +119,7 @@ struct RepetitionTests {
     func partOfHead(part: String, end: OriginConnection.Ending) throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             guard try connection.readRequest() != nil else { return }
-            try connection.answer("first")
+            try connection.respond("first")
             guard try connection.readRequest() != nil else { return }
             try connection.write(part)
             connection.close(end)

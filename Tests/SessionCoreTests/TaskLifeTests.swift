@@ -254,11 +254,11 @@ struct TaskLifeTests {
 
     @Test("an invalidated session waits for its tasks, reports its end, and closes")
     func invalidation() throws {
-        let answer = Gate()
+        let response = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
-            try answer.pass()
-            try connection.answer()
+            try response.pass()
+            try connection.respond()
             connection.readToEnd()
         }
         let session = try TestSession()
@@ -270,7 +270,7 @@ struct TaskLifeTests {
         session.manager.invalidateSession(cancelingTasks: false)
         session.settle()
         #expect(invalid == 0)
-        answer.open()
+        response.open()
         try session.finish(delegate)
         session.settle()
         #expect(delegate.error == nil)
@@ -309,7 +309,7 @@ struct TaskLifeTests {
     @Test("a request that began, ended and was lent in one turn leaves once")
     func lentAgain() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { request in
-            OriginAnswer.text(request.target)
+            OriginResponse.text(request.target)
         }
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port)

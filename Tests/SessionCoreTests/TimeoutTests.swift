@@ -63,7 +63,7 @@ struct TimeoutTests {
     @Test("a suspended task has no stall, and its total runs on")
     func suspended() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
-            while try connection.readRequest() != nil { try connection.answer("late") }
+            while try connection.readRequest() != nil { try connection.respond("late") }
         }
         let session = try TestSession()
         let limits = Self.timeouts { $0.stall = .milliseconds(100) }
@@ -250,7 +250,7 @@ struct TimeoutTests {
     func afterwards() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
-                if request.target == "/silence" { connection.readToEnd() } else { try connection.answer() }
+                if request.target == "/silence" { connection.readToEnd() } else { try connection.respond() }
             }
         }
         let session = try TestSession()

@@ -19,14 +19,14 @@ struct TrustObservationTests {
         }
     }
 
-    private static func answering(_ server: TestServer) throws -> ScriptedOrigin {
-        try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+    private static func responding(_ server: TestServer) throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { request in OriginResponse.text(request.target) }
     }
 
     @Test("an accepted server is reported at its handshake, not for reuse")
     func accepted() throws {
         let server = try TestPKI.shared.server(TestSession.host)
-        let origin = try Self.answering(server)
+        let origin = try Self.responding(server)
         let session = try TestSession()
         let account = Account(session)
         let endpoint = try TestSession.endpoint(port: origin.port, policy: .pinning(server.pin))
@@ -36,7 +36,7 @@ struct TrustObservationTests {
 
     @Test("the evaluation is reported before the request leaves")
     func order() throws {
-        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
+        let origin = try Self.responding(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
         let account = Account(session)
         let delegate = RecordingDelegate()
@@ -49,7 +49,7 @@ struct TrustObservationTests {
 
     @Test("a refused server is reported once for each of its handshakes")
     func refused() throws {
-        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
+        let origin = try Self.responding(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
         let account = Account(session)
         let endpoint = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(7)))
@@ -74,7 +74,7 @@ struct TrustObservationTests {
 
     @Test("without a handshake nothing is reported")
     func nothingToTell() throws {
-        let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(nil) { request in OriginResponse.text(request.target) }
         let session = try TestSession()
         let account = Account(session)
         #expect(try session.get(TestSession.endpoint(port: origin.port, scheme: .http)).error == nil)
@@ -85,7 +85,7 @@ struct TrustObservationTests {
     @Test("a delegate may cancel the task in the report: it ends once")
     func cancelled() throws {
         let server = try TestPKI.shared.server(TestSession.host)
-        let origin = try Self.answering(server)
+        let origin = try Self.responding(server)
         let session = try TestSession()
         let policies = [try SecurityPolicy.pinning(.unrelated(7)), try .pinning(server.pin)]
         for policy in policies {

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Unrequested bytes on connections that would be reused", .onOwnThreads)
 struct UnaskedBytesTests {
-    private static let poison = OriginAnswer.text("poison")
+    private static let poison = OriginResponse.text("poison")
 
     /// Sends another answer behind the first one of its first connection, when the gate opens.
     private func origin(isSecure: Bool, protocols: [String] = [], _ gate: Gate) throws -> ScriptedOrigin {
@@ -15,7 +15,7 @@ struct UnaskedBytesTests {
             protocols: protocols
         ) { connection in
             while let request = try connection.readRequest() {
-                try connection.answer(request.target)
+                try connection.respond(request.target)
                 guard connection.number == 0 else { continue }
                 try gate.pass()
                 try connection.write(Self.poison)

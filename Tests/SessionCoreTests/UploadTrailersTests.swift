@@ -17,7 +17,7 @@ struct UploadTrailersTests {
         try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 let trailers = request.trailers.map { "\($0.name)=\($0.value)" }.joined(separator: ";")
-                try connection.answer("\(request.text)|\(trailers)")
+                try connection.respond("\(request.text)|\(trailers)")
             }
         }
     }

@@ -33,10 +33,10 @@ struct Stage {
     init(
         _ change: (inout ProxySettings) -> Void = { _ in },
         environment: [String: String] = [:],
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
         try self.init(change, environment: environment) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 

@@ -485,7 +485,7 @@ final class Exchange: StageOwner {
 
     /// - Parameter restarts: the request starts again.
     private func forgetCredentials(restarts: Bool = false) {
-        if admission.credentials.body.held > 0 { stream?.letGo(admission.credentials.body.held) }
+        if admission.credentials.body.held > 0 { stream?.releaseHeld(admission.credentials.body.held) }
         if restarts { admission.credentials.restart() } else { admission.credentials.end() }
     }
 

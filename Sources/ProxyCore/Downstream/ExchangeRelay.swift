@@ -114,7 +114,7 @@ final class ExchangeRelay: RelayOwner {
         guard exchange.isUnderWay else { return nil }
         if response.status == 401 { exchange.admission.credentials.noteRefusal() }
         guard let rules = route.hooks else {
-            _ = writer.receive(response)
+            _ = writer.receiveHead(response)
             return nil
         }
         let hooks = ExchangeHooks(rules, route: route, deadline: nil)
@@ -130,7 +130,7 @@ final class ExchangeRelay: RelayOwner {
                 "The response to an Upgrade would become a file, or has no length that could be compared with a limit."
             )
         }
-        _ = writer.receive(hooks.changed(response))
+        _ = writer.receiveHead(hooks.changed(response))
         return nil
     }
 
@@ -139,12 +139,12 @@ final class ExchangeRelay: RelayOwner {
     }
 
     func relayDidReceive(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        exchange.isUnderWay ? writer.receive(data) : .pause
+        exchange.isUnderWay ? writer.receiveBody(data) : .pause
     }
 
     func relayDidCompleteResponse(trailers: borrowing HeaderFields) {
         guard exchange.isUnderWay else { return }
-        if trailers.count > 0 { writer.receive(trailers: trailers) }
+        if trailers.count > 0 { writer.receiveTrailers(trailers) }
         writer.receiveEnd(nil)
     }
 

@@ -213,7 +213,7 @@ final class HookStage: ResponseStage {
         if head.status == 100 || !hooks.rules.keepsBodies { writer.receiveInformational(head) }
     }
 
-    override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+    override func receiveHead(_ head: borrowing ResponseHead) -> ResponseDisposition {
         if head.status == 401, sent != nil {
             if repetition.mayBegin, repeatableBody != .lost, let refused = origin.renewableCredentials {
                 repetition.begin(refused)
@@ -229,7 +229,7 @@ final class HookStage: ResponseStage {
         // A URL that held a credential leads nowhere.
         let isGuarded = exchange.credentials != nil || origin.task?.guarded != nil
         let isMasked = isGuarded && CredentialFields.isMasked(.location, of: head.fields)
-        if isMasked { return writer.receive(hooks.changed(head)) }
+        if isMasked { return writer.receiveHead(hooks.changed(head)) }
         switch hooks.decide(head, to: exchange.head, body: repeatableBody, router: router) {
         case .deliver: break
         case .refuse(let problem):
@@ -249,7 +249,7 @@ final class HookStage: ResponseStage {
             becomeDownload(in: directory, quota: quota, length: head.contentLength)
             return .allow
         }
-        return writer.receive(hooks.changed(head))
+        return writer.receiveHead(hooks.changed(head))
     }
 
     /// Whether a response that nobody gets is read to its end, so that its connection can be used again.
@@ -259,7 +259,7 @@ final class HookStage: ResponseStage {
         return isWhole && UnwantedBody.isWorthReading(framing)
     }
 
-    override func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+    override func receiveBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
         if repetition.isDropping { return .proceed }
         if hooks.isLeaving {
             if !hooks.drop(data.count) { origin.cancel() }
@@ -270,13 +270,13 @@ final class HookStage: ResponseStage {
             return .pause
         }
         if let flow = hooks.save(data) { return flow }
-        return writer.receive(data)
+        return writer.receiveBody(data)
     }
 
     override var pieceSize: Int { writer.pieceSize }
 
-    override func receive(trailers: borrowing HeaderFields) {
-        if !repetition.isDropping, !hooks.isLeaving { writer.receive(trailers: trailers) }
+    override func receiveTrailers(_ trailers: borrowing HeaderFields) {
+        if !repetition.isDropping, !hooks.isLeaving { writer.receiveTrailers(trailers) }
     }
 
     override func receiveEnd(_ error: SessionError?) {

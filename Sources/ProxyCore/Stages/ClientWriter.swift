@@ -54,7 +54,7 @@ final class ClientWriter: ResponseStage {
 
     // MARK: As a stage
 
-    override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+    override func receiveHead(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard let exchange else { return .cancel }
         guard let identity = exchange.requestIdentity else { return begin(head, exchange) }
         return begin(identity.marked(head), exchange)
@@ -70,7 +70,7 @@ final class ClientWriter: ResponseStage {
         return .allow
     }
 
-    override func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+    override func receiveBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
         bytesSent += data.count
         response.writePieceHead(data.count, output: &stream.output)
         if stream.output.count + data.count >= Self.directWrite {
@@ -87,12 +87,12 @@ final class ClientWriter: ResponseStage {
         return .pause
     }
 
-    override func receive(
+    override func receiveBody(
         _ data: borrowing Span<UInt8>,
         followedBy more: borrowing Span<UInt8>
     ) -> (taken: Int, flow: BodyFlow) {
         guard !response.isChunked, stream.output.count + data.count >= Self.directWrite else {
-            return (data.count, receive(data))
+            return (data.count, receiveBody(data))
         }
         let count = data.count + more.count
         bytesSent += count
@@ -126,7 +126,7 @@ final class ClientWriter: ResponseStage {
 
     override var pieceSize: Int { stream?.pieceSize ?? .max }
 
-    override func receive(trailers: borrowing HeaderFields) {
+    override func receiveTrailers(_ trailers: borrowing HeaderFields) {
         guard response.hasBegun else { return }
         if let identity = exchange?.requestIdentity { return response.addTrailers(identity.unmarked(trailers)) }
         response.addTrailers(trailers)

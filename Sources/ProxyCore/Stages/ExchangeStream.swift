@@ -78,7 +78,7 @@ class ExchangeStream {
     func hold(_ count: Int) -> Bool { preconditionFailure("a subclass overrides this") }
 
     /// It holds so many fewer.
-    func letGo(_ count: Int) { preconditionFailure("a subclass overrides this") }
+    func releaseHeld(_ count: Int) { preconditionFailure("a subclass overrides this") }
 
     /// Whether the client's connection can be given to a relay.
     var canHandOver: Bool { false }

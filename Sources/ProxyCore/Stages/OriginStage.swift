@@ -258,13 +258,13 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     }
 
     override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
-        receive(response)
+        receiveHead(response)
     }
 
-    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
+    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receiveBody(data) }
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HeaderFields) {
-        receive(trailers: trailers)
+        receiveTrailers(trailers)
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
@@ -273,7 +273,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     }
 
     @inline(__always)
-    private func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+    private func receiveHead(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard current != nil, let next else { return .cancel }
         if unsent != nil { unsent = nil }
         if repeatsRefused, head.status == 401 {
@@ -289,7 +289,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         {
             task?.giveConnection(to: owner)
         }
-        return next.receive(head)
+        return next.receiveHead(head)
     }
 
     /// The fields of the request that the server has refused (401), if there may be others: the request can be sent again then.
@@ -297,13 +297,13 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         task?.wasRepeated == false ? exchange?.admission.credentials.renewable : nil
     }
 
-    private func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+    private func receiveBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
         guard current != nil, let next else { return .pause }
-        return refused == nil ? next.receive(data) : .proceed
+        return refused == nil ? next.receiveBody(data) : .proceed
     }
 
-    private func receive(trailers: borrowing HeaderFields) {
-        if current != nil, refused == nil { next?.receive(trailers: trailers) }
+    private func receiveTrailers(_ trailers: borrowing HeaderFields) {
+        if current != nil, refused == nil { next?.receiveTrailers(trailers) }
     }
 
     private func receiveEnd(_ error: SessionError?) {
@@ -343,9 +343,11 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// Starts the background refresh of a stored response that is being served stale.
     func stageNeedsRefresh(_ stage: CacheStage) { exchange?.refresh(stage) }
 
-    func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition { receive(head) }
+    func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
+        receiveHead(head)
+    }
 
-    func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
+    func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receiveBody(data) }
 
     func stage(
         _ stage: CacheStage,
@@ -354,7 +356,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     ) -> (taken: Int, flow: BodyFlow) {
         guard current != nil, let next else { return (data.count, .pause) }
         guard refused == nil else { return (data.count, .proceed) }
-        return next.receive(data, followedBy: more)
+        return next.receiveBody(data, followedBy: more)
     }
 
     func stage(_ stage: CacheStage, didReceive file: FileBytes) -> (taken: Int, flow: BodyFlow)? {
@@ -363,7 +365,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     }
 
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HeaderFields) {
-        receive(trailers: trailers)
+        receiveTrailers(trailers)
     }
 
     func stagePieceSize(_ stage: CacheStage) -> Int { next?.pieceSize ?? .max }

@@ -7,7 +7,7 @@ import SessionCore
 ///
 /// A value: the exchange calls it for each event, and carries out what it says.
 struct RequestUpload {
-    private var body = RequestBody()
+    private var body = IncomingBody()
     /// Body bytes received from the client.
     private(set) var count = 0
     /// The client's `Expect: 100-continue`.
@@ -47,7 +47,7 @@ struct RequestUpload {
     // MARK: Bytes and the end
 
     /// The next bytes of the client.
-    mutating func next(_ bytes: borrowing Span<UInt8>) -> RequestBody.Step {
+    mutating func next(_ bytes: borrowing Span<UInt8>) -> IncomingBody.Step {
         let step = body.next(bytes)
         if case .data(let range, _) = step { count += range.count }
         return step

@@ -15,21 +15,21 @@ class ResponseStage {
     /// Receives a final head.
     ///
     /// - Returns: whether the body is wanted.
-    func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+    func receiveHead(_ head: borrowing ResponseHead) -> ResponseDisposition {
         preconditionFailure("a subclass overrides this")
     }
 
     /// Receives a piece of the body, which is valid only during the call.
-    func receive(_ data: borrowing Span<UInt8>) -> BodyFlow { preconditionFailure("a subclass overrides this") }
+    func receiveBody(_ data: borrowing Span<UInt8>) -> BodyFlow { preconditionFailure("a subclass overrides this") }
 
     /// Receives a piece of the body, and the next one if it can take both at once.
     ///
     /// - Returns: how many bytes it has taken: those of the first piece, or of both.
-    func receive(
+    func receiveBody(
         _ data: borrowing Span<UInt8>,
         followedBy more: borrowing Span<UInt8>
     ) -> (taken: Int, flow: BodyFlow) {
-        (data.count, receive(data))
+        (data.count, receiveBody(data))
     }
 
     /// Receives a part of a stored body in its file.
@@ -41,7 +41,7 @@ class ResponseStage {
     var pieceSize: Int { .max }
 
     /// Receives the trailer section.
-    func receive(trailers: borrowing HeaderFields) { preconditionFailure("a subclass overrides this") }
+    func receiveTrailers(_ trailers: borrowing HeaderFields) { preconditionFailure("a subclass overrides this") }
 
     /// The response is complete, or has failed.
     func receiveEnd(_ error: SessionError?) { preconditionFailure("a subclass overrides this") }

@@ -17,10 +17,10 @@ struct ClientCertificateRefusal {
         identity = verification.clientIdentity
     }
 
-    func error(of place: String) -> SessionError {
+    func error(of authority: String) -> SessionError {
         SessionError(
             .clientCertificateRefused,
-            "\(place) has refused the client: \(words) The request was not processed."
+            "\(authority) has refused the client: \(words) The request was not processed."
         )
     }
 

@@ -342,7 +342,7 @@ final class ConnectionAttempt {
         settleAddress()
         guard let permission = endpoint.plaintextPermission, let info = record.withoutTLS else {
             return fail(
-                ConnectionFailure(error: SessionError(.connectFailed, "\(place) closed the connection at once."))
+                ConnectionFailure(error: SessionError(.connectFailed, "\(authority) closed the connection at once."))
             )
         }
         let (now, times) = (loop.freshWallClock / 1_000_000, record.times)
@@ -419,7 +419,7 @@ final class ConnectionAttempt {
         owner?.attempt(self, didEvaluate: trust, of: endpoint)
         guard !course.isOver else { return }
         if let unasked = AcceptedHandshake.unaskedProtocol(ssl, protocols) {
-            let details = "\(place) has selected the protocol \(unasked) (ALPN), which was not offered."
+            let details = "\(authority) has selected the protocol \(unasked) (ALPN), which was not offered."
             return fail(ConnectionFailure(error: SessionError(.tlsHandshakeFailed, details), info: info))
         }
         if let refusal = owner?.attempt(self, mayTrust: trust) {
@@ -611,7 +611,7 @@ final class ConnectionAttempt {
         noted = nil
     }
 
-    private var place: String { endpoint.authorityText }
+    private var authority: String { endpoint.authorityText }
 }
 
 /// The wait of an attempt for revocation lists, which another thread fetches.

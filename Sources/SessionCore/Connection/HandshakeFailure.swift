@@ -17,8 +17,8 @@ struct HandshakeFailure {
 
     var error: SessionError {
         if let evaluation, evaluation.verdict == .fail { return Self.error(evaluation) }
-        if let refusal { return refusal.error(of: place) }
-        return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(cause)")
+        if let refusal { return refusal.error(of: authority) }
+        return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(authority) failed: \(cause)")
     }
 
     /// The error when the endpoint is the upstream proxy.
@@ -26,13 +26,13 @@ struct HandshakeFailure {
         guard let evaluation, evaluation.verdict == .fail else {
             return cutOrNot(
                 .proxyHandshakeFailed,
-                "The TLS handshake with the upstream proxy \(place) failed: \(cause)"
+                "The TLS handshake with the upstream proxy \(authority) failed: \(cause)"
             )
         }
         let refusal = Self.error(evaluation)
         return SessionError(
             .proxyUntrusted,
-            "The upstream proxy \(place) is not trusted (\(refusal.code.rawValue)), and was asked for nothing: \(refusal.details)",
+            "The upstream proxy \(authority) is not trusted (\(refusal.code.rawValue)), and was asked for nothing: \(refusal.details)",
             evaluation: evaluation
         )
     }
@@ -43,7 +43,7 @@ struct HandshakeFailure {
             && (fault.alert == .handshakeFailure || fault.alert == .insufficientSecurity)
     }
 
-    private var place: String { endpoint.authorityText }
+    private var authority: String { endpoint.authorityText }
 
     private func cutOrNot(_ code: SessionError.Code, _ details: String) -> SessionError {
         var error = SessionError(code, details)

@@ -233,7 +233,7 @@ final class ProxyTunnel: EventHandler {
             return end(.failed(SessionError(.proxyUntrusted, "\(subject) was never evaluated by the security policy.")))
         }
         info = ProxyConnectionInfo(
-            authority: place,
+            authority: authority,
             tlsVersion: ShortName(cString: SSL_get_version(ssl)),
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
             tlsGroup: trust.tlsGroup,
@@ -263,7 +263,7 @@ final class ProxyTunnel: EventHandler {
             // An accepted chain proves nothing without the proxy's proof of its key, which would have come next.
             let refused = trust.evaluation.isAccepted ? nil : trust.evaluation
             info = ProxyConnectionInfo(
-                authority: place,
+                authority: authority,
                 tlsVersion: trust.tlsVersion.map { ShortName(Array($0.utf8)) },
                 cipher: trust.cipher.map { ShortName(Array($0.utf8)) },
                 tlsGroup: trust.tlsGroup,
@@ -288,8 +288,8 @@ final class ProxyTunnel: EventHandler {
 
     private func writeRequest() {
         let (host, port) = endpoint.resolve ?? (endpoint.host, endpoint.port)
-        let place = host.authorityText(port: port)
-        request.append(text: "CONNECT \(place) HTTP/1.1\r\nHost: \(place)\r\n")
+        let authority = host.authorityText(port: port)
+        request.append(text: "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n")
         if let line = endpoint.proxy?.authorizationLine { request.append(line.span) }
         request.append("\r\n")
         reader.reset(answering: .connect)
@@ -422,6 +422,6 @@ final class ProxyTunnel: EventHandler {
         didEnd(outcome)
     }
 
-    private var place: String { endpoint.proxy.map { $0.authorityText } ?? "" }
-    private var subject: String { "The upstream proxy \(place)" }
+    private var authority: String { endpoint.proxy.map { $0.authorityText } ?? "" }
+    private var subject: String { "The upstream proxy \(authority)" }
 }

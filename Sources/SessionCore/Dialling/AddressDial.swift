@@ -51,13 +51,13 @@ final class AddressDial {
             }
         )
         func make(
-            _ place: String,
+            _ authority: String,
             _ proxy: UnsafePointer<CChar>? = nil,
             _ user: UnsafePointer<CChar>? = nil,
             _ password: UnsafePointer<CChar>? = nil
         ) -> UnsafeMutableRawPointer? {
             // libcurl makes no TLS: whatever is spoken later, the URL says http.
-            "http://\(place)/".withCString { url in
+            "http://\(authority)/".withCString { url in
                 var target = pinproxy_dial_target(url: url, proxy: proxy, proxy_user: user, proxy_password: password)
                 return pinproxy_dial_create(
                     &target,

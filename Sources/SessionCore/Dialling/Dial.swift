@@ -64,7 +64,7 @@ final class Dial {
     // MARK: The name
 
     /// The place to connect to: the proxy, the fixed place, or the host.
-    private var place: (host: Host, port: UInt16) {
+    private var target: (host: Host, port: UInt16) {
         endpoint.proxy.map { ($0.host, $0.port) } ?? endpoint.resolve ?? (endpoint.host, endpoint.port)
     }
 
@@ -101,8 +101,8 @@ final class Dial {
     }
 
     private func holdsPlace(_ answer: NameAnswer) -> Bool {
-        guard case .success(let addresses) = answer, let place = endpoint.fixedAddress else { return false }
-        return addresses.contains { $0.ipAddress == place }
+        guard case .success(let addresses) = answer, let fixed = endpoint.fixedAddress else { return false }
+        return addresses.contains { $0.ipAddress == fixed }
     }
 
     private func refusePlace(_ answer: NameAnswer) {
@@ -111,7 +111,7 @@ final class Dial {
     }
 
     private func lookUp() {
-        let host = place.host
+        let host = target.host
         if let address = host.address { return connect([SocketAddress(address, port: 0)]) }
         let name = host.authorityText
         if let answer = dialler.names.answer(for: name) { return didResolve(answer, of: host) }
@@ -136,7 +136,7 @@ final class Dial {
 
     private func connect(_ addresses: [SocketAddress]) {
         lookupTime = Int64((dialler.loop.freshNow &- startedAt) / 1000)
-        let port = place.port
+        let port = target.port
         race = AddressRace(
             addresses.prefix(Self.addressLimit).map { $0.withPort(port) },
             delay: isThroughSOCKS ? Self.proxyDelay : AddressRace.attemptDelay,

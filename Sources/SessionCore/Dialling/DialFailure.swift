@@ -60,15 +60,15 @@ struct DialFailure {
         case CURLE_COULDNT_RESOLVE_PROXY:
             return SessionError(.dnsFailed, "The upstream proxy has no address: \(words). Check its name.")
         case CURLE_PROXY:
-            return SessionError(.proxyRefused, "The upstream proxy makes no way to \(place): \(words).")
+            return SessionError(.proxyRefused, "The upstream proxy makes no way to \(authority): \(words).")
         case CURLE_COULDNT_CONNECT where endpoint.proxy != nil:
             return SessionError(.connectFailed, "The upstream proxy could not be reached: \(words).")
         default:
-            return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
+            return SessionError(.connectFailed, "\(authority) could not be reached: \(words).")
         }
     }
 
-    private var place: String { endpoint.authorityText }
+    private var authority: String { endpoint.authorityText }
 
     private var words: String {
         var text = details.isEmpty ? String(cString: curl_easy_strerror(result)) : details

@@ -303,16 +303,16 @@ final class HTTP1Connection: PooledConnection {
         reason: String
     ) -> SessionError {
         let endpoint = connection.endpoint
-        let place = endpoint.authorityText
+        let authority = endpoint.authorityText
         if !hasBegunResponse, connection.hasDeclinedRenegotiation {
             return HandshakeFailure.declinedRenegotiation(by: endpoint)
         }
         if !hasBegunResponse, !receiver.isOnReusedConnection, let refusal = connection.certificateRefusal {
-            return refusal.error(of: place)
+            return refusal.error(of: authority)
         }
-        if hasBegunResponse { return SessionError(.responseTruncated, "\(reason) (\(place): \(why))") }
+        if hasBegunResponse { return SessionError(.responseTruncated, "\(reason) (\(authority): \(why))") }
         guard receiver.isOnReusedConnection else {
-            return SessionError(.responseTruncated, "\(place) closed the connection without a response: \(why).")
+            return SessionError(.responseTruncated, "\(authority) closed the connection without a response: \(why).")
         }
         return SessionError(
             .responseTruncated,

@@ -39,7 +39,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private(set) var violation: String?
     private(set) var liveness: ConnectionLiveness
 
-    private let place: HTTP2ConnectionOwner
+    private let streamOwner: HTTP2ConnectionOwner
     private let loop: EventLoop
     private let events: SessionEvents
     private let session: HTTP2Session
@@ -70,7 +70,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     init?(
         _ connection: VerifiedConnection,
         _ host: ConnectionHost,
-        place: HTTP2ConnectionOwner,
+        streamOwner: HTTP2ConnectionOwner,
         owner: PooledConnectionOwner
     ) {
         let settings = HTTP2Settings(
@@ -82,7 +82,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         events = SessionEvents()
         guard let session = HTTP2Session(.client, settings, delegate: events) else { return nil }
         self.session = session
-        self.place = place
+        self.streamOwner = streamOwner
         loop = owner.loop
         liveness = ConnectionLiveness(at: loop.now)
         // Servers reset streams of which they need no more, and send small pieces and pings, as they like.
@@ -201,7 +201,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         switch state {
         case .open:
             if isIdle { owner.didBecomeIdle(self) }
-            place.connectionMayHaveRoom(self)
+            streamOwner.connectionMayHaveRoom(self)
         case .retired: if isIdle { closeLater() }
         case .closed: break
         }
@@ -212,17 +212,17 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     override func discard() { close() }
 
     /// A stream has ended: there may be room for a request that waits.
-    func streamDidClose() { place.connectionMayHaveRoom(self) }
+    func streamDidClose() { streamOwner.connectionMayHaveRoom(self) }
 
     /// Takes no more requests, and closes after the last exchange.
     func retire() {
         guard state == .open else { return }
         state = .retired
         owner.didEndIdleness(self)
-        place.connectionDidRetire(self)
+        streamOwner.connectionDidRetire(self)
         if isIdle { closeLater() }
         // A further connection may be made for those that wait for room on this one.
-        place.connectionMayHaveRoom(self)
+        streamOwner.connectionMayHaveRoom(self)
     }
 
     /// nghttp2 may be on the stack.
@@ -257,14 +257,14 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     private func end(_ code: HTTP2ErrorCode, isWhole: Bool, isReplaced: Bool) {
         state = .closed
-        place.connectionDidRetire(self)
+        streamOwner.connectionDidRetire(self)
         if let laterTimer { loop.remove(laterTimer) }
         laterTimer = nil
         connection.close(isWhole: isWhole)
         // Streams may find their way to another connection from here.
         session.abandon(code)
         output.release()
-        place.connectionDidClose(self, isReplaced: isReplaced)
+        streamOwner.connectionDidClose(self, isReplaced: isReplaced)
     }
 
     // MARK: Bytes
@@ -416,8 +416,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         if session.streams.count > limit {
             for stream in session.streams { (stream as? HTTP2OriginStream)?.returnRequest() }
         }
-        if load.settle() { place.connectionDidReceiveSettings(self) }
-        place.connectionMayHaveRoom(self)
+        if load.settle() { streamOwner.connectionDidReceiveSettings(self) }
+        streamOwner.connectionMayHaveRoom(self)
     }
 }
 

@@ -276,20 +276,20 @@ final class HTTP2OriginStream: HTTP2Stream {
         // A server that has ended its side may reset the stream (RFC 9113, section 8.1).
         guard !isWhole else { return receiver.tunnelDidEndSending() }
         if isWholeWithoutEnd(code, byPeer) { return didReceiveEnd() }
-        let place = connection.connection.endpoint.authorityText
+        let authority = connection.connection.endpoint.authorityText
         if let violation = connection.violation, code != .refusedStream {
             return receiver.fail(
-                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(violation).")
+                SessionError(.responseInvalid, "The answer of \(authority) breaks the rules of HTTP/2: \(violation).")
             )
         }
         if !byPeer, connection.loss == nil, code != .refusedStream {
             let why = malformation ?? "\(code.name)."
             return receiver.fail(
-                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(why)")
+                SessionError(.responseInvalid, "The answer of \(authority) breaks the rules of HTTP/2: \(why)")
             )
         }
         if connection.liveness.lastProgress == 0, let refusal = connection.connection.certificateRefusal {
-            return receiver.fail(refusal.error(of: place))
+            return receiver.fail(refusal.error(of: authority))
         }
         let why = connection.loss ?? "it reset the stream (\(code.name))"
         let cause: ExchangeEnding.Cause =
@@ -304,7 +304,7 @@ final class HTTP2OriginStream: HTTP2Stream {
                 hasBegunResponse: hasBegunResponse,
                 error: SessionError(
                     .responseTruncated,
-                    hasHead ? "\(place) broke off its answer: \(why)." : "\(place) gave no answer: \(why)."
+                    hasHead ? "\(authority) broke off its answer: \(why)." : "\(authority) gave no answer: \(why)."
                 )
             )
         )

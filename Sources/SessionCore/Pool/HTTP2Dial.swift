@@ -89,7 +89,7 @@ final class HTTP2Dial: HTTP2ConnectionOwner, SharedPlace {
                 keeping: HTTP1Connection(connection, entry, owner: connections)
             )
         }
-        let made = HTTP2ClientConnection(connection, entry, place: self, owner: connections)
+        let made = HTTP2ClientConnection(connection, entry, streamOwner: self, owner: connections)
         guard let shared = made else {
             connection.close(isWhole: true)
             let error = SessionError(.internal, "nghttp2 has no memory for a session.")

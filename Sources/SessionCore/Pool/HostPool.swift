@@ -123,7 +123,7 @@ package struct HostPool<Request: PoolRequest> {
             activeCount += 1
             return .use(connection)
         }
-        return place()
+        return makeRoom()
     }
 
     private func room(for request: Request) -> Decision? {
@@ -132,7 +132,7 @@ package struct HostPool<Request: PoolRequest> {
         return nil
     }
 
-    private mutating func place() -> Decision? {
+    private mutating func makeRoom() -> Decision? {
         guard activeCount + idle.count >= limit else {
             activeCount += 1
             return .make

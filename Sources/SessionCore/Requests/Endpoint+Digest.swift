@@ -10,7 +10,7 @@ extension Endpoint {
     /// - Parameter now: seconds since 1970.
     /// - Returns: nil when the policy accepts no server any more.
     func cacheDigest(at now: Int64) -> PolicyDigest? {
-        guard let own = scheme == .https ? policyDigest.bytes(at: now) : place else { return nil }
+        guard let own = scheme == .https ? policyDigest.bytes(at: now) : placeDigest else { return nil }
         guard let proxyEndpoint else { return PolicyDigest(own) }
         // The proxy may see, and change, responses of hosts without TLS.
         return proxyEndpoint.policyDigest.bytes(at: now).map { PolicyDigest(SecretDigest.sha256(own + $0)) }
@@ -18,6 +18,6 @@ extension Endpoint {
 
     /// The digest of policy, anchors and place.
     package var policyDigest: SecurityPolicyDigest {
-        digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: place) }
+        digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: placeDigest) }
     }
 }

@@ -72,7 +72,7 @@ public final class Endpoint: Sendable {
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
     /// SHA-256 over `resolve`, `proxy` and settings of TLS that are not the default's, for what is kept; empty without.
-    let place: [UInt8]
+    let placeDigest: [UInt8]
     let digest = EndpointDigest()
     /// The request's `Host` field with its CRLF: the port is left out where it is the scheme's own (RFC 9110, section 4.2).
     let hostLine: [UInt8]
@@ -90,7 +90,7 @@ public final class Endpoint: Sendable {
     func isSamePlace(as other: Endpoint) -> Bool {
         self === other
             || scheme == other.scheme && port == other.port && httpVersion == other.httpVersion && host == other.host
-                && place == other.place
+                && placeDigest == other.placeDigest
     }
 
     /// Whether connections are made to an HTTP proxy, with or without TLS; those through SOCKS are libcurl's work.
@@ -161,7 +161,7 @@ public final class Endpoint: Sendable {
         isForwarded = isForwarding && scheme == .http && resolve == nil
         targetPrefix = isForwarded ? Array("http://\(authority)".utf8) : []
         proxyAuthorizationLine = isForwarded ? proxy?.authorizationLine ?? [] : []
-        place = Endpoint.digest(
+        placeDigest = Endpoint.digest(
             resolve,
             proxy,
             isForwarded: isForwarded,

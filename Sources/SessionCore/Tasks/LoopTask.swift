@@ -36,7 +36,7 @@ public final class LoopTask {
     /// Takes the connection of a task that makes no request, from the task's start to its end.
     var taker: ConnectionTaker?
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
-    var place = -1
+    var unstartedIndex = -1
 
     /// Bytes of the request body that no connection has taken yet.
     var upload = ByteBuffer()

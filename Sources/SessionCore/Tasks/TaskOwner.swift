@@ -76,20 +76,20 @@ class TaskOwner {
             session: self,
             isLate: isLate
         )
-        task.place = unstarted.count
+        task.unstartedIndex = unstarted.count
         unstarted.append(Unstarted(task: task))
         return task
     }
 
     /// A task is resumed for the first time, or will never be.
     final func leaveUnstarted(_ task: LoopTask) {
-        guard task.place >= 0 else { return }
+        guard task.unstartedIndex >= 0 else { return }
         let last = unstarted.removeLast()
-        if task.place < unstarted.count {
-            unstarted[task.place] = last
-            last.task.place = task.place
+        if task.unstartedIndex < unstarted.count {
+            unstarted[task.unstartedIndex] = last
+            last.task.unstartedIndex = task.unstartedIndex
         }
-        task.place = -1
+        task.unstartedIndex = -1
     }
 
     /// A task is complete, or was dropped.

@@ -92,7 +92,7 @@ package final class FuzzSession {
         case .configuration: try readDocuments.configuration(bytes)
         case .json:
             try readDocuments.json(bytes)
-            try AnswerProperties.json(bytes)
+            try JSONValueProperties.json(bytes)
         case .credential: try CredentialProperties.outputs(bytes)
         case .certificate: try readCertificates.certificates(bytes)
         case .privateKey: try readCertificates.privateKey(bytes)

@@ -50,13 +50,13 @@ enum MessageProperties {
                         throw FuzzFinding("a fault is forgotten")
                     }
                     break lines
-                case .complete: try check(head, answering: method)
+                case .complete: try check(head, responding: method)
                 }
             }
         }
     }
 
-    private static func check(_ head: ResponseHead, answering method: HTTPMethod) throws(FuzzFinding) {
+    private static func check(_ head: ResponseHead, responding method: HTTPMethod) throws(FuzzFinding) {
         try check(head.fields)
         guard (100...999).contains(head.status), head.contentLength ?? 0 >= 0 else {
             throw FuzzFinding("status \(head.status), length \(head.contentLength ?? 0)")

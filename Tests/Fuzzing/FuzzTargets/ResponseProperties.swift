@@ -7,9 +7,9 @@ enum ResponseProperties {
     /// The result is independent of the division into pieces, and every byte is accounted for once.
     static func responses(_ bytes: [UInt8]) throws(FuzzFinding) {
         for method in [HTTPMethod.get, .head] {
-            let whole = try read(bytes, answering: method, pieceSize: max(1, bytes.count))
+            let whole = try read(bytes, responding: method, pieceSize: max(1, bytes.count))
             for size in [1, 2 + bytes.count % 30] {
-                let pieces = try read(bytes, answering: method, pieceSize: size)
+                let pieces = try read(bytes, responding: method, pieceSize: size)
                 guard pieces.isSame(as: whole) else {
                     throw FuzzFinding("whole \(whole), and in pieces of \(size) \(pieces)")
                 }
@@ -42,7 +42,7 @@ enum ResponseProperties {
 
     private static func read(
         _ bytes: [UInt8],
-        answering method: HTTPMethod,
+        responding method: HTTPMethod,
         pieceSize: Int
     ) throws(FuzzFinding) -> Reading {
         var reader = HTTP1ResponseReader(limits: HeadLimits(headBytes: 2000, fieldCount: 20))

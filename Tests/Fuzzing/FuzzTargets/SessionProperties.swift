@@ -17,7 +17,7 @@ enum SessionProperties {
     private static func challenges(_ bytes: [UInt8]) throws(FuzzFinding) {
         for challenge in HTTPChallenge.list(bytes) {
             guard let digest = DigestAuthentication(challenge),
-                let answer = digest.authorization(
+                let response = digest.authorization(
                     user: "user\"\\",
                     password: "secret",
                     method: .get,
@@ -26,12 +26,12 @@ enum SessionProperties {
                     clientNonce: "c"
                 )
             else { continue }
-            guard HeaderFields.isValidValue(Array(answer.utf8).span) else {
-                throw FuzzFinding("the answer is no field value: \(answer)")
+            guard HeaderFields.isValidValue(Array(response.utf8).span) else {
+                throw FuzzFinding("the answer is no field value: \(response)")
             }
-            let parameters = HTTPChallenge.list(Array(answer.utf8)).first?.parameters ?? [:]
-            guard parameters["realm"] == digest.realm, parameters["nonce"] == digest.nonce, !answer.contains("secret")
-            else { throw FuzzFinding("the answer is another challenge's: \(answer)") }
+            let parameters = HTTPChallenge.list(Array(response.utf8)).first?.parameters ?? [:]
+            guard parameters["realm"] == digest.realm, parameters["nonce"] == digest.nonce, !response.contains("secret")
+            else { throw FuzzFinding("the answer is another challenge's: \(response)") }
         }
     }
 

@@ -79,8 +79,8 @@ package enum SpellingProperties {
         var open = AccessConfiguration()
         open.denyAddresses = []
         for scheme in [RequestHead.Scheme.http, .https] {
-            let answer = router(named, open).endpoint(Origin(scheme: scheme, host: asked, port: port))
-            guard case .success(let endpoint) = answer, endpoint.scheme == .https, endpoint.policy === policy,
+            let response = router(named, open).endpoint(Origin(scheme: scheme, host: asked, port: port))
+            guard case .success(let endpoint) = response, endpoint.scheme == .https, endpoint.policy === policy,
                 endpoint.host == named, endpoint.port == port
             else { throw FuzzFinding("\(asked) escapes the pins of \(named)") }
         }

@@ -30,14 +30,14 @@ struct CacheBodyTests {
                 diskPath: folder.path + "/\(memory)"
             )
             let cached = try CacheFixture(cache: cache, script: Self.serve)
-            #expect(try await cached.answer(cached.request()).data == Self.body)
+            #expect(try await cached.response(cached.request()).data == Self.body)
             if memory == 1 << 20 { try await eventually("the file") { cache.currentDiskUsage > Self.body.count } }
-            let again = try await cached.answer(cached.request())
+            let again = try await cached.response(cached.request())
             #expect(again.data == Self.body && again.sources == ["localCache 200"])
-            let part = try await cached.answer(cached.request("/", policy: nil, ("Range", "bytes=100000-899999")))
+            let part = try await cached.response(cached.request("/", policy: nil, ("Range", "bytes=100000-899999")))
             #expect(part.response.status == 206)
             #expect(part.data.elementsEqual(Self.body[100_000..<900_000]))
-            let validated = try await cached.answer(cached.request("/", .head))
+            let validated = try await cached.response(cached.request("/", .head))
             #expect(validated.data.isEmpty && validated.response.contentLength == Self.body.count)
             #expect(cached.asked.count == 1)
             await cached.end()
@@ -53,7 +53,7 @@ struct CacheBodyTests {
         let folder = try TemporaryFolder()
         let cache = try SessionCache(memoryCapacity: 1 << 20, diskCapacity: 1 << 26, diskPath: folder.path + "/c")
         let cached = try CacheFixture(cache: cache, script: Self.serve)
-        _ = try await cached.answer(cached.request())
+        _ = try await cached.response(cached.request())
         try await eventually("the file") { cache.currentDiskUsage > Self.body.count }
         let task = try cached.manager.dataTask(with: cached.request())
         let received = Monitor(0)
@@ -109,7 +109,7 @@ struct CacheBodyTests {
         }
         for _ in 0..<2 {
             let http = HTTPSessionRequest(url: "http://plain.example.com/")
-            #expect(try await cached.answer(http).text == "some")
+            #expect(try await cached.response(http).text == "some")
             await #expect { _ = try await cached.get("/broken") } throws: { $0.sessionCode == .responseTruncated }
             let task = try cached.manager.dataTask(with: cached.request("/slow"))
             (task.delegate as? DataTaskDelegate)?.dataStream = { [weak task] _ in task?.cancel() }
@@ -125,7 +125,7 @@ struct CacheBodyTests {
     @Test("invalidating the session ends bodies that are being delivered")
     func invalidation() async throws {
         let cached = try CacheFixture(script: Self.serve)
-        _ = try await cached.answer(cached.request())
+        _ = try await cached.response(cached.request())
         let endpoint = try cached.manager.endpoint(for: ManagerStage.url("/"))
         let error = Monitor<SessionError?>(nil)
         cached.manager.perform { session in

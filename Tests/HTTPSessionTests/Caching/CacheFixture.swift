@@ -36,10 +36,10 @@ struct CacheFixture {
     init(
         cache: SessionCache? = nil,
         _ change: (inout URLSessionManager.Configuration) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
         try self.init(cache: cache, change) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 
@@ -51,7 +51,7 @@ struct CacheFixture {
                 $0 += 1
                 return $0
             }
-            return OriginAnswer.text("\(number)", fields: fields)
+            return OriginResponse.text("\(number)", fields: fields)
         }
     }
 
@@ -66,13 +66,13 @@ struct CacheFixture {
         return request
     }
 
-    func answer(_ request: HTTPSessionRequest) async throws -> DataResponse {
+    func response(_ request: HTTPSessionRequest) async throws -> DataResponse {
         try await manager.dataTask(with: request).value()
     }
 
     /// The body of the answer to a GET.
     func get(_ path: String = "/", policy: CachePolicy? = nil) async throws -> String {
-        try await answer(request(path, policy: policy)).text
+        try await response(request(path, policy: policy)).text
     }
 
     func end() async { await stage.end() }

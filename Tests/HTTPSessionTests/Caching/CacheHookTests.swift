@@ -12,7 +12,7 @@ struct CacheHookTests {
     @Test("the hook sees a response before storage, and may change or refuse it")
     func changed() async throws {
         let cached = try CacheFixture(
-            answering: CacheFixture.counting("Cache-Control: max-age=0", "X-Secret: s")
+            responding: CacheFixture.counting("Cache-Control: max-age=0", "X-Secret: s")
         )
         let log = cached.stage.log
         cached.manager.dataTaskWillCacheResponse = { task, proposed in
@@ -28,7 +28,7 @@ struct CacheHookTests {
             return response
         }
         #expect(try await cached.get("/y") == "1")
-        let again = try await cached.answer(cached.request("/y"))
+        let again = try await cached.response(cached.request("/y"))
         #expect(again.text == "1")
         #expect(again.response.fields.value(for: "X-Secret") == nil)
         #expect(again.response.fields.value(for: "Cache-Control") == "max-age=60")
@@ -36,13 +36,13 @@ struct CacheHookTests {
         #expect(try await cached.get("/n") == "3")
         #expect(log.with { $0 } == ["/y 200 s", "/n 200 s", "/n 200 s"])
         // The client of the first answer gets it as it came.
-        #expect(try await cached.answer(cached.request("/z")).response.fields.value(for: "X-Secret") == "s")
+        #expect(try await cached.response(cached.request("/z")).response.fields.value(for: "X-Secret") == "s")
         await cached.end()
     }
 
     @Test("a task's own hook goes before the session's")
     func ownHook() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         cached.manager.dataTaskWillCacheResponse = { _, proposed in proposed }
         let task = try cached.manager.dataTask(with: cached.request())
         (task.delegate as? DataTaskDelegate)?.dataTaskWillCacheResponse = { _, _ in nil }
@@ -55,7 +55,7 @@ struct CacheHookTests {
     @Test("responses that may not be stored do not reach the hook")
     func forbidden() async throws {
         let cached = try CacheFixture { request in
-            OriginAnswer.text("x", fields: [request.target == "/no" ? "Cache-Control: no-store" : "X-May: be"])
+            OriginResponse.text("x", fields: [request.target == "/no" ? "Cache-Control: no-store" : "X-May: be"])
         }
         let log = cached.stage.log
         cached.manager.dataTaskWillCacheResponse = { task, proposed in
@@ -75,7 +75,7 @@ struct CacheHookTests {
         let cached = try CacheFixture { request in
             request["If-None-Match"] != nil
                 ? "HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\nCache-Control: max-age=0\r\n\r\n"
-                : OriginAnswer.text("hello", fields: ["ETag: \"v\"", "Cache-Control: max-age=0"])
+                : OriginResponse.text("hello", fields: ["ETag: \"v\"", "Cache-Control: max-age=0"])
         }
         let isAllowed = Monitor(0)
         cached.manager.dataTaskWillCacheResponse = { _, proposed in
@@ -94,7 +94,7 @@ struct CacheHookTests {
         let refused = try CacheFixture { request in
             request["If-None-Match"] != nil
                 ? "HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\n\r\n"
-                : OriginAnswer.text("hello", fields: ["ETag: \"v\"", "Cache-Control: max-age=0"])
+                : OriginResponse.text("hello", fields: ["ETag: \"v\"", "Cache-Control: max-age=0"])
         }
         let turn = Monitor(0)
         refused.manager.dataTaskWillCacheResponse = { _, proposed in
@@ -115,7 +115,7 @@ struct CacheHookTests {
         func cache() throws -> SessionCache {
             try SessionCache(diskCapacity: 8 << 20, diskPath: folder.path + "/cache")
         }
-        let first = try CacheFixture(cache: cache(), answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let first = try CacheFixture(cache: cache(), responding: CacheFixture.counting("Cache-Control: max-age=60"))
         first.manager.dataTaskWillCacheResponse = { task, proposed in
             var response = proposed
             if task.originalRequest.url.hasSuffix("/memory") { response.storagePolicy = .allowedInMemoryOnly }

@@ -9,14 +9,14 @@ import Testing
 
 @Suite("A session's cache and the security policy", .onOwnThreads)
 struct CacheTrustTests {
-    /// Answers once a connection; the first `answering` connections, and then hangs up.
+    /// Answers once a connection; the first `responding` connections, and then hangs up.
     private static func once(
-        _ answering: Int = .max,
+        _ responding: Int = .max,
         _ fields: String...
     ) -> ScriptedOrigin.Script {
         { connection in
-            guard try connection.readRequest() != nil, connection.number < answering else { return }
-            try connection.answer("\(connection.number)", fields: fields + ["Connection: close"])
+            guard try connection.readRequest() != nil, connection.number < responding else { return }
+            try connection.respond("\(connection.number)", fields: fields + ["Connection: close"])
         }
     }
 
@@ -24,9 +24,9 @@ struct CacheTrustTests {
     func unreachable() async throws {
         let cached = try CacheFixture(script: Self.once(1, "Cache-Control: max-age=0, stale-if-error=600"))
         #expect(try await cached.get() == "0")
-        let answer = try await cached.answer(cached.request())
-        #expect(answer.text == "0")
-        #expect(answer.sources == ["networkLoad 0", "localCache 200"])
+        let response = try await cached.response(cached.request())
+        #expect(response.text == "0")
+        #expect(response.sources == ["networkLoad 0", "localCache 200"])
         let strict = try CacheFixture(script: Self.once(1, "Cache-Control: max-age=0"))
         #expect(try await strict.get() == "0")
         await #expect { _ = try await strict.get() } throws: { $0.sessionCode == .responseTruncated }
@@ -39,17 +39,17 @@ struct CacheTrustTests {
         let cached = try CacheFixture { connection in
             while let request = try connection.readRequest() {
                 let isFirst = connection.number == 0 && request["X-Turn"] == "1"
-                try connection.answer(
+                try connection.respond(
                     isFirst ? "good" : String(repeating: "bad", count: 100_000),
                     status: isFirst ? "200 OK" : "503 Unavailable",
                     fields: ["Cache-Control: max-age=0, stale-if-error=600"]
                 )
             }
         }
-        #expect(try await cached.answer(cached.request("/", policy: nil, ("X-Turn", "1"))).text == "good")
-        let answer = try await cached.answer(cached.request())
-        #expect(answer.text == "good")
-        #expect(answer.sources == ["networkLoad 503", "localCache 200"])
+        #expect(try await cached.response(cached.request("/", policy: nil, ("X-Turn", "1"))).text == "good")
+        let response = try await cached.response(cached.request())
+        #expect(response.text == "good")
+        #expect(response.sources == ["networkLoad 503", "localCache 200"])
         await cached.end()
     }
 
@@ -87,7 +87,7 @@ struct CacheTrustTests {
 
     @Test("a response from under one policy is not used under another")
     func otherPolicy() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
         let same = try manager(cached, nil)
         #expect(try await same.dataTask(with: cached.request()).value().text == "1")
@@ -165,7 +165,7 @@ struct CacheTrustTests {
 
     @Test("a response is stored only where the policy passed in full")
     func reportOnly() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         var configuration = SecurityPolicy.Configuration()
         configuration.pinningMode = .publicKey
         configuration.pins = [Pin(.unrelated(7)), Pin(.unrelated(8))]
@@ -181,10 +181,10 @@ struct CacheTrustTests {
     @Test("a stale response is used at once and refreshed in the background")
     func refreshed() async throws {
         let cached = try CacheFixture(
-            answering: CacheFixture.counting("Cache-Control: max-age=0, stale-while-revalidate=600")
+            responding: CacheFixture.counting("Cache-Control: max-age=0, stale-while-revalidate=600")
         )
         #expect(try await cached.get() == "1")
-        let stale = try await cached.answer(cached.request())
+        let stale = try await cached.response(cached.request())
         #expect(stale.text == "1" && stale.sources == ["localCache 200"])
         try await eventually("the second request") { cached.asked.count == 2 }
         // By and by; each time another request may be on its way.

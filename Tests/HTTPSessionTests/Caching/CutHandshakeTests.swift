@@ -64,7 +64,7 @@ struct CutHandshakeTests {
             configuration.resolve[host]?.port = relay.port
         } script: { connection in
             guard try connection.readRequest() != nil else { return }
-            try connection.answer(
+            try connection.respond(
                 "good",
                 fields: ["Cache-Control: max-age=0, stale-if-error=600", "Connection: close"]
             )
@@ -76,14 +76,14 @@ struct CutHandshakeTests {
             await #expect { _ = try await cached.get() } throws: { $0.sessionCode == .tlsHandshakeFailed }
         } else {
             for _ in 0..<2 {
-                let answer = try await cached.answer(cached.request())
-                #expect(answer.text == "good" && answer.sources.last == "localCache 200")
+                let response = try await cached.response(cached.request())
+                #expect(response.text == "good" && response.sources.last == "localCache 200")
             }
         }
         #expect(try await cached.get() == "good")
         #expect(cached.asked.count == 2)
         // The server that passed has answered.
-        let last = try await cached.answer(cached.request())
+        let last = try await cached.response(cached.request())
         #expect(last.text == "good" && last.sources == ["networkLoad 0", "localCache 200"])
         await cached.end()
     }

@@ -14,35 +14,35 @@ struct SessionCacheTests {
     func fresh() async throws {
         let cookies = CookieStorage()
         let cached = try CacheFixture({ $0.cookieStorage = cookies }) { _ in
-            OriginAnswer.text("hello", fields: ["Cache-Control: max-age=60", "Set-Cookie: a=1", "X-Own: y"])
+            OriginResponse.text("hello", fields: ["Cache-Control: max-age=60", "Set-Cookie: a=1", "X-Own: y"])
         }
         let request = try cached.request("/items?q")
-        #expect(try await cached.answer(request).sources == ["networkLoad 200"])
+        #expect(try await cached.response(request).sources == ["networkLoad 200"])
         cookies.removeAll()
         let task = try cached.manager.dataTask(with: request)
-        let answer = try await task.value()
-        #expect(answer.text == "hello")
-        #expect(answer.response.status == 200)
-        #expect(answer.response.fields.value(for: "X-Own") == "y")
-        #expect(answer.response.fields.value(for: "Age") != nil)
-        #expect(answer.response.contentLength == 5)
-        #expect(answer.sources == ["localCache 200"])
-        let transaction = answer.metrics.transaction
+        let response = try await task.value()
+        #expect(response.text == "hello")
+        #expect(response.response.status == 200)
+        #expect(response.response.fields.value(for: "X-Own") == "y")
+        #expect(response.response.fields.value(for: "Age") != nil)
+        #expect(response.response.contentLength == 5)
+        #expect(response.sources == ["localCache 200"])
+        let transaction = response.metrics.transaction
         #expect(transaction.fetchStart >= 0 && transaction.responseStart >= transaction.fetchStart)
         #expect(transaction.responseEnd >= transaction.responseStart)
         #expect(transaction.requestStart == TransactionMetrics.absent && transaction.connection == nil)
-        #expect(answer.metrics.duration >= transaction.responseEnd)
+        #expect(response.metrics.duration >= transaction.responseEnd)
         #expect(task.countOfBytesReceived == 5 && task.countOfBytesExpectedToReceive == 5)
         #expect(cookies.field(for: AbsoluteURL(request.url)!) == nil)
         #expect(cached.asked == ["/items?q"])
-        #expect(try await cached.answer(cached.request("/items?q", .head)).response.contentLength == 5)
+        #expect(try await cached.response(cached.request("/items?q", .head)).response.contentLength == 5)
         #expect(cached.asked == ["/items?q"])
         await cached.end()
     }
 
     @Test("without a cache nothing is kept, and requests for stored responses fail")
     func none() async throws {
-        let stage = try ManagerStage(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let stage = try ManagerStage(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         func get(_ policy: CachePolicy?) async throws -> String {
             try await stage.manager.dataTask(
                 with: HTTPSessionRequest(url: ManagerStage.url("/"), cachePolicy: policy)
@@ -61,19 +61,19 @@ struct SessionCacheTests {
         let cached = try CacheFixture({ $0.cookieStorage = cookies }) { request in
             request["If-None-Match"] == "\"v1\""
                 ? "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nSet-Cookie: b=2\r\nX-New: n\r\n\r\n"
-                : OriginAnswer.text("hello", fields: ["Cache-Control: max-age=0", "ETag: \"v1\""])
+                : OriginResponse.text("hello", fields: ["Cache-Control: max-age=0", "ETag: \"v1\""])
         }
         #expect(try await cached.get() == "hello")
-        let answer = try await cached.answer(cached.request())
-        #expect(answer.text == "hello" && answer.response.status == 200)
-        #expect(answer.response.fields.value(for: "X-New") == "n")
-        #expect(answer.sources == ["networkLoad 304", "localCache 200"])
-        #expect(answer.metrics.redirectCount == 0)
-        #expect(answer.metrics.earlierTransactions[0].isReusedConnection)
+        let response = try await cached.response(cached.request())
+        #expect(response.text == "hello" && response.response.status == 200)
+        #expect(response.response.fields.value(for: "X-New") == "n")
+        #expect(response.sources == ["networkLoad 304", "localCache 200"])
+        #expect(response.metrics.redirectCount == 0)
+        #expect(response.metrics.earlierTransactions[0].isReusedConnection)
         #expect(cookies.field(for: AbsoluteURL(ManagerStage.url("/"))!) == "b=2")
         #expect(cached.asked == ["/", "/"])
         // A client with a copy of its own gets the 304.
-        let own = try await cached.answer(
+        let own = try await cached.response(
             cached.request("/", policy: .returnCacheDataElseLoad, ("If-None-Match", "\"v1\""))
         )
         #expect(own.response.status == 304 && own.data.isEmpty)
@@ -93,7 +93,7 @@ struct SessionCacheTests {
         for isConfigured in [false, true] {
             let cached = try CacheFixture(
                 { if isConfigured { $0.cachePolicy = policy } },
-                answering: CacheFixture.counting("Cache-Control: max-age=0")
+                responding: CacheFixture.counting("Cache-Control: max-age=0")
             )
             #expect(try await cached.get(policy: .reloadIgnoringLocalCacheData) == "1")
             #expect(try await cached.get(policy: isConfigured ? nil : policy) == text)
@@ -116,7 +116,7 @@ struct SessionCacheTests {
             .useProtocolCachePolicy, .reloadIgnoringLocalCacheData, .returnCacheDataElseLoad, .returnCacheDataDontLoad,
         ]
         for (policy, expected) in zip(policies, expected) {
-            let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: \(control)"))
+            let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: \(control)"))
             #expect(try await cached.get() == "1")
             let text: String
             do {
@@ -131,7 +131,7 @@ struct SessionCacheTests {
 
     @Test("a fresh response is requested anew where the policy says so, and stored")
     func reloaded() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
         #expect(try await cached.get(policy: .reloadIgnoringLocalCacheData) == "2")
         #expect(try await cached.get() == "2")
@@ -143,7 +143,7 @@ struct SessionCacheTests {
             $0.sessionCode == .notStored
         }
         let post = try cached.request("/", .post, policy: .returnCacheDataDontLoad)
-        await #expect { _ = try await cached.answer(post) } throws: { $0.sessionCode == .notStored }
+        await #expect { _ = try await cached.response(post) } throws: { $0.sessionCode == .notStored }
         let download = try cached.manager.downloadTask(with: cached.request(policy: .returnCacheDataDontLoad))
         await #expect { _ = try await download.value() } throws: { $0.sessionCode == .notStored }
         #expect(cached.asked.count == 3)
@@ -155,9 +155,9 @@ struct SessionCacheTests {
         arguments: ["Cache-Control: no-store", "Vary: *", "Cache-Control: max-age=60\r\nVary: X-Each"]
     )
     func notStored(fields: String) async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting(fields))
-        #expect(try await cached.answer(cached.request("/", policy: nil, ("X-Each", "a"))).text == "1")
-        #expect(try await cached.answer(cached.request("/", policy: nil, ("X-Each", "b"))).text == "2")
+        let cached = try CacheFixture(responding: CacheFixture.counting(fields))
+        #expect(try await cached.response(cached.request("/", policy: nil, ("X-Each", "a"))).text == "1")
+        #expect(try await cached.response(cached.request("/", policy: nil, ("X-Each", "b"))).text == "2")
         await cached.end()
     }
 
@@ -166,7 +166,7 @@ struct SessionCacheTests {
         for isShared in [false, true] {
             let cached = try CacheFixture(
                 cache: SessionCache(isShared: isShared),
-                answering: CacheFixture.counting("Cache-Control: private, max-age=60")
+                responding: CacheFixture.counting("Cache-Control: private, max-age=60")
             )
             #expect(try await cached.get() == "1")
             #expect(try await cached.get() == (isShared ? "2" : "1"))
@@ -176,9 +176,9 @@ struct SessionCacheTests {
 
     @Test("a successful POST, PUT or DELETE drops what is stored for its URL")
     func invalidation() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(try await cached.get() == "1")
-        _ = try await cached.answer(cached.request("/", .delete))
+        _ = try await cached.response(cached.request("/", .delete))
         #expect(try await cached.get() == "3")
         _ = try await cached.manager.uploadTask(with: cached.request("/", .put), from: [1]).value()
         #expect(try await cached.get() == "5")
@@ -192,7 +192,7 @@ struct SessionCacheTests {
         let path = folder.path
         let cached = try CacheFixture(
             { $0.temporaryFolder = path },
-            answering: CacheFixture.counting("Cache-Control: max-age=60")
+            responding: CacheFixture.counting("Cache-Control: max-age=60")
         )
         _ = try await cached.manager.downloadTask(with: cached.request()).value()
         #expect(try await cached.get() == "2")
@@ -213,13 +213,13 @@ struct SessionCacheTests {
     func redirects() async throws {
         let cached = try CacheFixture { request in
             request.target == "/old"
-                ? OriginAnswer.text("", status: "301 Moved", fields: ["Location: /new", "Cache-Control: max-age=60"])
-                : OriginAnswer.text("there", fields: ["Cache-Control: no-store"])
+                ? OriginResponse.text("", status: "301 Moved", fields: ["Location: /new", "Cache-Control: max-age=60"])
+                : OriginResponse.text("there", fields: ["Cache-Control: no-store"])
         }
         #expect(try await cached.get("/old") == "there")
-        let answer = try await cached.answer(cached.request("/old"))
-        #expect(answer.text == "there")
-        #expect(answer.sources == ["localCache 301", "networkLoad 200"])
+        let response = try await cached.response(cached.request("/old"))
+        #expect(response.text == "there")
+        #expect(response.sources == ["localCache 301", "networkLoad 200"])
         #expect(cached.asked == ["/old", "/new", "/new"])
         await cached.end()
     }
@@ -235,12 +235,13 @@ struct SessionCacheTests {
                 try connection.write(CodedBody.gzip)
             }
         }
-        #expect(try await cached.answer(cached.request()).data == CodedBody.text)
-        #expect(try await cached.answer(cached.request()).data == CodedBody.text)
+        #expect(try await cached.response(cached.request()).data == CodedBody.text)
+        #expect(try await cached.response(cached.request()).data == CodedBody.text)
         #expect(cached.asked.count == 1)
         // Another coding is another answer.
         #expect(
-            try await cached.answer(cached.request("/", policy: nil, ("Accept-Encoding", "br"))).data == CodedBody.gzip
+            try await cached.response(cached.request("/", policy: nil, ("Accept-Encoding", "br"))).data
+                == CodedBody.gzip
         )
         #expect(cached.asked.count == 2)
         await cached.end()
@@ -254,7 +255,7 @@ struct SessionCacheTests {
         let cached = try CacheFixture(cache: cache) { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer("once", fields: ["Cache-Control: max-age=60"])
+                try connection.respond("once", fields: ["Cache-Control: max-age=60"])
             }
         }
         let tasks = try (0..<8).map { _ in try cached.manager.dataTask(with: cached.request()) }
@@ -268,7 +269,7 @@ struct SessionCacheTests {
 
     @Test("stored responses can be dropped: for one URL, or all")
     func removal() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         #expect(cached.cache.currentMemoryUsage == 0)
         #expect(try await cached.get("/a") == "1")
         #expect(try await cached.get("/b") == "2")
@@ -286,7 +287,7 @@ struct SessionCacheTests {
 
     @Test("a task of a loop uses the cache too, and can bypass it")
     func loopTasks() async throws {
-        let cached = try CacheFixture(answering: CacheFixture.counting("Cache-Control: max-age=60"))
+        let cached = try CacheFixture(responding: CacheFixture.counting("Cache-Control: max-age=60"))
         let endpoint = try cached.manager.endpoint(for: ManagerStage.url("/"))
         func get(_ policy: CachePolicy?) async throws -> String {
             let body = Monitor<String?>(nil)

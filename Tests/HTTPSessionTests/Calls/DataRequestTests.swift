@@ -23,7 +23,7 @@ struct DataRequestTests {
 
     @Test("a request that was suspended first goes out when it is resumed")
     func suspended() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let request = try stage.manager.request(.get, "x")
         #expect(request.state == .initialized)
         request.suspend()
@@ -78,7 +78,7 @@ struct DataRequestTests {
 
     @Test("a request is carried out once: a second call serializes the same response")
     func once() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let request = try stage.manager.request(.get, "x")
         let value = try await request.response(serializer: .json).value
         let text = try await request.response(serializer: .string).value
@@ -89,7 +89,7 @@ struct DataRequestTests {
 
     @Test("serializers of one request get one response; their handlers run in order")
     func several() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let log = Monitor<[String]>([])
         let request = try stage.manager.request(.get, "x")
         request.response(serializer: .json) { result in
@@ -109,9 +109,9 @@ struct DataRequestTests {
 
     @Test("the first serializer decides about retries; the others may still read the response")
     func firstDecides() async throws {
-        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("404 Not Found")]
+        let responses = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("404 Not Found")]
         let policy = RetryPolicy(exponentialBackoffScale: .milliseconds(1))
-        let stage = try HTTPStage(interceptor: policy, answering: HTTPStage.inTurn(answers))
+        let stage = try HTTPStage(interceptor: policy, responding: HTTPStage.inTurn(responses))
         let request = try stage.manager.request(.get, "x")
         let any = JSONResponseSerializer(validation: ResponseValidation(acceptableStatusCodes: nil))
         let first = beside { try await request.response(serializer: .json).response.response.status }
@@ -147,9 +147,9 @@ struct DataRequestTests {
     @Test("progress is a sequence over all attempts, whose last figure is the whole body")
     func progressSequence() async throws {
         let body = String(repeating: "x", count: 300_000)
-        let answers = Monitor([HTTPStage.status("503 Service Unavailable")])
+        let responses = Monitor([HTTPStage.status("503 Service Unavailable")])
         let stage = try HTTPStage(interceptor: RetryPolicy(exponentialBackoffScale: .milliseconds(1))) { _ in
-            answers.with { $0.popLast() } ?? OriginAnswer.text(body)
+            responses.with { $0.popLast() } ?? OriginResponse.text(body)
         }
         let sent = HTTPSessionRequest(
             url: try stage.manager.url("x"),
@@ -172,7 +172,7 @@ struct DataRequestTests {
 
     @Test("serializers run neither on the session's loop nor on the caller's actor")
     func serializationThreads() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let manager = stage.manager
         let gate = Gate()
         // A serializer that waits for another answer could not, if it held up the loop.
@@ -189,7 +189,7 @@ struct DataRequestTests {
 
     @Test("a request after the end of the session fails")
     func invalidated() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         await stage.end()
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
         #expect(failure?.sessionError?.code == .sessionInvalidated)

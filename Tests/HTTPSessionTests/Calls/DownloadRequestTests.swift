@@ -32,10 +32,10 @@ struct DownloadRequestTests {
     private func stage(
         interceptor: (any RequestInterceptor)? = nil,
         monitors: [any EventMonitor] = [],
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws -> HTTPStage {
         try stage(interceptor: interceptor, monitors: monitors) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 
@@ -64,12 +64,12 @@ struct DownloadRequestTests {
     func retried() async throws {
         let stage = try stage(
             interceptor: Interceptor(adapters: [Self.numbering()], retriers: [Self.policy]),
-            answering: HTTPStage.inTurn([HTTPStage.status("503 Service Unavailable"), OriginAnswer.text("file")])
+            responding: HTTPStage.inTurn([HTTPStage.status("503 Service Unavailable"), OriginResponse.text("file")])
         )
         let request = try stage.manager.download(.get, "x", parameters: ["a": 1], to: target)
-        let answer = try await request.response()
-        #expect(answer.path == folder.path + "/target")
-        #expect(try text(answer.path) == "file")
+        let response = try await request.response()
+        #expect(response.path == folder.path + "/target")
+        #expect(try text(response.path) == "file")
         #expect(request.retryCount == 1 && request.state == .finished)
         #expect(request.tasks.map { $0.response?.status } == [503, 200])
         #expect(request.resumeData == nil)
@@ -77,7 +77,7 @@ struct DownloadRequestTests {
         #expect(stage.origin.requests.allSatisfy { $0.target == "/v1/x?a=1" })
         #expect(files == ["target"])
         // Further calls read the same file.
-        #expect(try await request.response().path == answer.path)
+        #expect(try await request.response().path == response.path)
         #expect(try await request.response(serializer: .string).value == "file")
         #expect(stage.origin.requests.count == 2)
         await stage.end()
@@ -103,8 +103,8 @@ struct DownloadRequestTests {
             try connection.write(Array(body[first...]))
             connection.readToEnd()
         }
-        let answer = try await stage.manager.download(.get, "x", to: target).response()
-        let isWhole = FileManager.default.contents(atPath: answer.path).map { Array($0) == body } ?? false
+        let response = try await stage.manager.download(.get, "x", to: target).response()
+        let isWhole = FileManager.default.contents(atPath: response.path).map { Array($0) == body } ?? false
         #expect(isWhole)
         #expect(stage.origin.requests.map { $0["X-Number"] } == ["1", "2"])
         #expect(stage.origin.requests[1]["Range"] != nil)
@@ -126,13 +126,13 @@ struct DownloadRequestTests {
         ) { connection in
             guard let request = try connection.readRequest() else { return }
             if request.target.hasSuffix("?again") {
-                try connection.answer("other")
+                try connection.respond("other")
                 return connection.readToEnd()
             }
             try connection.write("HTTP/1.1 200 OK\r\nETag: \"v\"\r\nContent-Length: 10\r\n\r\nhalf")
         }
-        let answer = try await stage.manager.download(.get, "x", to: target).response()
-        #expect(try text(answer.path) == "other")
+        let response = try await stage.manager.download(.get, "x", to: target).response()
+        #expect(try text(response.path) == "other")
         #expect(stage.origin.requests[1]["Range"] == nil)
         try await eventually("the partial file to go") { files == ["target"] }
         await stage.end()
@@ -141,7 +141,7 @@ struct DownloadRequestTests {
     @Test("an unwanted response fails with its head, and nothing is written")
     func validation() async throws {
         let stage = try stage { request in
-            OriginAnswer.text("x", status: request.target.hasSuffix("missing") ? "404 Not Found" : "200 OK")
+            OriginResponse.text("x", status: request.target.hasSuffix("missing") ? "404 Not Found" : "200 OK")
         }
         let missing = try stage.manager.download(.get, "missing", to: target)
         await #expect {
@@ -179,22 +179,22 @@ struct DownloadRequestTests {
 
     @Test("a serializer reads the file, which stays; its errors go to the retriers")
     func serializers() async throws {
-        let answers = [
-            OriginAnswer.text("{", fields: ["Content-Type: application/json"]),
-            OriginAnswer.text("{\"a\": 1}", fields: ["Content-Type: application/json"]),
+        let responses = [
+            OriginResponse.text("{", fields: ["Content-Type: application/json"]),
+            OriginResponse.text("{\"a\": 1}", fields: ["Content-Type: application/json"]),
         ]
         let retrier = Retrier { request, failure in
             failure.serializationError != nil && request.retryCount == 0 ? .retry : .doNotRetry
         }
-        let stage = try stage(interceptor: retrier, answering: HTTPStage.inTurn(answers))
+        let stage = try stage(interceptor: retrier, responding: HTTPStage.inTurn(responses))
         let download = try stage.manager.download(.get, "x", to: target)
-        let answer = try await download.response(serializer: DecodableResponseSerializer([String: Int].self))
-        #expect(answer.value == ["a": 1])
-        #expect(try text(answer.response.path) == "{\"a\": 1}")
+        let response = try await download.response(serializer: DecodableResponseSerializer([String: Int].self))
+        #expect(response.value == ["a": 1])
+        #expect(try text(response.response.path) == "{\"a\": 1}")
         #expect(download.retryCount == 1)
         let told = Monitor<String?>(nil)
         try stage.manager.download(.get, "x", to: target).response(serializer: StringResponseSerializer()) { result in
-            if case .success(let answer) = result { told.with { $0 = answer.value } }
+            if case .success(let response) = result { told.with { $0 = response.value } }
         }
         try await eventually("the handler") { told.with { $0 } == "{\"a\": 1}" }
         let wrong = try stage.manager.download(.get, "x", to: target)
@@ -211,7 +211,7 @@ struct DownloadRequestTests {
             $0.maximumBodySize = 3
             $0.temporaryFolder = path
         }) { connection in
-            while try connection.readRequest() != nil { try connection.answer("four") }
+            while try connection.readRequest() != nil { try connection.respond("four") }
         }
         let large = try small.manager.download(.get, "x", to: target)
         await #expect {
@@ -232,7 +232,7 @@ struct DownloadRequestTests {
             if case .serialization = failure { .retry } else { .doNotRetry }
         }
         let stage = try stage(interceptor: interceptor) { connection in
-            while try connection.readRequest() != nil { try connection.answer("no JSON") }
+            while try connection.readRequest() != nil { try connection.respond("no JSON") }
         }
         let download = try stage.manager.download(.get, "x", to: target)
         let faults = Monitor<[String]>([])
@@ -264,7 +264,7 @@ struct DownloadRequestTests {
 
     @Test("a file that is missing or empty when it is read fails the request")
     func unreadableFiles() async throws {
-        let stage = try stage(monitors: [Remover()]) { _ in OriginAnswer.text("x") }
+        let stage = try stage(monitors: [Remover()]) { _ in OriginResponse.text("x") }
         let gone = try stage.manager.download(.get, "x", to: target)
         await #expect {
             _ = try await gone.response(serializer: StringResponseSerializer())
@@ -272,7 +272,7 @@ struct DownloadRequestTests {
             ($0 as? RequestFailure)?.sessionError?.code == .fileFailed
         }
         await stage.end()
-        let other = try self.stage { _ in OriginAnswer.text("", fields: ["Content-Type: application/json"]) }
+        let other = try self.stage { _ in OriginResponse.text("", fields: ["Content-Type: application/json"]) }
         let empty = try other.manager.download(.get, "x", to: target)
         await #expect {
             _ = try await empty.response(serializer: JSONResponseSerializer())
@@ -322,8 +322,8 @@ struct DownloadRequestTests {
         #expect(request.resumeData == kept)
         let next = try stage.manager.download(resumingWith: kept, to: target)
         #expect(next.resumeData == kept)
-        let answer = try await next.response()
-        let isWhole = FileManager.default.contents(atPath: answer.path).map { Array($0) == body } ?? false
+        let response = try await next.response()
+        let isWhole = FileManager.default.contents(atPath: response.path).map { Array($0) == body } ?? false
         #expect(isWhole)
         #expect(throws: SessionError.self) { try stage.manager.download(resumingWith: [1, 2]) }
         // One that was never begun has nothing.
@@ -359,7 +359,7 @@ struct DownloadRequestTests {
             interceptor: AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "Bearer old"))
         ) { request in
             request["Authorization"] == "Bearer new"
-                ? OriginAnswer.text("file") : OriginAnswer.text("", status: "401 Unauthorized")
+                ? OriginResponse.text("file") : OriginResponse.text("", status: "401 Unauthorized")
         }
         #expect(try await text(stage.manager.download(.get, "x", to: target).response().path) == "file")
         #expect(stage.origin.requests.count == 2)
@@ -388,7 +388,7 @@ struct DownloadRequestTests {
         let stage = try stage(
             interceptor: Self.policy,
             monitors: [log],
-            answering: HTTPStage.inTurn([HTTPStage.status("503 Service Unavailable"), OriginAnswer.text("file")])
+            responding: HTTPStage.inTurn([HTTPStage.status("503 Service Unavailable"), OriginResponse.text("file")])
         )
         _ = try await stage.manager.download(.get, "x", to: target).response()
         try await eventually("the last entry") { log.entries.with { $0.last } == "finish" }
@@ -408,7 +408,7 @@ struct DownloadRequestTests {
             while let request = try connection.readRequest() {
                 if request.target.hasSuffix("slow") { return connection.readToEnd() }
                 try connection.write(
-                    request.target.hasSuffix("busy") ? HTTPStage.status("503 Unavailable") : OriginAnswer.text("{}")
+                    request.target.hasSuffix("busy") ? HTTPStage.status("503 Unavailable") : OriginResponse.text("{}")
                 )
             }
         }
@@ -457,7 +457,7 @@ struct DownloadRequestTests {
     func typeOfNothing() async throws {
         let stage = try stage { request in
             request.target.hasSuffix("none")
-                ? "HTTP/1.1 204 No Content\r\n\r\n" : OriginAnswer.text("x", fields: ["Content-Type: text/plain"])
+                ? "HTTP/1.1 204 No Content\r\n\r\n" : OriginResponse.text("x", fields: ["Content-Type: text/plain"])
         }
         let validation = ResponseValidation(acceptableContentTypes: ["application/json"])
         let none = try await stage.manager.download(.get, "none", validation: validation, to: target).response()
@@ -480,7 +480,7 @@ struct DownloadRequestTests {
     @Test("a value is mapped with its file and response; a thrown error fails it")
     func mappedValue() async throws {
         struct Odd: Error {}
-        let stage = try stage(answering: { _ in OriginAnswer.text("7") })
+        let stage = try stage(responding: { _ in OriginResponse.text("7") })
         let text = try await stage.manager.download(.get, "x", to: target).response(serializer: .string)
         let number = text.map { Int($0) }
         #expect(number.value == 7 && number.response.metrics.transaction.status == 200)

@@ -12,10 +12,10 @@ import Testing
 struct HTTPMethodsTests {
     @Test("each method puts its parameters where it should and reads a JSON response")
     func awaited() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let manager = stage.manager
-        func seen(_ answer: SerializedResponse<any Sendable>) throws -> [String] {
-            let value = try #require(answer.value as? JSONValue)
+        func seen(_ response: SerializedResponse<any Sendable>) throws -> [String] {
+            let value = try #require(response.value as? JSONValue)
             return ["method", "target", "type", "body"].map { value[$0]?.string ?? "-" }
         }
         let form = "application/x-www-form-urlencoded; charset=utf-8"
@@ -44,7 +44,7 @@ struct HTTPMethodsTests {
 
     @Test("each method has a form with a handler, which returns a cancellable request")
     func handled() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let manager = stage.manager
         let log = Monitor<[String]>([])
         let note: HTTPSessionManager.CompletionHandler = { result in
@@ -72,7 +72,7 @@ struct HTTPMethodsTests {
 
     @Test("the serializers are the manager's own, and another may be named")
     func serializers() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let manager = stage.manager
         #expect(manager.requestSerializer is HTTPRequestSerializer)
         manager.requestSerializer = JSONRequestSerializer()
@@ -95,7 +95,7 @@ struct HTTPMethodsTests {
 
     @Test("headers of a call go before those of the serializer")
     func headers() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         try stage.manager.requestSerializer.setValue("general", forHTTPHeaderField: "X-Kind")
         _ = try await stage.manager.post(
             "x",
@@ -114,7 +114,7 @@ struct HTTPMethodsTests {
 
     @Test("POST, PUT and PATCH without parameters announce no content; GET and DELETE do not")
     func noParameters() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         _ = try await stage.manager.post("x")
         _ = try await stage.manager.put("x")
         _ = try await stage.manager.patch("x")
@@ -135,16 +135,16 @@ struct HTTPMethodsTests {
         }
         await #expect(throws: RequestFailure.self) { try await stage.manager.get("hidden") }
         try stage.manager.requestSerializer.setAuthorizationHeaderField(username: "user", password: "password")
-        let answer = try await stage.manager.get("hidden")
-        #expect(answer.response.response.status == 204)
-        #expect((answer.value as? JSONValue) == .null)
+        let response = try await stage.manager.get("hidden")
+        #expect(response.response.response.status == 204)
+        #expect((response.value as? JSONValue) == .null)
         await stage.end()
     }
 
     @Test("a serializer that fails makes no task, and no handler is called")
     func failingSerializer() async throws {
         struct Mine: Error {}
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         stage.manager.requestSerializer.settings.querySerialization = { _, _ in throw Mine() }
         let calls = Monitor(0)
         #expect(throws: SessionError.self) {
@@ -158,7 +158,7 @@ struct HTTPMethodsTests {
 
     @Test("serializers may be changed from many threads while requests are made")
     func manyThreads() async throws {
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let manager = stage.manager
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<200 {
@@ -204,7 +204,7 @@ struct HTTPMethodsTests {
         let stage = try HTTPStage { connection in
             while let request = try connection.readRequest() {
                 try connection.write(
-                    OriginAnswer.text("[\(request.body.count)]", fields: ["Content-Type: application/json"])
+                    OriginResponse.text("[\(request.body.count)]", fields: ["Content-Type: application/json"])
                 )
             }
         }
@@ -213,7 +213,7 @@ struct HTTPMethodsTests {
             continuation.finish()
         }
         let progress = Monitor<[TaskProgress]>([])
-        let answer = try await stage.manager.post(
+        let response = try await stage.manager.post(
             "forms",
             parameters: ["author": "Ada"],
             headers: ["X-Kind": "form"],
@@ -224,7 +224,7 @@ struct HTTPMethodsTests {
             try form.append(.source(.sequence(pieces, length: 1_000_000)), name: "stream")
         }
         let sent = try #require(stage.origin.requests.first)
-        #expect((answer.value as? JSONValue)?[0]?.int == sent.body.count)
+        #expect((response.value as? JSONValue)?[0]?.int == sent.body.count)
         #expect(sent["Content-Length"] == String(sent.body.count))
         #expect(sent["X-Kind"] == "form")
         #expect(sent["Content-Type"]?.hasPrefix("multipart/form-data; boundary=SessionCore.boundary.") == true)
@@ -240,7 +240,7 @@ struct HTTPMethodsTests {
     @Test("a form that cannot be assembled sends nothing, and says why")
     func badForm() async throws {
         struct Mine: Error {}
-        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let stage = try HTTPStage(responding: HTTPStage.echo)
         let failure = await #expect(throws: RequestFailure.self) {
             try await stage.manager.post("x") { _ in throw Mine() }
         }
@@ -281,12 +281,12 @@ struct HTTPMethodsTests {
             }
         }
         let progress = Monitor<[TaskProgress]>([])
-        let answer = try await stage.manager.get(
+        let response = try await stage.manager.get(
             "x",
             progress: ProgressHandler { seen in progress.with { $0.append(seen) } },
             serializer: HTTPResponseSerializer()
         )
-        let isWhole = answer.value == body
+        let isWhole = response.value == body
         #expect(isWhole)
         try await eventually("the last progress") { progress.with { $0.last?.fraction == 1 } }
         let counts = progress.with { $0.map(\.completedBytes) }
@@ -297,7 +297,7 @@ struct HTTPMethodsTests {
     @Test("an unacceptable status is an error that has the response")
     func failures() async throws {
         let stage = try HTTPStage { _ in
-            OriginAnswer.text(#"{"why":"gone"}"#, status: "404 Not Found", fields: ["Content-Type: application/json"])
+            OriginResponse.text(#"{"why":"gone"}"#, status: "404 Not Found", fields: ["Content-Type: application/json"])
         }
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
         #expect(failure?.response?.response.status == 404)

@@ -62,8 +62,8 @@ struct NginxSessionTests {
         #expect(delete.value.method == "DELETE" && delete.value.query == "a=1")
         for method in [HTTPMethod.post, .put, .patch] {
             let request = try manager.request(method, "items", parameters: ["a": 1])
-            let answer = try await request.response(serializer: serializer)
-            #expect(answer.value == Seen(method: method.description, query: "", token: "Bearer abc"))
+            let response = try await request.response(serializer: serializer)
+            #expect(response.value == Seen(method: method.description, query: "", token: "Bearer abc"))
         }
         let head = try await manager.head("items")
         #expect(head.response.status == 200 && head.data.isEmpty)
@@ -74,18 +74,18 @@ struct NginxSessionTests {
     func many(http2: Bool) async throws {
         let origin = try Self.origin(http2: http2)
         let manager = try Self.manager(origin, http2: http2)
-        let answers = try await withThrowingTaskGroup(of: (Int, String).self) { group in
+        let responses = try await withThrowingTaskGroup(of: (Int, String).self) { group in
             for number in 0..<100 {
                 group.addTask {
                     let serializer = DecodableResponseSerializer(Seen.self)
-                    let answer = try await manager.get("x", parameters: ["n": number], serializer: serializer)
-                    return (number, answer.value.query)
+                    let response = try await manager.get("x", parameters: ["n": number], serializer: serializer)
+                    return (number, response.value.query)
                 }
             }
             return try await group.reduce(into: [Int: String]()) { $0[$1.0] = $1.1 }
         }
-        #expect(answers.count == 100)
-        #expect(answers.allSatisfy { $0.value == "n=\($0.key)" })
+        #expect(responses.count == 100)
+        #expect(responses.allSatisfy { $0.value == "n=\($0.key)" })
         await manager.invalidateSession(cancelingTasks: false)
     }
 
@@ -99,8 +99,8 @@ struct NginxSessionTests {
             try form.appendFile(source, name: "file")
         }
         let expected = try await request.originalRequest.body.collect()
-        let answer = try await request.response(serializer: HTTPResponseSerializer())
-        #expect(answer.response.response.status == 201)
+        let response = try await request.response(serializer: HTTPResponseSerializer())
+        #expect(response.response.response.status == 201)
         let stored = try Data(contentsOf: URL(fileURLWithPath: "\(origin.folder.path)/files/form"))
         let isWhole = Array(stored) == expected && expected.count > content.count
         #expect(isWhole)

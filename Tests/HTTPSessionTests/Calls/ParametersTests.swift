@@ -20,9 +20,11 @@ struct ParametersTests {
 
     @Test("literals, literals with variables, dictionaries and types go where parameters go")
     func kinds() async throws {
-        let stage = try HTTPStage(answering: { HTTPStage.echo($0) })
+        let stage = try HTTPStage(responding: { HTTPStage.echo($0) })
         let manager = stage.manager
-        func target(_ answer: sending SerializedResponse<JSONValue>) -> String { answer.value["target"]?.string ?? "" }
+        func target(_ response: sending SerializedResponse<JSONValue>) -> String {
+            response.value["target"]?.string ?? ""
+        }
         let (q, page, missing) = ("x y", 3, Int?.none)
         let named: [String: String] = ["b": "2", "a": "1"]
         #expect(try await target(manager.get("i", parameters: ["q": q], serializer: .json)) == "/v1/i?q=x%20y")
@@ -58,18 +60,18 @@ struct ParametersTests {
 
     @Test("names keep their order in JSON, and the serializer's encoder makes their form")
     func order() async throws {
-        let stage = try HTTPStage(answering: { HTTPStage.echo($0) })
+        let stage = try HTTPStage(responding: { HTTPStage.echo($0) })
         stage.manager.requestSerializer = JSONRequestSerializer()
         stage.manager.requestSerializer.settings.parameterEncoder.keyEncodingStrategy = .convertToSnakeCase
         stage.manager.requestSerializer.settings.parameterEncoder.dateEncodingStrategy = .secondsSince1970
         let date = Date(timeIntervalSince1970: 7)
-        let answer = try await stage.manager.post(
+        let response = try await stage.manager.post(
             "i",
             parameters: ["zFirst": date, "aSecond": Query()],
             serializer: .json
         )
         #expect(
-            answer.value["body"]?.string
+            response.value["body"]?.string
                 == #"{"z_first":7,"a_second":{"text":"a b","page":2,"url":"https:\/\/a.example\/"}}"#
         )
         let bad = await #expect(throws: RequestFailure.self) {
@@ -83,7 +85,7 @@ struct ParametersTests {
 
     @Test("serializers have short names where one is expected; their values are sendable")
     func serializers() async throws {
-        let stage = try HTTPStage(answering: { HTTPStage.echo($0) })
+        let stage = try HTTPStage(responding: { HTTPStage.echo($0) })
         let manager = stage.manager
         let task = Task { try await manager.get("i", serializer: .decodable(Seen.self)) }
         #expect(try await task.value.value.method == "GET")
@@ -97,7 +99,7 @@ struct ParametersTests {
 
     @Test("a manager without rules checks servers against the system's anchors")
     func systemTrust() async throws {
-        let stage = try HTTPStage(answering: { HTTPStage.echo($0) })
+        let stage = try HTTPStage(responding: { HTTPStage.echo($0) })
         let manager = try HTTPSessionManager(baseURL: "https://127.0.0.1:\(stage.origin.port)")
         await #expect { try await manager.get("i") } throws: {
             ($0 as? RequestFailure)?.sessionError?.code == .certificateUntrusted

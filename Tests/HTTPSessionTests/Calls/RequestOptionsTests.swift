@@ -21,8 +21,8 @@ struct RequestOptionsTests {
         var snake = JSONRequestSerializer()
         snake.settings.parameterEncoder.keyEncodingStrategy = .convertToSnakeCase
         let encoded = RequestOptions(requestSerializer: snake, priority: SessionTask.highPriority)
-        let answer = try await manager.post("/items", parameters: Item(), options: encoded, serializer: .string)
-        #expect(answer.value == "{\"item_name\":\"a\"}")
+        let response = try await manager.post("/items", parameters: Item(), options: encoded, serializer: .string)
+        #expect(response.value == "{\"item_name\":\"a\"}")
         #expect(stage.origin.requests.last?.value(for: "Priority") == "u=2")
         #expect(try await manager.post("/items", parameters: Item(), serializer: .string).value == "itemName=a")
 
@@ -256,12 +256,12 @@ struct RequestOptionsTests {
         #expect(try await manager.get("/", parameters: none, serializer: .string).value == "none")
         let set: ParameterValue = ["s": .set(["b", "a"])]
         #expect(try await manager.get("/", parameters: set, serializer: .string).value == "s=a&s=b")
-        let answers = AsyncStream<String>.makeStream()
+        let responses = AsyncStream<String>.makeStream()
         try manager.get("/", parameters: Parameters(Item())) { result in
-            answers.continuation.yield((try? result.get())?.response.metrics.transaction.networkProtocolName ?? "-")
+            responses.continuation.yield((try? result.get())?.response.metrics.transaction.networkProtocolName ?? "-")
         }
-        for await answer in answers.stream {
-            #expect(answer == "-")
+        for await response in responses.stream {
+            #expect(response == "-")
             break
         }
         #expect(stage.origin.requests.last?.query == "itemName=a")
@@ -333,8 +333,8 @@ struct RequestOptionsTests {
             }
             return calls.with { $0 } == 2
         }
-        let answer = try await manager.get("/", serializer: .string)
-        #expect(throws: Stale.self) { try answer.map { (_: String) throws(Stale) -> Int in throw Stale() } }
+        let response = try await manager.get("/", serializer: .string)
+        #expect(throws: Stale.self) { try response.map { (_: String) throws(Stale) -> Int in throw Stale() } }
         await stage.end()
     }
 

@@ -50,7 +50,7 @@ struct RequestStateTests {
     @Test("cancelling inside the completion handler changes nothing and calls it no second time")
     func cancelledInTheHandler() async throws {
         let log = Log()
-        let stage = try HTTPStage(monitors: [log], answering: HTTPStage.echo)
+        let stage = try HTTPStage(monitors: [log], responding: HTTPStage.echo)
         let calls = Monitor<[Int?]>([])
         let request = try stage.manager.request(.get, "x")
         request.response(serializer: JSONResponseSerializer()) { result in
@@ -68,7 +68,7 @@ struct RequestStateTests {
 
     @Test("repeated calls on the session task below behave alike")
     func taskCancelledInTheHandler() async throws {
-        let stage = try ManagerStage { OriginAnswer.text($0.target) }
+        let stage = try ManagerStage { OriginResponse.text($0.target) }
         let made = Monitor<DataTask?>(nil)
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))) { [stage] result in
             made.with { $0 }?.cancel()
@@ -100,11 +100,11 @@ struct RequestStateTests {
             }
             return Interceptor(adapters: [adapter], retriers: [retrier])
         }
-        let answers = [
+        let responses = [
             HTTPStage.status("503 Service Unavailable"), HTTPStage.status("503 Service Unavailable"),
             HTTPStage.status("200 OK"),
         ]
-        let stage = try HTTPStage(answering: HTTPStage.inTurn(answers))
+        let stage = try HTTPStage(responding: HTTPStage.inTurn(responses))
         let ended = try stage.manager.request(
             .get,
             "x",
@@ -125,8 +125,8 @@ struct RequestStateTests {
             "x",
             options: RequestOptions(interceptor: interceptor(givesUp: false))
         )
-        let answer = try await other.response(serializer: JSONResponseSerializer())
-        #expect(answer.response.response.status == 200)
+        let response = try await other.response(serializer: JSONResponseSerializer())
+        #expect(response.response.response.status == 200)
         #expect(asked.with { $0 } == ["answer", "adaptation"] && other.retryCount == 2 && other.tasks.count == 2)
         await stage.end()
     }

@@ -16,7 +16,7 @@ struct AuthenticationTests {
     private static let basic = "Basic dXNlcjpyaWdodA=="
 
     private static func unauthorized(_ challenge: String...) -> String {
-        OriginAnswer.text("no", status: "401 Unauthorized", fields: challenge.map { "WWW-Authenticate: \($0)" })
+        OriginResponse.text("no", status: "401 Unauthorized", fields: challenge.map { "WWW-Authenticate: \($0)" })
     }
 
     private static func space(_ method: ProtectionSpace.AuthenticationMethod, realm: String? = "r") throws
@@ -28,7 +28,7 @@ struct AuthenticationTests {
     private func basicStage() throws -> Stage {
         try Stage { request in
             request["Authorization"] == Self.basic
-                ? OriginAnswer.text("yes") : Self.unauthorized("Basic realm=\"r\"")
+                ? OriginResponse.text("yes") : Self.unauthorized("Basic realm=\"r\"")
         }
     }
 
@@ -37,10 +37,10 @@ struct AuthenticationTests {
         let stage = try basicStage()
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/a/b?x=/y/")))
         task.delegate.credential = Self.right
-        let answer = try await task.value()
-        #expect(answer.data == Array("yes".utf8))
-        #expect(answer.metrics.earlierTransactions.map(\.status) == [401])
-        #expect(answer.metrics.redirectCount == 0)
+        let response = try await task.value()
+        #expect(response.data == Array("yes".utf8))
+        #expect(response.metrics.earlierTransactions.map(\.status) == [401])
+        #expect(response.metrics.redirectCount == 0)
         #expect(task.currentRequest.headers.value(for: "Authorization") == nil)
         for path in ["/a/c", "/other"] {
             #expect(
@@ -101,8 +101,8 @@ struct AuthenticationTests {
         let stage = try Stage { _ in Self.unauthorized("Basic realm=r") }
         stage.manager.sessionDidReceiveAuthenticationChallenge = { _ in .performDefaultHandling }
         stage.manager.taskDidReceiveChallenge = { _, _ in .useCredential(Self.right) }
-        let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
-        #expect(answer.response.status == 401)
+        let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
+        #expect(response.response.status == 401)
         #expect(stage.origin.requests.count == 11)
         await stage.end()
     }
@@ -111,7 +111,7 @@ struct AuthenticationTests {
     func dispositions() async throws {
         let stage = try Stage { request in
             request["Authorization"] == "Bearer token"
-                ? OriginAnswer.text("yes")
+                ? OriginResponse.text("yes")
                 : Self.unauthorized("Basic realm=r", "Digest realm=r, nonce=n, qop=auth", "Bearer realm=r")
         }
         stage.manager.sessionDidReceiveAuthenticationChallenge = { _ in .performDefaultHandling }
@@ -153,7 +153,7 @@ struct AuthenticationTests {
             let isRight = challenge["response"] == expected
             if isKnown, isRight {
                 uses[nonce] = count
-                return OriginAnswer.text("yes \(count)")
+                return OriginResponse.text("yes \(count)")
             }
             let fresh = "n\(uses.count)"
             uses[fresh] = 0
@@ -175,12 +175,12 @@ struct AuthenticationTests {
             failures.with { $0.append(challenge.previousFailureCount) }
             return .useCredential(Self.right)
         }
-        var answers: [String] = []
+        var responses: [String] = []
         for path in ["/a", "/b?c=d", "/e"] {
-            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value()
-            answers.append(String(decoding: answer.data, as: UTF8.self))
+            let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value()
+            responses.append(String(decoding: response.data, as: UTF8.self))
         }
-        #expect(answers == ["yes 1", "yes 2", "yes 1"])
+        #expect(responses == ["yes 1", "yes 2", "yes 1"])
         #expect(failures.with { $0 } == [0])
         // Two for the first, one for the second; the third finds its nonce stale.
         #expect(stage.origin.requests.count == 5)
@@ -195,15 +195,15 @@ struct AuthenticationTests {
                 return Self.unauthorized("Digest realm=r, nonce=first, qop=auth")
             }
             let next = value.contains("nonce=\"first\"") ? "second" : "third"
-            return OriginAnswer.text(value, fields: ["Authentication-Info: nextnonce=\"\(next)\", qop=auth"])
+            return OriginResponse.text(value, fields: ["Authentication-Info: nextnonce=\"\(next)\", qop=auth"])
         }
         try #require(stage.manager.configuration.credentialStorage).setDefaultCredential(
             Self.right,
             for: Self.space(.httpDigest)
         )
         for nonce in ["first", "second", "third"] {
-            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
-            let sent = try #require(HTTPChallenge.list(answer.data).first).parameters
+            let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
+            let sent = try #require(HTTPChallenge.list(response.data).first).parameters
             #expect(sent["nonce"] == nonce && sent["nc"] == "00000001")
         }
         await stage.end()
@@ -214,13 +214,13 @@ struct AuthenticationTests {
         let stage = try Stage { request in
             if request["Host"] == Stage.other { return Self.unauthorized("Basic realm=\"r\"") }
             if request["Authorization"] == nil { return Self.unauthorized("Basic realm=\"r\"") }
-            return OriginAnswer.redirect(request.target == "/" ? "/again" : Stage.url("/", Stage.other))
+            return OriginResponse.redirect(request.target == "/" ? "/again" : Stage.url("/", Stage.other))
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.credential = Self.right
-        let answer = try await task.value()
-        #expect(answer.response.status == 401)
-        #expect(answer.metrics.redirectCount == 2)
+        let response = try await task.value()
+        #expect(response.response.status == 401)
+        #expect(response.metrics.redirectCount == 2)
         let seen = stage.origin.requests.map { "\($0["Host"] ?? "")\($0.target) \($0["Authorization"] ?? "-")" }
         #expect(
             seen == [
@@ -267,7 +267,7 @@ struct AuthenticationTests {
     @Test("a bearer token is not sent without TLS")
     func plainBearer() async throws {
         let plain = try ScriptedOrigin(nil) { _ in Self.unauthorized("Bearer realm=r") }
-        let stage = try Stage(plain: plain) { _ in OriginAnswer.text("") }
+        let stage = try Stage(plain: plain) { _ in OriginResponse.text("") }
         let url = "http://plain.example.com/"
         let proposed = try stage.manager.dataTask(with: HTTPSessionRequest(url: url))
         proposed.delegate.credential = Credential(bearerToken: "secret")
@@ -292,8 +292,8 @@ struct AuthenticationTests {
         for (password, status) in [("wrong", 401), ("right", 204)] {
             let task = try manager.dataTask(with: HTTPSessionRequest(url: "https://127.0.0.1:\(nginx.port)/files/none"))
             task.delegate.credential = Credential(user: "user", password: password)
-            let answer = try await task.value()
-            #expect(answer.response.status == (status == 204 ? 404 : 401))
+            let response = try await task.value()
+            #expect(response.response.status == (status == 204 ? 404 : 401))
         }
         let spaces = try #require(manager.configuration.credentialStorage).spaces
         #expect(spaces.map(\.realm) == ["the realm"])

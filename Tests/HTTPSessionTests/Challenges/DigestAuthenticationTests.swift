@@ -68,7 +68,7 @@ struct DigestAuthenticationTests {
 
     @Test("session algorithms, user hashes and names beyond ASCII")
     func variants() throws {
-        func answer(_ rest: String, user: String = "u\"1") throws -> [String: String] {
+        func response(_ rest: String, user: String = "u\"1") throws -> [String: String] {
             let digest = try Self.challenge("realm=r, nonce=n, qop=auth, \(rest)")
             return try Self.parameters(
                 digest.authorization(
@@ -83,16 +83,16 @@ struct DigestAuthenticationTests {
         }
         let hash = MessageDigest.sha256
         let second = hash.hex("POST:/a?b")
-        let session = try answer("algorithm=SHA-256-sess")
+        let session = try response("algorithm=SHA-256-sess")
         let first = hash.hex("\(hash.hex("u\"1:r:p")):n:c")
         #expect(session["response"] == hash.hex("\(first):n:0000001f:c:auth:\(second)"))
         #expect(session["username"] == "u\"1")
-        let hashed = try answer("algorithm=SHA-256, userhash=true")
+        let hashed = try response("algorithm=SHA-256, userhash=true")
         #expect(hashed["username"] == hash.hex("u\"1:r") && hashed["userhash"] == "true")
-        let named = try answer("algorithm=SHA-256", user: "Jäsøn Doe")
+        let named = try response("algorithm=SHA-256", user: "Jäsøn Doe")
         #expect(named["username"] == nil)
         #expect(named["username*"] == "UTF-8''J%C3%A4s%C3%B8n%20Doe")
-        #expect(try answer("algorithm=SHA-512-256")["response"]?.count == 64)
+        #expect(try response("algorithm=SHA-512-256")["response"]?.count == 64)
     }
 
     /// NIST's examples for "abc" (FIPS 180-4), and that of RFC 1321.

@@ -18,9 +18,9 @@ struct LaterAnswerTests {
     private func stage(_ change: (inout URLSessionManager.Configuration) -> Void = { _ in }) throws -> Stage {
         try Stage(change) { request in
             if request.target == "/open" || request["Authorization"] == "Basic dXNlcjpyaWdodA==" {
-                return OriginAnswer.text("yes")
+                return OriginResponse.text("yes")
             }
-            return OriginAnswer.text(
+            return OriginResponse.text(
                 request.target == "/long" ? Self.longBody : "no",
                 status: "401 Unauthorized",
                 fields: ["WWW-Authenticate: Basic realm=\"r\""]
@@ -29,7 +29,7 @@ struct LaterAnswerTests {
     }
 
     /// Answers Basic challenges when the gate opens.
-    private func answer(_ stage: Stage, behind gate: Gate, _ disposition: ChallengeDisposition) {
+    private func answerChallenge(_ stage: Stage, behind gate: Gate, _ disposition: ChallengeDisposition) {
         stage.manager.taskDidReceiveChallenge = { [stage] _, challenge in
             guard challenge.protectionSpace.authenticationMethod == .httpBasic else { return .performDefaultHandling }
             return .answerLater {
@@ -44,7 +44,7 @@ struct LaterAnswerTests {
     func later(path: String) async throws {
         let stage = try stage()
         let gate = Gate()
-        answer(stage, behind: gate, .useCredential(Self.right))
+        answerChallenge(stage, behind: gate, .useCredential(Self.right))
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path)))
         task.resume()
         _ = try await stage.wait(for: "asked")
@@ -52,9 +52,9 @@ struct LaterAnswerTests {
         #expect(other.response.status == 200)
         #expect(task.state == .running && task.response == nil)
         gate.open()
-        let answer = try await task.value()
-        #expect(answer.text == "yes")
-        #expect(answer.metrics.earlierTransactions.map(\.status) == [401])
+        let response = try await task.value()
+        #expect(response.text == "yes")
+        #expect(response.metrics.earlierTransactions.map(\.status) == [401])
         await stage.end()
     }
 
@@ -63,17 +63,17 @@ struct LaterAnswerTests {
         for disposition in [ChallengeDisposition.rejectProtectionSpace, .performDefaultHandling] {
             let stage = try stage()
             let gate = Gate()
-            answer(stage, behind: gate, disposition)
+            answerChallenge(stage, behind: gate, disposition)
             let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path)))
             task.resume()
             _ = try await stage.wait(for: "asked")
             // A long one waits with its origin.
             try await eventually("the answer") { stage.origin.connections.reduce(0) { $0 + $1.bytesWritten } > 0 }
             gate.open()
-            let answer = try await task.value()
-            #expect(answer.response.status == 401)
-            #expect(answer.text == (path == "/" ? "no" : Self.longBody))
-            #expect(answer.metrics.earlierTransactions.isEmpty)
+            let response = try await task.value()
+            #expect(response.response.status == 401)
+            #expect(response.text == (path == "/" ? "no" : Self.longBody))
+            #expect(response.metrics.earlierTransactions.isEmpty)
             await stage.end()
         }
     }
@@ -82,8 +82,8 @@ struct LaterAnswerTests {
     func ways() async throws {
         let stage = try Stage { request in
             request["Authorization"]?.hasPrefix("Basic") == true
-                ? OriginAnswer.text("yes")
-                : OriginAnswer.text(
+                ? OriginResponse.text("yes")
+                : OriginResponse.text(
                     "no",
                     status: "401 Unauthorized",
                     fields: [
@@ -99,8 +99,8 @@ struct LaterAnswerTests {
                 .answerLater { method == .httpBasic ? .useCredential(Self.right) : .rejectProtectionSpace }
             }
         }
-        let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
-        #expect(answer.text == "yes")
+        let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
+        #expect(response.text == "yes")
         #expect(stage.log.with { $0 } == ["httpDigest", "httpBasic"])
         await stage.end()
     }
@@ -132,7 +132,7 @@ struct LaterAnswerTests {
     func time() async throws {
         let stage = try stage()
         let gate = Gate()
-        answer(stage, behind: gate, .useCredential(Self.right))
+        answerChallenge(stage, behind: gate, .useCredential(Self.right))
         let request = HTTPSessionRequest(url: Stage.url("/"), timeouts: TaskTimeouts(total: .seconds(2)))
         let task = try stage.manager.dataTask(with: request)
         await #expect { _ = try await task.value() } throws: { $0.sessionCode == .responseTimeout }
@@ -147,14 +147,14 @@ struct LaterAnswerTests {
         let path = folder.path
         let stage = try stage { $0.temporaryFolder = path }
         let gate = Gate()
-        answer(stage, behind: gate, .useCredential(Self.right))
+        answerChallenge(stage, behind: gate, .useCredential(Self.right))
         let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.resume()
         _ = try await stage.wait(for: "asked")
         task.suspend()
         gate.open()
-        let answer = try await task.value()
-        #expect(try String(contentsOfFile: answer.path, encoding: .utf8) == "yes")
+        let response = try await task.value()
+        #expect(try String(contentsOfFile: response.path, encoding: .utf8) == "yes")
         await stage.end()
     }
 

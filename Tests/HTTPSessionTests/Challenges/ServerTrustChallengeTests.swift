@@ -12,7 +12,7 @@ import Testing
 struct ServerTrustChallengeTests {
     private typealias Stage = ManagerStage
 
-    private static func ok(_ request: HTTPMessage) -> String { OriginAnswer.text(request.target) }
+    private static func ok(_ request: HTTPMessage) -> String { OriginResponse.text(request.target) }
 
     private func get(_ stage: Stage, _ path: String = "/") async throws -> Int {
         try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value().response.status
@@ -20,7 +20,7 @@ struct ServerTrustChallengeTests {
 
     @Test("the session's hook is called once a connection, with the policy's result")
     func asked() async throws {
-        let stage = try Stage(pinned: [Stage.host], answering: Self.ok)
+        let stage = try Stage(pinned: [Stage.host], responding: Self.ok)
         stage.manager.sessionDidReceiveAuthenticationChallenge = { [stage] challenge in
             let space = challenge.protectionSpace
             stage.note(
@@ -43,7 +43,7 @@ struct ServerTrustChallengeTests {
         arguments: [(0, SessionError.Code.certificateUntrusted), (1, .cancelled), (2, .requestInvalid)]
     )
     func refused(number: Int, code: SessionError.Code) async throws {
-        let stage = try Stage(pinned: [Stage.host], answering: Self.ok)
+        let stage = try Stage(pinned: [Stage.host], responding: Self.ok)
         stage.manager.sessionDidReceiveAuthenticationChallenge = { _ in
             [
                 .rejectProtectionSpace, .cancelAuthenticationChallenge,
@@ -63,8 +63,8 @@ struct ServerTrustChallengeTests {
     @Test("no hook accepts what a policy refuses, and none is called")
     func neverLoosened() async throws {
         let wrong = try TestPKI.shared.server("elsewhere.example.com")
-        let origin = try ScriptedOrigin(wrong, answering: Self.ok)
-        let stage = try Stage(pinned: [Stage.host], answering: Self.ok)
+        let origin = try ScriptedOrigin(wrong, responding: Self.ok)
+        let stage = try Stage(pinned: [Stage.host], responding: Self.ok)
         var configuration = URLSessionManager.Configuration()
         for name in [Stage.host, Stage.other] {
             configuration.resolve[try Host(name)] = (host: try Host("127.0.0.1"), port: origin.port)
@@ -93,7 +93,7 @@ struct ServerTrustChallengeTests {
 
     @Test("without a session hook the task's is called, anew for the next connection")
     func taskHook() async throws {
-        let stage = try Stage(answering: Self.ok)
+        let stage = try Stage(responding: Self.ok)
         let first = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         first.delegate.taskDidReceiveChallenge = { _, challenge in
             challenge.protectionSpace.authenticationMethod == .serverTrust
@@ -196,9 +196,9 @@ struct ServerTrustChallengeTests {
                     challenge.protectionSpace == space ? .rejectProtectionSpace : .performDefaultHandling
                 }
             }
-            let answer = try await task.value()
+            let response = try await task.value()
             let isShown = source != "none" && source != "rejected"
-            #expect(String(decoding: answer.data, as: UTF8.self) == (isShown ? "SUCCESS" : "NONE"), "\(source)")
+            #expect(String(decoding: response.data, as: UTF8.self) == (isShown ? "SUCCESS" : "NONE"), "\(source)")
             await manager.invalidateSession(cancelingTasks: true)
         }
     }

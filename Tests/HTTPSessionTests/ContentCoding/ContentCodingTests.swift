@@ -11,7 +11,7 @@ import Testing
 struct ContentCodingTests {
     private static let url = ManagerStage.url("/")
 
-    private static func answer(_ body: [UInt8], _ fields: String...) -> [UInt8] {
+    private static func response(_ body: [UInt8], _ fields: String...) -> [UInt8] {
         let lines = fields.map { $0 + "\r\n" }.joined()
         return Array("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\(lines)\r\n".utf8) + body
     }
@@ -30,10 +30,10 @@ struct ContentCodingTests {
         arguments: [("gzip", CodedBody.gzip), ("X-GZip", CodedBody.gzip), ("deflate", CodedBody.raw)]
     )
     func decodes(_ coding: String, _ body: [UInt8]) async throws {
-        let stage = try stage(Self.answer(body, "Content-Encoding: \(coding)"))
+        let stage = try stage(Self.response(body, "Content-Encoding: \(coding)"))
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
-        let answer = try await task.value()
-        #expect(answer.data == CodedBody.text)
+        let response = try await task.value()
+        #expect(response.data == CodedBody.text)
         #expect(task.countOfBytesReceived == Int64(CodedBody.text.count))
         #expect(task.countOfBytesExpectedToReceive == nil)
         #expect(stage.origin.requests.first?["Accept-Encoding"] == "gzip, deflate")
@@ -42,11 +42,11 @@ struct ContentCodingTests {
 
     @Test("the response to an upload is decoded too; an uncoded one stays")
     func others() async throws {
-        let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
+        let stage = try stage(Self.response(CodedBody.gzip, "Content-Encoding: gzip"))
         let upload = try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .post), from: [1, 2])
         #expect(try await upload.value().data == CodedBody.text)
         await stage.end()
-        let plain = try self.stage(Self.answer(CodedBody.text))
+        let plain = try self.stage(Self.response(CodedBody.text))
         let task = try plain.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         #expect(try await task.value().data == CodedBody.text)
         #expect(task.countOfBytesExpectedToReceive == Int64(CodedBody.text.count))
@@ -55,7 +55,7 @@ struct ContentCodingTests {
 
     @Test("requests with their own Accept-Encoding or Range get what the server sends")
     func leftAlone() async throws {
-        let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
+        let stage = try stage(Self.response(CodedBody.gzip, "Content-Encoding: gzip"))
         for field in [("Accept-Encoding", "gzip"), ("Range", "bytes=0-")] {
             var request = HTTPSessionRequest(url: Self.url)
             try request.headers.setForRequest(field.0, field.1)
@@ -63,7 +63,7 @@ struct ContentCodingTests {
         }
         #expect(stage.origin.requests.last?["Accept-Encoding"] == nil)
         await stage.end()
-        let off = try self.stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip")) { $0.decodesContent = false }
+        let off = try self.stage(Self.response(CodedBody.gzip, "Content-Encoding: gzip")) { $0.decodesContent = false }
         #expect(try await off.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data == CodedBody.gzip)
         #expect(off.origin.requests.first?["Accept-Encoding"] == nil)
         await off.end()
@@ -82,7 +82,7 @@ struct ContentCodingTests {
             (try coded(.gzip, .gzip) + [0, 0], "Content-Encoding: gzip,gzip"),
             (CodedBody.text, "Content-Encoding: identity"),
         ] {
-            let stage = try stage(Self.answer(body, fields))
+            let stage = try stage(Self.response(body, fields))
             let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
             #expect(try await task.value().data == CodedBody.text, "\(fields)")
             await stage.end()
@@ -93,7 +93,7 @@ struct ContentCodingTests {
     func twofold() async throws {
         let inner = CodedBody.deflated([UInt8](repeating: 0, count: 200 << 20))
         let body = try #require(Deflater.compress(inner, .gzip))
-        let stage = try stage(Self.answer(body, "Content-Encoding: deflate, gzip")) { $0.maximumBodySize = 1 << 30 }
+        let stage = try stage(Self.response(body, "Content-Encoding: deflate, gzip")) { $0.maximumBodySize = 1 << 30 }
         await #expect { try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseTooLarge
         }
@@ -105,7 +105,7 @@ struct ContentCodingTests {
         for fields in [
             ["Content-Encoding: gzip, gzip, gzip"], ["Content-Encoding: br, gzip"], ["Content-Encoding: br"],
         ] {
-            let stage = try stage(Self.answer(CodedBody.gzip, fields[0]))
+            let stage = try stage(Self.response(CodedBody.gzip, fields[0]))
             #expect(
                 try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data == CodedBody.gzip
             )
@@ -129,12 +129,12 @@ struct ContentCodingTests {
 
     @Test("a broken coding and one that is cut off fail the task")
     func broken() async throws {
-        let cut = try stage(Self.answer(Array(CodedBody.gzip.dropLast(9)), "Content-Encoding: gzip"))
+        let cut = try stage(Self.response(Array(CodedBody.gzip.dropLast(9)), "Content-Encoding: gzip"))
         await #expect { try await cut.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseTruncated
         }
         await cut.end()
-        let other = try stage(Self.answer(CodedBody.text, "Content-Encoding: gzip"))
+        let other = try stage(Self.response(CodedBody.text, "Content-Encoding: gzip"))
         await #expect { try await other.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseInvalid
         }
@@ -144,7 +144,7 @@ struct ContentCodingTests {
     @Test("the decoded size counts for the limit on collected bodies")
     func bound() async throws {
         let bomb = CodedBody.deflated([UInt8](repeating: 0, count: 4 << 20))
-        let stage = try stage(Self.answer(bomb, "Content-Encoding: deflate")) { $0.maximumBodySize = 1 << 20 }
+        let stage = try stage(Self.response(bomb, "Content-Encoding: deflate")) { $0.maximumBodySize = 1 << 20 }
         #expect(bomb.count < 10_000)
         await #expect { try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseTooLarge
@@ -155,7 +155,7 @@ struct ContentCodingTests {
     @Test("a download requests no coding; a data task that becomes one is decoded")
     func downloads() async throws {
         let folder = try TemporaryFolder()
-        let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip")) {
+        let stage = try stage(Self.response(CodedBody.gzip, "Content-Encoding: gzip")) {
             $0.temporaryFolder = folder.path
         }
         let target = "\(folder.path)/file"

@@ -169,10 +169,11 @@ struct CookieFileTests {
             let storage = try CookieStorage(file: path)
             let stage = try ManagerStage({ $0.cookieStorage = storage }) { request in
                 let set = ["Set-Cookie: a=1; Max-Age=1000", "Set-Cookie: s=2"]
-                return OriginAnswer.text(request["Cookie"] ?? "-", fields: set)
+                return OriginResponse.text(request["Cookie"] ?? "-", fields: set)
             }
-            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))).value()
-            #expect(String(decoding: answer.data, as: UTF8.self) == (round == 0 ? "-" : "a=1"))
+            let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/")))
+                .value()
+            #expect(String(decoding: response.data, as: UTF8.self) == (round == 0 ? "-" : "a=1"))
             await stage.end()
             try await storage.save()
         }

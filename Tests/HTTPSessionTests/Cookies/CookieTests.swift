@@ -165,15 +165,15 @@ struct CookieTests {
         let storage = CookieStorage()
         let stage = try ManagerStage {
             $0.cookieStorage = storage
-        } answering: { request in
+        } responding: { request in
             if request.target == "/start" {
-                return OriginAnswer.text(
+                return OriginResponse.text(
                     "",
                     status: "302 Found",
                     fields: ["Location: /next", "Set-Cookie: a=1; Secure", "Set-Cookie: b=2; Path=/next"]
                 )
             }
-            return OriginAnswer.text(request["Cookie"] ?? "none")
+            return OriginResponse.text(request["Cookie"] ?? "none")
         }
         func get(_ url: String, _ headers: HTTPHeaders = [:]) async throws -> String {
             let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: url, headers: headers))
@@ -192,11 +192,12 @@ struct CookieTests {
     @Test("without a storage there are no cookies")
     func off() async throws {
         let stage = try ManagerStage { request in
-            OriginAnswer.text(request["Cookie"] ?? "none", fields: ["Set-Cookie: a=1"])
+            OriginResponse.text(request["Cookie"] ?? "none", fields: ["Set-Cookie: a=1"])
         }
         for _ in 0..<2 {
-            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))).value()
-            #expect(answer.data == Array("none".utf8))
+            let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/")))
+                .value()
+            #expect(response.data == Array("none".utf8))
         }
         await stage.end()
     }

@@ -69,12 +69,12 @@ struct DownloadTests {
         #expect(stage.manager.downloadTasks.map(\.taskIdentifier) == [task.taskIdentifier])
         let progress = Monitor<TaskProgress?>(nil)
         task.downloadDelegate.setProgressHandler { step in progress.with { $0 = step } }
-        let answer = try await task.value()
-        #expect(answer.path == target)
+        let response = try await task.value()
+        #expect(response.path == target)
         let isWhole = try file(target) == Self.body
         #expect(isWhole)
         #expect(task.countOfBytesReceived == 3_000_000)
-        #expect(answer.metrics.transaction.responseBodyBytesReceived == 3_000_000)
+        #expect(response.metrics.transaction.responseBodyBytesReceived == 3_000_000)
         #expect(stage.log.with { $0 } == ["3000000 of 3000000"])
         try await eventually("progress") { progress.with { $0?.fraction == 1 } }
         #expect(partials.isEmpty)
@@ -186,8 +186,8 @@ struct DownloadTests {
             stage.note("own \(task is DownloadTask) \(error == nil)")
         }
         task.onCompletion { [stage] result in stage.note("handler \((try? result.get())?.response.status ?? 0)") }
-        let answer = try await task.value()
-        #expect(answer.response.status == 200 && answer.data.isEmpty && task.error == nil)
+        let response = try await task.value()
+        #expect(response.response.status == 200 && response.data.isEmpty && task.error == nil)
         let log = try await stage.wait(for: "handler 200")
         #expect(
             log.filter { $0 != "moved true" } == ["\(task.taskIdentifier) completed", "own true true", "handler 200"]

@@ -95,7 +95,7 @@ struct ResumeDataTests {
             (200, [], .startOver), (416, ["Content-Range: bytes */100"], .askForTheWhole),
         ] as [(Int, [String], ResumeData.Decision)]
     )
-    func goodAnswers(status: Int, fields: [String], judgement: ResumeData.Decision) throws {
+    func goodResponses(status: Int, fields: [String], judgement: ResumeData.Decision) throws {
         #expect(try Self.sample().decision(on: try Self.head(status, fields)) == judgement)
     }
 

@@ -31,8 +31,8 @@ extension DownloadTests {
             #expect(response.status == 206)
             return (target, [])
         }
-        let answer = try await rest.value()
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await rest.value()
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         #expect(second.log.with { $0 } == ["1000000 of 3000000"])
         #expect(rest.countOfBytesReceived == 3_000_000)
@@ -65,9 +65,9 @@ extension DownloadTests {
         let stage = try stage { try Self.serve($0, tag: "\"v2\"") }
         stage.manager.downloadTaskDidResumeAtOffset = { [stage] _, _, _ in stage.note("resumed") }
         let task = try stage.manager.downloadTask(withResumeData: data)
-        let answer = try await task.value()
-        #expect(answer.response.status == 200)
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await task.value()
+        #expect(response.response.status == 200)
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         #expect(stage.log.with { $0 }.isEmpty)
         await stage.end()
@@ -86,9 +86,9 @@ extension DownloadTests {
         let again = try #require(task.downloadDelegate.resumeData)
         await bad.end()
         let good = try stage { try Self.serve($0) }
-        let answer = try await good.manager.downloadTask(withResumeData: again).value()
-        #expect(answer.response.status == 206)
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await good.manager.downloadTask(withResumeData: again).value()
+        #expect(response.response.status == 206)
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         await good.end()
     }
@@ -112,9 +112,9 @@ extension DownloadTests {
             }
         }
         let task = try stage.manager.downloadTask(withResumeData: data)
-        let answer = try await task.value()
-        #expect(answer.response.status == 200)
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await task.value()
+        #expect(response.response.status == 200)
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         #expect(stage.origin.requests.map { $0["Range"] != nil } == [true, false])
         #expect(stage.origin.requests[1]["If-Range"] == nil)
@@ -146,8 +146,8 @@ extension DownloadTests {
         }
         let stage = try stage { try Self.serve($0) }
         let target = "\(folder.path)/whole"
-        let answer = try await stage.manager.downloadTask(withResumeData: data) { _, _ in (target, []) }.value()
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await stage.manager.downloadTask(withResumeData: data) { _, _ in (target, []) }.value()
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         // Bytes behind the part do no harm: they are cut off.
         #expect(stage.origin.requests.map { $0["Range"] != nil } == [how == "longer"])
@@ -224,15 +224,15 @@ extension DownloadTests {
         let stage = try stage { connection in
             while let request = try connection.readRequest() {
                 if request["Range"] != nil {
-                    try connection.answer(status: "416 Range Not Satisfiable")
+                    try connection.respond(status: "416 Range Not Satisfiable")
                 } else {
                     try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(Self.body.count)\r\n\r\n")
                     try connection.write(Self.body)
                 }
             }
         }
-        let answer = try await stage.manager.downloadTask(withResumeData: data).value()
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await stage.manager.downloadTask(withResumeData: data).value()
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         #expect(stage.origin.requests.map { $0["Range"] != nil } == (fileIsGone ? [false] : [true, false]))
         await stage.end()
@@ -260,9 +260,9 @@ extension DownloadTests {
                 if part == "first", written >= count / 2 { task.suspend() }
             }
             if let data {
-                let answer = try await manager.downloadTask(withResumeData: data).value()
-                #expect(answer.response.status == 206)
-                let isSame = FileManager.default.contentsEqual(atPath: path, andPath: answer.path)
+                let response = try await manager.downloadTask(withResumeData: data).value()
+                #expect(response.response.status == 206)
+                let isSame = FileManager.default.contentsEqual(atPath: path, andPath: response.path)
                 #expect(isSame)
             } else {
                 let task = try manager.downloadTask(
@@ -297,9 +297,9 @@ extension DownloadTests {
         try await eventually("a part") { task.state == .suspended && task.countOfBytesReceived > 0 }
         let data = try #require(await task.cancelByProducingResumeData())
         let rest = try manager.downloadTask(withResumeData: data)
-        let answer = try await rest.value()
-        #expect(answer.response.status == 206)
-        let isWhole = try file(answer.path) == Self.body
+        let response = try await rest.value()
+        #expect(response.response.status == 206)
+        let isWhole = try file(response.path) == Self.body
         #expect(isWhole)
         await manager.invalidateSession(cancelingTasks: true)
     }

@@ -39,8 +39,8 @@ struct AuthenticationInterceptorTests {
             if let gate { try await eventually("the gate") { gate.with { $0 } } }
             if fails { throw Refused() }
             // As a program would: over the same session, without this interceptor.
-            let answer = try await manager.data(for: manager.url("token"), method: .post)
-            return Token(value: answer.response.status == 200 ? "t\(number)" : "none")
+            let response = try await manager.data(for: manager.url("token"), method: .post)
+            return Token(value: response.response.status == 200 ? "t\(number)" : "none")
         }
 
         func didRequest(_ request: HTTPSessionRequest, with response: ResponseHead, failDueTo failure: RequestFailure)
@@ -226,7 +226,7 @@ struct AuthenticationInterceptorTests {
     }
 
     @Test("the interceptor ignores a request without a response")
-    func noAnswer() async throws {
+    func noResponse() async throws {
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
         let stage = try HTTPStage(interceptor: interceptor) { connection in
             _ = try connection.readRequest()

@@ -20,12 +20,12 @@ struct BlockingAdapterTests {
                 try gate.pass()
                 return request
             },
-            answering: { HTTPStage.echo($0) }
+            responding: { HTTPStage.echo($0) }
         )
         let requests = try (0..<8).map { _ in try slow.manager.request(.get, "slow") }
         for request in requests { request.response(serializer: HTTPResponseSerializer()) { _ in } }
         try await eventually("four that block") { blocked.with { $0 } >= 4 }
-        let quick = try HTTPStage(interceptor: Adapter { request, _ in request }, answering: { HTTPStage.echo($0) })
+        let quick = try HTTPStage(interceptor: Adapter { request, _ in request }, responding: { HTTPStage.echo($0) })
         let response = Monitor<Int?>(nil)
         let waiting = beside {
             let status = try await quick.manager.get("quick").response.response.status
@@ -43,7 +43,7 @@ struct BlockingAdapterTests {
     @Test("an error says what was wrong to Foundation, too")
     func localized() throws {
         let error = SessionError(.dnsFailed, "No address of a.example.")
-        let response = answer("x", status: 404)
+        let response = dataResponse("x", status: 404)
         let refused = ResponseSerializationError(.unacceptableStatusCode(404), response: response)
         let all: [(any Error, String)] = [
             (error, "No address of a.example."), (RequestFailure.session(error), "No address of a.example."),

@@ -42,7 +42,7 @@ struct CURLDescriptionTests {
 
     @Test("curl makes the same request of it, quotes, brackets and bytes included")
     func sameRequest() async throws {
-        let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("ok") }
+        let origin = try ScriptedOrigin(nil) { _ in OriginResponse.text("ok") }
         let url = "http://127.0.0.1:\(origin.port)/a/../b?c[]={1,2}&d=%20"
         let folder = try TemporaryFolder()
         let file = patternBytes(100_000)
@@ -88,7 +88,7 @@ struct CURLDescriptionTests {
 
     @Test("a repeated field is repeated for curl, which sends both")
     func repeatedFields() throws {
-        let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("ok") }
+        let origin = try ScriptedOrigin(nil) { _ in OriginResponse.text("ok") }
         let fields = [("X-Twice", "one"), ("X-Other", "o"), ("x-twice", "two")]
         let command = Self.request(.get, "http://127.0.0.1:\(origin.port)/", fields).cURLDescription()
         #expect(command.contains("--header 'X-Twice: one' --header 'X-Other: o' --header 'x-twice: two'"))
@@ -105,7 +105,7 @@ struct CURLDescriptionTests {
             request.headers["X-Adapted"] = "yes"
             return request
         }
-        let stage = try HTTPStage(interceptor: adapter, answering: HTTPStage.echo)
+        let stage = try HTTPStage(interceptor: adapter, responding: HTTPStage.echo)
         let request = try stage.manager.request(.get, "x")
         #expect(!request.cURLDescription().contains("X-Adapted"))
         _ = try await request.response(serializer: JSONResponseSerializer())

@@ -44,7 +44,7 @@ struct OwnRequestTests {
     ) throws -> HTTPStage {
         try HTTPStage(interceptor: interceptor) { request in
             if request.target == "/v1/token" {
-                return OriginAnswer.text(
+                return OriginResponse.text(
                     "{\"token\":\"t1\"}",
                     status: tokenStatus,
                     fields: ["Content-Type: application/json"]
@@ -110,12 +110,12 @@ struct OwnRequestTests {
             return request
         }
         let retrier = Retrier { request, _ in
-            let answer = try? await request.manager.get("c", serializer: .string)
-            return answer == nil && request.retryCount == 0 ? .retry : .doNotRetry
+            let response = try? await request.manager.get("c", serializer: .string)
+            return response == nil && request.retryCount == 0 ? .retry : .doNotRetry
         }
         let stage = try HTTPStage(interceptor: Interceptor(interceptors: [Asking(), closure, retrier])) { request in
             request.target == "/v1/c" || request.target == "/v1/x"
-                ? HTTPStage.status("500 Internal Server Error") : OriginAnswer.text(String(request.target.suffix(1)))
+                ? HTTPStage.status("500 Internal Server Error") : OriginResponse.text(String(request.target.suffix(1)))
         }
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
         #expect(failure?.response?.response.status == 500)
@@ -164,7 +164,7 @@ struct OwnRequestTests {
                     return .doNotRetry
                 }
             ),
-            answering: { _ in HTTPStage.status("503 Service Unavailable") }
+            responding: { _ in HTTPStage.status("503 Service Unavailable") }
         )
         let options = RequestOptions(timeouts: TaskTimeouts(total: .milliseconds(200)))
         for path in ["adapt", "retry"] {

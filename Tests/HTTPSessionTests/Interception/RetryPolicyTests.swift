@@ -8,7 +8,7 @@ import Testing
 @Suite("Retry policies")
 struct RetryPolicyTests {
     private func failed(_ status: Int, retryAfter: String? = nil) -> RequestFailure {
-        let response = answer(
+        let response = dataResponse(
             "",
             status: status,
             fields: retryAfter.map { [("Retry-After", $0)] } ?? []

@@ -15,14 +15,14 @@ struct RetryTests {
 
     @Test("a request that failed for a passing reason is repeated on the kept connection")
     func retried() async throws {
-        let answers = [
+        let responses = [
             HTTPStage.status("503 Service Unavailable"), HTTPStage.status("500 Internal Server Error"),
             HTTPStage.status("200 OK"),
         ]
-        let stage = try HTTPStage(interceptor: Self.policy, answering: HTTPStage.inTurn(answers))
+        let stage = try HTTPStage(interceptor: Self.policy, responding: HTTPStage.inTurn(responses))
         let request = try stage.manager.request(.get, "x")
-        let answer = try await request.response(serializer: JSONResponseSerializer())
-        #expect(answer.response.response.status == 200)
+        let response = try await request.response(serializer: JSONResponseSerializer())
+        #expect(response.response.response.status == 200)
         #expect(request.retryCount == 2)
         #expect(request.tasks.map { $0.response?.status } == [503, 500, 200])
         #expect(Set(request.tasks.map(\.taskIdentifier)).count == 3)
@@ -50,8 +50,8 @@ struct RetryTests {
     @Test("a streamed body is read anew for each attempt")
     func bodies() async throws {
         let content = patternBytes(300_000)
-        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
-        let stage = try HTTPStage(interceptor: Self.policy, answering: HTTPStage.inTurn(answers))
+        let responses = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
+        let stage = try HTTPStage(interceptor: Self.policy, responding: HTTPStage.inTurn(responses))
         var form = try MultipartFormData(boundary: "B")
         try form.append(.bytes(content), name: "x")
         let request = try form.request(.put, try stage.manager.url("x"))
@@ -72,10 +72,10 @@ struct RetryTests {
             request.headers["X-Adapted"] = "yes"
             return request
         }
-        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
+        let responses = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
         let stage = try HTTPStage(
             interceptor: Interceptor(adapters: [adapter], retriers: [Self.policy]),
-            answering: HTTPStage.inTurn(answers)
+            responding: HTTPStage.inTurn(responses)
         )
         let request = HTTPSessionRequest(url: try stage.manager.url("x"), method: .put, body: .source(try .file(path)))
         _ = try await stage.manager.response(for: request, serializer: JSONResponseSerializer())
@@ -132,9 +132,9 @@ struct RetryTests {
                 return request
             }
         }
-        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
+        let responses = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
         let general = Interceptor(adapters: [adding("b"), adding("c")], retriers: [Self.policy])
-        let stage = try HTTPStage(interceptor: general, answering: HTTPStage.inTurn(answers))
+        let stage = try HTTPStage(interceptor: general, responding: HTTPStage.inTurn(responses))
         let request = try stage.manager.request(.get, "x", options: RequestOptions(interceptor: adding("a")))
         _ = try await request.response(serializer: JSONResponseSerializer())
         #expect(stage.origin.requests.map { $0["X-Path"] } == ["a0 b0 c0", "a1 b1 c1"])
@@ -146,7 +146,7 @@ struct RetryTests {
     @Test("an adapter may keep a request from going out")
     func refusingAdapter() async throws {
         struct Mine: Error {}
-        let stage = try HTTPStage(interceptor: Adapter { _, _ in throw Mine() }, answering: HTTPStage.echo)
+        let stage = try HTTPStage(interceptor: Adapter { _, _ in throw Mine() }, responding: HTTPStage.echo)
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
         guard case .adaptation(let error) = failure, error is Mine else {
             Issue.record("another failure: \(String(describing: failure))")
@@ -163,7 +163,7 @@ struct RetryTests {
             request.headers.append(name: "Transfer-Encoding", value: "chunked")
             return request
         }
-        let stage = try HTTPStage(interceptor: adapter, answering: HTTPStage.echo)
+        let stage = try HTTPStage(interceptor: adapter, responding: HTTPStage.echo)
         let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
         #expect(failure?.sessionError?.code == .requestInvalid)
         #expect(stage.origin.connections.isEmpty)
@@ -281,11 +281,11 @@ struct RetryTests {
                 work()
             }
         )
-        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
+        let responses = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
         let stage = try HTTPStage(
             interceptor: Self.policy,
             monitors: [log, other],
-            answering: HTTPStage.inTurn(answers)
+            responding: HTTPStage.inTurn(responses)
         )
         _ = try await stage.manager.get("x")
         try await eventually("the end") { log.entries.with { $0.last == "finish" } }

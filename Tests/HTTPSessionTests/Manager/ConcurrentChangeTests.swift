@@ -20,7 +20,7 @@ struct ConcurrentChangeTests {
         }
     }
 
-    private func stage() throws -> HTTPStage { try HTTPStage(answering: { HTTPStage.echo($0) }) }
+    private func stage() throws -> HTTPStage { try HTTPStage(responding: { HTTPStage.echo($0) }) }
 
     @Test("eight threads that set fifty fields each lose none")
     func requestFields() async throws {

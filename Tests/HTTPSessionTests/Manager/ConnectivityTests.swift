@@ -48,7 +48,7 @@ struct ConnectivityTests {
         let stage = try stage(network, port: refusing.port)
         stage.manager.taskIsWaitingForConnectivity = { [stage] task in stage.note("waits \(task.state)") }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
-        let answer = beside { try await task.value() }
+        let response = beside { try await task.value() }
         try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
         network.tell(false)
         network.tell(false)
@@ -61,7 +61,7 @@ struct ConnectivityTests {
             _ = send(client, text, text.utf8.count, 0)
             return client
         }
-        #expect(try await answer.value.data == Array("ok".utf8))
+        #expect(try await response.value.data == Array("ok".utf8))
         close(try await served.value)
         close(refusing.descriptor)
         #expect(stage.log.with { $0 } == ["waits running"])

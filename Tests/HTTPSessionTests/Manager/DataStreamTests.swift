@@ -13,13 +13,13 @@ struct DataStreamTests {
     @Test("a stream behind a redirect gets the final body alone")
     func behindRedirect() async throws {
         let stage = try Stage { request in
-            request.target == "/" ? OriginAnswer.redirect("/end", body: "moved") : OriginAnswer.text("the end")
+            request.target == "/" ? OriginResponse.redirect("/end", body: "moved") : OriginResponse.text("the end")
         }
         let streamed = Monitor<[UInt8]>([])
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
-        let answer = try await task.value()
-        #expect(answer.response.status == 200 && answer.data.isEmpty && answer.metrics.redirectCount == 1)
+        let response = try await task.value()
+        #expect(response.response.status == 200 && response.data.isEmpty && response.metrics.redirectCount == 1)
         #expect(streamed.with { $0 } == Array("the end".utf8))
         await stage.end()
     }
@@ -28,11 +28,11 @@ struct DataStreamTests {
     func behindChallenge() async throws {
         let stage = try Stage { request in
             request["Authorization"] == nil
-                ? OriginAnswer.text(
+                ? OriginResponse.text(
                     "who are you?",
                     status: "401 Unauthorized",
                     fields: ["WWW-Authenticate: Basic realm=\"r\""]
-                ) : OriginAnswer.text("welcome")
+                ) : OriginResponse.text("welcome")
         }
         let streamed = Monitor<[UInt8]>([])
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))

@@ -26,7 +26,7 @@ struct FoundationBridgeTests {
     @Test("a URLRequest is sent as it says, and its response is an HTTPURLResponse")
     func roundTrip() async throws {
         let origin = try ScriptedOrigin(Self.server) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 request.text,
                 status: "201 Created",
                 fields: ["Set-Cookie: a=1", "X-Method: \(request.method)", "set-cookie: b=2"]
@@ -58,7 +58,7 @@ struct FoundationBridgeTests {
     @Test("a URLRequest's cache policy holds; the default is the session's")
     func cachePolicy() async throws {
         let origin = try ScriptedOrigin(Self.server) { _ in
-            OriginAnswer.text("x", fields: ["Cache-Control: max-age=0"])
+            OriginResponse.text("x", fields: ["Cache-Control: max-age=0"])
         }
         var configuration = HTTPSessionManager.Configuration()
         configuration.cache = try SessionCache()
@@ -111,7 +111,7 @@ struct FoundationBridgeTests {
 
     @Test("a body stream is sent as it is read: chunked, or with its length")
     func bodyStream() async throws {
-        let origin = try ScriptedOrigin(Self.server) { request in OriginAnswer.text("\(request.body.count)") }
+        let origin = try ScriptedOrigin(Self.server) { request in OriginResponse.text("\(request.body.count)") }
         let manager = try Self.manager()
         let body = Data(patternBytes(300_000))
         // What is no length is as good as none.
@@ -152,15 +152,15 @@ struct FoundationBridgeTests {
     func lastURL() async throws {
         let origin = try ScriptedOrigin(Self.server) { request in
             request.target == "/first"
-                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: /folder/last.txt?v=2"])
-                : OriginAnswer.text("here")
+                ? OriginResponse.text("", status: "302 Found", fields: ["Location: /folder/last.txt?v=2"])
+                : OriginResponse.text("here")
         }
         let manager = try Self.manager()
         let url = try #require(URL(string: "https://127.0.0.1:\(origin.port)/first#part"))
         let (_, response) = try await manager.data(from: url)
         #expect(response.url?.absoluteString == "https://127.0.0.1:\(origin.port)/folder/last.txt?v=2#part")
-        let answer = try await manager.data(for: url.absoluteString)
-        #expect(answer.url == response.url?.absoluteString && answer.suggestedFilename == "last.txt")
+        let dataResponse = try await manager.data(for: url.absoluteString)
+        #expect(dataResponse.url == response.url?.absoluteString && dataResponse.suggestedFilename == "last.txt")
         await manager.invalidateSession(cancelingTasks: false)
     }
 

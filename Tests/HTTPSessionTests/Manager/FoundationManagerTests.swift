@@ -15,7 +15,7 @@ struct FoundationManagerTests {
 
     @Test("a task's Progress follows its bodies, and stays the same object")
     func progress() async throws {
-        let stage = try Stage { request in OriginAnswer.text(String(repeating: "x", count: 5000)) }
+        let stage = try Stage { request in OriginResponse.text(String(repeating: "x", count: 5000)) }
         let task = try stage.manager.uploadTask(
             with: HTTPSessionRequest(url: Stage.url("/"), method: .post),
             from: [UInt8](repeating: 1, count: 3000)
@@ -121,7 +121,7 @@ struct FoundationManagerTests {
         let stage = try Stage {
             $0.temporaryFolder = folder.path
         } script: { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         let center = NotificationCenter()
         stage.manager.startPostingNotifications(to: center)
@@ -189,7 +189,7 @@ struct FoundationManagerTests {
         let stage = try Stage {
             $0.callbackQueue = .dispatch(queue, group: group)
         } script: { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         queue.suspend()
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))) { [stage] result in
@@ -220,7 +220,7 @@ struct FoundationManagerTests {
         let stage = try Stage {
             $0.callbackQueue = .executor(executor)
         } script: { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         for number in 0..<10 { task.delegate.queue.add { [stage] in stage.note("\(number)") } }
@@ -232,7 +232,7 @@ struct FoundationManagerTests {
 
     @Test("a priority is told to the origin, unless the request tells one")
     func priority() async throws {
-        let stage = try Stage { request in OriginAnswer.text(request["Priority"] ?? "none") }
+        let stage = try Stage { request in OriginResponse.text(request["Priority"] ?? "none") }
         for (priority, told) in [
             (SessionTask.defaultPriority, "none"), (SessionTask.highPriority, "u=2"), (SessionTask.lowPriority, "u=5"),
             (2, "u=0"), (-1, "u=6"), (.nan, "none"),

@@ -19,7 +19,7 @@ struct HTTPSessionManagerTests {
 
     private static func echo() throws -> ScriptedOrigin {
         try ScriptedOrigin(server) { request in
-            OriginAnswer.text("\(request.method) \(request.target) \(request.body.count)")
+            OriginResponse.text("\(request.method) \(request.target) \(request.body.count)")
         }
     }
 
@@ -35,20 +35,20 @@ struct HTTPSessionManagerTests {
     }
 
     @Test("a request to a pinned host gets its response, metrics and verdict")
-    func answer() async throws {
+    func response() async throws {
         let origin = try Self.echo()
         let manager = try Self.manager { configuration in
             configuration.additionalHeaders["User-Agent"] = "test"
             configuration.additionalHeaders["Accept"] = "*/*"
         }
-        let answer = try await manager.data(
+        let response = try await manager.data(
             for: "https://127.0.0.1:\(origin.port)/path?q=%20#fragment",
             headers: ["accept": "text/plain"]
         )
-        #expect(answer.response.status == 200)
-        #expect(answer.response.fields.value(for: "content-type") == "text/plain")
-        #expect(String(decoding: answer.data, as: UTF8.self) == "GET /path?q=%20 0")
-        #expect(answer.metrics.transaction.connection?.evaluation?.verdict == .pass)
+        #expect(response.response.status == 200)
+        #expect(response.response.fields.value(for: "content-type") == "text/plain")
+        #expect(String(decoding: response.data, as: UTF8.self) == "GET /path?q=%20 0")
+        #expect(response.metrics.transaction.connection?.evaluation?.verdict == .pass)
         #expect(origin.requests[0]["User-Agent"] == "test")
         #expect(origin.requests[0]["Accept"] == "text/plain")
         #expect(origin.requests[0]["Host"] == "127.0.0.1:\(origin.port)")
@@ -137,7 +137,7 @@ struct HTTPSessionManagerTests {
 
     @Test("where all hosts need a policy, an unlisted port is refused")
     func unlistedPort() async throws {
-        let origin = try ScriptedOrigin(Self.server) { _ in OriginAnswer.text("here") }
+        let origin = try ScriptedOrigin(Self.server) { _ in OriginResponse.text("here") }
         for (ports, code) in [(Int(origin.port), nil), (1, SessionError.Code.requestInvalid)] {
             let file = """
                 { "version": 1, "pinnedDomains": { "127.0.0.1": { "ports": [\(ports)], "pinningMode": "none" } } }
@@ -180,7 +180,7 @@ struct HTTPSessionManagerTests {
 
     @Test("a body of exactly the limit is taken")
     func exactlyTheLimit() async throws {
-        let origin = try ScriptedOrigin(Self.server) { _ in OriginAnswer.text("1234567890") }
+        let origin = try ScriptedOrigin(Self.server) { _ in OriginResponse.text("1234567890") }
         let manager = try Self.manager { $0.maximumBodySize = 10 }
         #expect(try await manager.data(for: "https://127.0.0.1:\(origin.port)/").data.count == 10)
         await manager.invalidateSession(cancelingTasks: true)
@@ -225,8 +225,8 @@ struct HTTPSessionManagerTests {
                     let task = beside { try await manager.data(for: url + "\(number)") }
                     if number % 3 == 0 { task.cancel() }
                     switch await task.result {
-                    case .success(let answer):
-                        let isRight = String(decoding: answer.data, as: UTF8.self) == "GET /\(number) 0"
+                    case .success(let response):
+                        let isRight = String(decoding: response.data, as: UTF8.self) == "GET /\(number) 0"
                         return isRight ? nil : .internal
                     case .failure(let error):
                         return (error as? SessionError)?.code ?? .internal
@@ -244,12 +244,12 @@ struct HTTPSessionManagerTests {
     @Test("invalidation waits for the tasks, or cancels them, and takes no new ones", arguments: [true, false])
     func invalidation(cancelingTasks: Bool) async throws {
         let reached = Monitor(false)
-        let answer = Gate()
+        let response = Gate()
         let origin = try Self.origin { connection in
             _ = try connection.readRequest()
             reached.with { $0 = true }
-            try answer.pass()
-            try connection.answer()
+            try response.pass()
+            try connection.respond()
             connection.readToEnd()
         }
         let manager = try Self.manager()
@@ -261,11 +261,11 @@ struct HTTPSessionManagerTests {
         if cancelingTasks {
             await #expect { try await task.value } throws: { ($0 as? SessionError)?.code == .cancelled }
         } else {
-            answer.open()
+            response.open()
             #expect(try await task.value.response.status == 200)
         }
         _ = await (first, second)
-        answer.open()
+        response.open()
         try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
         await #expect { try await manager.data(for: url) } throws: {
             ($0 as? SessionError)?.code == .sessionInvalidated
@@ -297,9 +297,9 @@ struct HTTPSessionManagerTests {
     func http2() async throws {
         let nginx = try NginxOrigin(Self.server, http2: true)
         let manager = try Self.manager { $0.httpVersion = .http2 }
-        let answer = try await manager.data(for: "https://127.0.0.1:\(nginx.port)/plain")
-        #expect(String(decoding: answer.data, as: UTF8.self) == "plain text from the origin\n")
-        #expect(answer.response.majorVersion == 2)
+        let response = try await manager.data(for: "https://127.0.0.1:\(nginx.port)/plain")
+        #expect(String(decoding: response.data, as: UTF8.self) == "plain text from the origin\n")
+        #expect(response.response.majorVersion == 2)
         await manager.invalidateSession(cancelingTasks: false)
     }
 }

@@ -75,7 +75,7 @@ struct ManyThreadsTests {
                 }
                 let length = request.target.hasSuffix("0") ? 100 : 30_000
                 let control = fields[request.target.utf8.reduce(0) { $0 + Int($1) } % fields.count]
-                try connection.answer(String(repeating: "x", count: length), fields: ["ETag: \"v\"", control])
+                try connection.respond(String(repeating: "x", count: length), fields: ["ETag: \"v\"", control])
             }
         }
         let account = Monitor(Account())
@@ -137,7 +137,7 @@ struct ManyThreadsTests {
     @Test("sessions are invalidated while others make tasks: each task is refused or ends")
     func invalidation() async throws {
         for round in 0..<8 {
-            let stage = try Stage { request in OriginAnswer.text(request.target) }
+            let stage = try Stage { request in OriginResponse.text(request.target) }
             let manager = stage.manager
             let ended = Monitor((made: 0, ended: 0))
             let done = DispatchGroup()

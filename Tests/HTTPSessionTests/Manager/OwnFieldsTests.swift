@@ -14,7 +14,7 @@ struct OwnFieldsTests {
     /// The request as the origin receives it.
     private func stage() throws -> Stage {
         try Stage { request in
-            OriginAnswer.text("\(request.target) \(request["X-Own"] ?? "-") \(request["Accept"] ?? "-")")
+            OriginResponse.text("\(request.target) \(request["X-Own"] ?? "-") \(request["Accept"] ?? "-")")
         }
     }
 

@@ -15,21 +15,21 @@ struct RedirectTests {
     func followed() async throws {
         let stage = try Stage(pinned: [Stage.host]) { request in
             switch request.target {
-            case "/a/1": OriginAnswer.redirect("2?x#part", body: "moved")
-            case "/a/2?x": OriginAnswer.redirect("https://API.example.com/3", status: "308 Permanent Redirect")
-            default: OriginAnswer.text(request.target)
+            case "/a/1": OriginResponse.redirect("2?x#part", body: "moved")
+            case "/a/2?x": OriginResponse.redirect("https://API.example.com/3", status: "308 Permanent Redirect")
+            default: OriginResponse.text(request.target)
             }
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/a/1")))
-        let answer = try await task.value()
-        #expect(String(decoding: answer.data, as: UTF8.self) == "/3")
-        #expect(answer.metrics.redirectCount == 2)
-        let transactions = answer.metrics.earlierTransactions + [answer.metrics.transaction]
+        let response = try await task.value()
+        #expect(String(decoding: response.data, as: UTF8.self) == "/3")
+        #expect(response.metrics.redirectCount == 2)
+        let transactions = response.metrics.earlierTransactions + [response.metrics.transaction]
         #expect(transactions.map(\.status) == [302, 308, 200])
         #expect(transactions.map(\.isReusedConnection) == [false, true, true])
         let starts = transactions.map(\.fetchStart)
         #expect(starts == starts.sorted() && starts[0] >= 0)
-        #expect(answer.metrics.duration >= answer.metrics.transaction.responseEnd)
+        #expect(response.metrics.duration >= response.metrics.transaction.responseEnd)
         #expect(task.currentRequest.url == "https://api.example.com/3#part")
         #expect(task.originalRequest.url == Stage.url("/a/1"))
         #expect(task.countOfBytesReceived == 2)
@@ -41,9 +41,9 @@ struct RedirectTests {
         let body = patternBytes(200_000)
         let stage = try Stage { request in
             switch request.target {
-            case "/302": OriginAnswer.redirect("/end")
-            case "/307": OriginAnswer.redirect("/end", status: "307 Temporary Redirect")
-            default: OriginAnswer.text("\(request.method) \(request.body.count) \(request["Content-Type"] ?? "-")")
+            case "/302": OriginResponse.redirect("/end")
+            case "/307": OriginResponse.redirect("/end", status: "307 Temporary Redirect")
+            default: OriginResponse.text("\(request.method) \(request.body.count) \(request["Content-Type"] ?? "-")")
             }
         }
         func post(_ path: String) async throws -> String {
@@ -72,7 +72,7 @@ struct RedirectTests {
     func unescaped(location: String, target: String?) async throws {
         for escapes in [false, true] {
             let stage = try Stage(pinned: [Stage.host], { $0.escapesLocation = escapes }) { request in
-                request.target == "/" ? OriginAnswer.redirect(location) : OriginAnswer.text(request.target)
+                request.target == "/" ? OriginResponse.redirect(location) : OriginResponse.text(request.target)
             }
             let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
             if let target, escapes || location == "/%20 " {
@@ -88,10 +88,10 @@ struct RedirectTests {
     func credentials() async throws {
         let stage = try Stage { request in
             request.target == "/far"
-                ? OriginAnswer.redirect(Stage.url("/end", Stage.other))
+                ? OriginResponse.redirect(Stage.url("/end", Stage.other))
                 : request.target == "/near"
-                    ? OriginAnswer.redirect("/end")
-                    : OriginAnswer.text(
+                    ? OriginResponse.redirect("/end")
+                    : OriginResponse.text(
                         "\(request["Authorization"] ?? "-") \(request["Cookie"] ?? "-") \(request["X"]!)"
                     )
         }
@@ -107,7 +107,7 @@ struct RedirectTests {
     func leavingPins() async throws {
         let stage = try Stage(pinned: [Stage.host]) { request in
             request.target == "/end"
-                ? OriginAnswer.text("there") : OriginAnswer.redirect(Stage.url("/end", Stage.other))
+                ? OriginResponse.text("there") : OriginResponse.redirect(Stage.url("/end", Stage.other))
         }
         let request = HTTPSessionRequest(url: Stage.url("/"))
         let denied = try stage.manager.dataTask(with: request)
@@ -124,10 +124,10 @@ struct RedirectTests {
         #expect(stage.origin.requests.count == 2)
         let allowed = try stage.manager.dataTask(with: request)
         allowed.delegate.taskWillPerformHTTPRedirection = { _, _, redirect in .follow(redirect.request) }
-        let answer = try await allowed.value()
-        #expect(answer.data == Array("there".utf8))
-        #expect(answer.metrics.transaction.connection?.evaluation?.verdict == .notPinned)
-        #expect(answer.metrics.earlierTransactions[0].connection?.evaluation?.verdict == .pass)
+        let response = try await allowed.value()
+        #expect(response.data == Array("there".utf8))
+        #expect(response.metrics.transaction.connection?.evaluation?.verdict == .notPinned)
+        #expect(response.metrics.earlierTransactions[0].connection?.evaluation?.verdict == .pass)
         await stage.end()
     }
 
@@ -145,7 +145,7 @@ struct RedirectTests {
         settings.expiration = CalendarDate(year: year, month: 1, day: 31)
         let stage = try Stage(pinned: [Stage.host], policies: [Stage.other: try SecurityPolicy(settings)]) { request in
             request.target == "/end"
-                ? OriginAnswer.text("there") : OriginAnswer.redirect(Stage.url("/end", Stage.other))
+                ? OriginResponse.text("there") : OriginResponse.redirect(Stage.url("/end", Stage.other))
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         if enforces, onExpiration == .deny {
@@ -162,8 +162,8 @@ struct RedirectTests {
         let impostor = try ScriptedOrigin(try TestPKI.shared.server(Stage.other)) { $0.readToEnd() }
         let stage = try Stage(pinned: [Stage.host, Stage.other]) {
             $0.resolve[try! Host(Stage.other)] = (host: try! Host("127.0.0.1"), port: impostor.port)
-        } answering: { _ in
-            OriginAnswer.redirect(Stage.url("/end", Stage.other))
+        } responding: { _ in
+            OriginResponse.redirect(Stage.url("/end", Stage.other))
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await task.value() } throws: { $0.sessionCode == .pinMismatch }
@@ -174,9 +174,11 @@ struct RedirectTests {
 
     @Test("only a hook leads away from TLS, never to a host with a policy")
     func losingTLS() async throws {
-        let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("plain") }
+        let plain = try ScriptedOrigin(nil) { _ in OriginResponse.text("plain") }
         let stage = try Stage(pinned: [Stage.other], plain: plain) { request in
-            OriginAnswer.redirect(request.target == "/pinned" ? "http://\(Stage.other)/" : "http://plain.example.com/")
+            OriginResponse.redirect(
+                request.target == "/pinned" ? "http://\(Stage.other)/" : "http://plain.example.com/"
+            )
         }
         let denied = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await denied.value() } throws: { $0.sessionCode == .redirectDenied }
@@ -192,7 +194,7 @@ struct RedirectTests {
     @Test("a hook stops at the redirect, which is then the response, or leads elsewhere")
     func decisions() async throws {
         let stage = try Stage { request in
-            request.target == "/else" ? OriginAnswer.text("else") : OriginAnswer.redirect("/next", body: "moved")
+            request.target == "/else" ? OriginResponse.text("else") : OriginResponse.redirect("/next", body: "moved")
         }
         stage.manager.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
         let stopped = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
@@ -210,7 +212,7 @@ struct RedirectTests {
 
     @Test("twenty hops are followed, and the next is too many")
     func circle() async throws {
-        let stage = try Stage { _ in OriginAnswer.redirect("/again") }
+        let stage = try Stage { _ in OriginResponse.redirect("/again") }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await task.value() } throws: { $0.sessionCode == .redirectDenied }
         #expect(stage.origin.requests.count == 21)
@@ -224,7 +226,7 @@ struct RedirectTests {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/end" {
-                    try connection.answer("end")
+                    try connection.respond("end")
                 } else {
                     try connection.write("HTTP/1.1 302 Found\r\nLocation: /end\r\nTransfer-Encoding: chunked\r\n\r\n")
                     let chunk = "1000\r\n" + String(repeating: "x", count: 4096) + "\r\n"
@@ -232,15 +234,15 @@ struct RedirectTests {
                 }
             }
         }
-        let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
-        #expect(answer.data == Array("end".utf8))
+        let response = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
+        #expect(response.data == Array("end".utf8))
         #expect(stage.origin.connections.count == 2)
         await stage.end()
     }
 
     @Test("a task that is cancelled between two hops ends there")
     func cancelledBetween() async throws {
-        let stage = try Stage { _ in OriginAnswer.redirect("/next", body: "moved") }
+        let stage = try Stage { _ in OriginResponse.redirect("/next", body: "moved") }
         stage.manager.taskWillPerformHTTPRedirection = { task, _, _ in
             task.cancel()
             return .proceed

@@ -37,8 +37,8 @@ struct SessionMemoryTests {
     }
 
     @Test("a session leaves nothing after a response")
-    func answered() async throws {
-        let origin = try ScriptedOrigin(nil) { OriginAnswer.text($0.target) }
+    func responded() async throws {
+        let origin = try ScriptedOrigin(nil) { OriginResponse.text($0.target) }
         try await check(
             try await session { manager in
                 let task = try manager.dataTask(with: HTTPSessionRequest(url: "http://127.0.0.1:\(origin.port)/"))
@@ -50,7 +50,7 @@ struct SessionMemoryTests {
 
     @Test("a session leaves nothing after a completion handler")
     func handled() async throws {
-        let origin = try ScriptedOrigin(nil) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(nil) { OriginResponse.text($0.target) }
         let isHandled = Monitor(false)
         try await check(
             try await session { manager in

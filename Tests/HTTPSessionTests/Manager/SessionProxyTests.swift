@@ -31,7 +31,7 @@ struct SessionProxyTests {
 
     @Test("requests go through tunnels; pins hold inside, and credentials reach the proxy alone")
     func tunnels() async throws {
-        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginResponse.text(request.target) }
         let proxy = try TunnelProxy(to: origin.port)
         let setting = SessionProxy(
             host: try Host("127.0.0.1"),
@@ -46,10 +46,10 @@ struct SessionProxyTests {
             ]
         )
         for path in ["/1", "/2"] {
-            let answer = try await get(manager, Stage.url(path))
-            #expect(answer.data == Array(path.utf8))
-            #expect(answer.response.fields.value(for: "X-Proxy") == nil)
-            #expect(answer.metrics.transaction.connection?.evaluation?.verdict == .pass)
+            let response = try await get(manager, Stage.url(path))
+            #expect(response.data == Array(path.utf8))
+            #expect(response.response.fields.value(for: "X-Proxy") == nil)
+            #expect(response.metrics.transaction.connection?.evaluation?.verdict == .pass)
         }
         await #expect { try await get(manager, Stage.url("/", Stage.other)) } throws: { $0.sessionCode == .pinMismatch }
         let asked = proxy.asked.with { $0 }
@@ -66,7 +66,7 @@ struct SessionProxyTests {
 
     @Test("hosts without TLS have tunnels too, and HTTP/2 goes through them")
     func kinds() async throws {
-        let plain = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        let plain = try ScriptedOrigin(nil) { request in OriginResponse.text(request.target) }
         let proxy = try TunnelProxy(to: plain.port)
         let first = try manager(SessionProxy(host: try Host("127.0.0.1"), port: proxy.port))
         #expect(try await get(first, "http://plain.example.com/a?b").data == Array("/a?b".utf8))
@@ -75,14 +75,14 @@ struct SessionProxyTests {
         let nginx = try NginxOrigin(Stage.server, http2: true)
         let second = try TunnelProxy(to: nginx.port)
         let manager = try manager(SessionProxy(host: try Host("127.0.0.1"), port: second.port), httpVersion: .http2)
-        let answer = try await get(manager, Stage.url("/plain"))
-        #expect(answer.response.status == 200 && answer.response.majorVersion == 2)
+        let response = try await get(manager, Stage.url("/plain"))
+        #expect(response.response.status == 200 && response.response.majorVersion == 2)
         await manager.invalidateSession(cancelingTasks: true)
     }
 
     @Test("SOCKS 5: the proxy looks up the name")
     func socks() async throws {
-        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginResponse.text(request.target) }
         let proxy = try TunnelProxy(to: origin.port, isSOCKS: true)
         let manager = try manager(SessionProxy(.socks5, host: try Host("127.0.0.1"), port: proxy.port))
         #expect(try await get(manager, Stage.url("/s")).data == Array("/s".utf8))
@@ -92,7 +92,7 @@ struct SessionProxyTests {
 
     @Test("an HTTPS proxy is verified by its pins before it gets a request")
     func secure() async throws {
-        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginResponse.text(request.target) }
         let identity = try TestPKI.shared.server("127.0.0.1")
         let proxy = try HTTPSProxy(identity, to: origin.port)
         let address = try Host("127.0.0.1")
@@ -102,9 +102,9 @@ struct SessionProxyTests {
             let pins: SecurityPolicy = try .pinning(isRight ? identity.pin : .unrelated(7))
             let manager = try manager(setting, policies: [address: pins])
             if isRight {
-                let answer = try await get(manager, Stage.url("/1"))
-                #expect(answer.data == Array("/1".utf8))
-                #expect(answer.metrics.transaction.connection?.proxy?.evaluation?.verdict == .pass)
+                let response = try await get(manager, Stage.url("/1"))
+                #expect(response.data == Array("/1".utf8))
+                #expect(response.metrics.transaction.connection?.proxy?.evaluation?.verdict == .pass)
             } else {
                 await #expect {
                     try await get(manager, Stage.url("/1"))
@@ -121,10 +121,10 @@ struct SessionProxyTests {
 
     @Test("a proxy that refuses a tunnel fails the task, and nothing is sent")
     func refusal() async throws {
-        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginResponse.text(request.target) }
         let proxy = try TunnelProxy(
             to: origin.port,
-            answer: "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n"
+            response: "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n"
         )
         let manager = try manager(SessionProxy(host: try Host("127.0.0.1"), port: proxy.port))
         await #expect { try await get(manager, Stage.url("/")) } throws: { $0.sessionCode == .proxyRefused }
@@ -135,13 +135,13 @@ struct SessionProxyTests {
     @Test("a proxy can get plain requests without a tunnel, on one connection")
     func forwarding() async throws {
         // The proxy itself: what it gets is what goes on the wire.
-        let proxy = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        let proxy = try ScriptedOrigin(nil) { request in OriginResponse.text(request.target) }
         var setting = SessionProxy(host: try Host("127.0.0.1"), port: proxy.port, credentials: ("user", "right"))
         setting.tunnelsPlainRequests = false
         let first = try manager(setting)
         for url in ["http://plain.example.com/a?b", "http://plain.example.com/", "http://plain.example.com:8080/c"] {
-            let answer = try await get(first, url)
-            #expect(answer.response.status == 200 && answer.data == Array(url.utf8))
+            let response = try await get(first, url)
+            #expect(response.response.status == 200 && response.data == Array(url.utf8))
         }
         let asked = proxy.requests
         #expect(asked.map { $0["Host"] } == ["plain.example.com", "plain.example.com", "plain.example.com:8080"])
@@ -161,7 +161,7 @@ struct SessionProxyTests {
     func forwardingKeepsPins() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in
             request.target == "/away"
-                ? OriginAnswer.redirect("http://\(Stage.host)/plain") : OriginAnswer.text(request.target)
+                ? OriginResponse.redirect("http://\(Stage.host)/plain") : OriginResponse.text(request.target)
         }
         let proxy = try TunnelProxy(to: origin.port)
         var setting = SessionProxy(host: try Host("127.0.0.1"), port: proxy.port, credentials: ("user", "right"))
@@ -178,7 +178,7 @@ struct SessionProxyTests {
 
     @Test("an exception is reached without the proxy")
     func exceptions() async throws {
-        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginResponse.text(request.target) }
         let proxy = try TunnelProxy(to: origin.port)
         let address = try Host("127.0.0.1")
         let manager = try manager(SessionProxy(host: address, port: proxy.port, exceptions: [address]))

@@ -15,7 +15,7 @@ struct TaskCycleTests {
     private static func stage(
         _ change: (inout URLSessionManager.Configuration) -> Void = { _ in }
     ) throws -> ManagerStage {
-        try ManagerStage(change) { request in OriginAnswer.text(request.target) }
+        try ManagerStage(change) { request in OriginResponse.text(request.target) }
     }
 
     private struct Remains: @unchecked Sendable {

@@ -41,7 +41,7 @@ struct TaskNotificationTests {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
                 try gate.pass()
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         let observer = Observer(stage)

@@ -12,7 +12,8 @@ struct TaskRedirectHookTests {
 
     private func stage() throws -> Stage {
         try Stage { request in
-            request.target == "/" ? OriginAnswer.redirect("/next", body: "moved") : OriginAnswer.text(request.target)
+            request.target == "/"
+                ? OriginResponse.redirect("/next", body: "moved") : OriginResponse.text(request.target)
         }
     }
 
@@ -21,9 +22,9 @@ struct TaskRedirectHookTests {
         let stage = try stage()
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
-        let answer = try await task.value()
-        #expect(answer.response.status == 302 && answer.data == Array("moved".utf8))
-        #expect(answer.metrics.redirectCount == 0)
+        let response = try await task.value()
+        #expect(response.response.status == 302 && response.data == Array("moved".utf8))
+        #expect(response.metrics.redirectCount == 0)
         #expect(stage.origin.requests.map(\.target) == ["/"])
         await stage.end()
     }
@@ -39,8 +40,8 @@ struct TaskRedirectHookTests {
             request.headers["X-Hop"] = "\(response.status)"
             return .follow(request)
         }
-        let answer = try await task.value()
-        #expect(answer.data == Array("/else".utf8))
+        let response = try await task.value()
+        #expect(response.data == Array("/else".utf8))
         #expect(task.currentRequest.url == Stage.url("/else"))
         #expect(
             stage.origin.requests.map { "\($0.method) \($0.target) \($0["X-Hop"] ?? "-")" } == [

@@ -13,11 +13,11 @@ struct URLSessionManagerTests {
 
     @Test("a task is suspended, runs, completes, and is listed until then")
     func life() async throws {
-        let mayAnswer = Gate()
+        let mayRespond = Gate()
         let stage = try ManagerStage { connection in
             _ = try connection.readRequest()
-            try mayAnswer.pass()
-            try connection.answer("body")
+            try mayRespond.pass()
+            try connection.respond("body")
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         #expect(task.state == .suspended)
@@ -28,9 +28,9 @@ struct URLSessionManagerTests {
         task.resume()
         #expect(task.state == .running)
         try await eventually("the request") { stage.origin.requests.count == 1 }
-        mayAnswer.open()
-        let answer = try await task.value()
-        #expect(answer.data == Array("body".utf8))
+        mayRespond.open()
+        let response = try await task.value()
+        #expect(response.data == Array("body".utf8))
         #expect(task.state == .completed)
         #expect(task.response?.status == 200)
         #expect(task.countOfBytesReceived == 4)
@@ -40,14 +40,14 @@ struct URLSessionManagerTests {
         #expect(task.error == nil)
         #expect(stage.manager.tasks.isEmpty)
         // Once more is the same answer.
-        #expect(try await task.value().data == answer.data)
+        #expect(try await task.value().data == response.data)
         await stage.end()
     }
 
     @Test("identifiers are unique over managers and kinds of tasks")
     func identifiers() async throws {
-        let first = try ManagerStage { _ in OriginAnswer.text("") }
-        let second = try ManagerStage { _ in OriginAnswer.text("") }
+        let first = try ManagerStage { _ in OriginResponse.text("") }
+        let second = try ManagerStage { _ in OriginResponse.text("") }
         let request = HTTPSessionRequest(url: Self.url)
         var identifiers = Set<UInt64>()
         for manager in [first.manager, second.manager] {
@@ -63,7 +63,7 @@ struct URLSessionManagerTests {
 
     @Test("hooks run in the order of events, the task's own before the session's")
     func hooks() async throws {
-        let stage = try ManagerStage { request in OriginAnswer.text("12345") }
+        let stage = try ManagerStage { request in OriginResponse.text("12345") }
         let manager = stage.manager
         manager.dataTaskDidReceiveResponse = { [stage] task, response in
             stage.note("response \(response.status) of \(task.taskIdentifier)")
@@ -109,8 +109,8 @@ struct URLSessionManagerTests {
         let held = Monitor<[@Sendable () -> Void]>([])
         let staged = try ManagerStage {
             $0.callbackQueue = CallbackQueue { work in held.with { $0.append(work) } }
-        } answering: { _ in
-            OriginAnswer.text("x")
+        } responding: { _ in
+            OriginResponse.text("x")
         }
         let task = try staged.manager.dataTask(with: HTTPSessionRequest(url: Self.url)) { result in
             stage.with { $0.append((try? result.get()).map { "\($0.response.status)" } ?? "failed") }
@@ -131,7 +131,7 @@ struct URLSessionManagerTests {
         let stage = try ManagerStage {
             $0.temporaryFolder = folder.path
         } script: { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.method) }
+            while let request = try connection.readRequest() { try connection.respond(request.method) }
         }
         let upload = try stage.manager.uploadTask(
             with: HTTPSessionRequest(url: ManagerStage.url("/"), method: .put),
@@ -159,7 +159,7 @@ struct URLSessionManagerTests {
             ManagerStage.host: try PublicKeysTrustEvaluator(keys: pins),
             ManagerStage.other: try PublicKeysTrustEvaluator(keys: [.unrelated(1), .unrelated(2)]),
         ])
-        let origin = try ScriptedOrigin(ManagerStage.server) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(ManagerStage.server) { request in OriginResponse.text(request.target) }
         var configuration = URLSessionManager.Configuration()
         for name in [ManagerStage.host, ManagerStage.other, "third.example.com"] {
             configuration.resolve[try Host(name)] = (host: try Host("127.0.0.1"), port: origin.port)
@@ -196,8 +196,8 @@ struct URLSessionManagerTests {
         let log = Monitor<[Int]>([])
         let stage = try ManagerStage {
             $0.callbackQueue = CallbackQueue { $0() }
-        } answering: { _ in
-            OriginAnswer.text("x")
+        } responding: { _ in
+            OriginResponse.text("x")
         }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.delegate.queue.add {
@@ -225,8 +225,8 @@ struct URLSessionManagerTests {
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
         task.dataDelegate.setProgressHandler { step in progress.with { $0.append(step) } }
-        let answer = try await task.value()
-        #expect(answer.data.isEmpty)
+        let response = try await task.value()
+        #expect(response.data.isEmpty)
         #expect(task.delegate.data == nil)
         let isWhole = streamed.with { $0 } == body
         #expect(isWhole)
@@ -289,7 +289,7 @@ struct URLSessionManagerTests {
 
     @Test("invalidation waits for tasks that were never resumed, or cancels them")
     func invalidation() async throws {
-        let stage = try ManagerStage { _ in OriginAnswer.text("late") }
+        let stage = try ManagerStage { _ in OriginResponse.text("late") }
         stage.manager.sessionDidBecomeInvalid = { [stage] in stage.note("invalid") }
         stage.manager.taskDidComplete = { [stage] _, error in stage.note(error?.code.rawValue ?? "fine") }
         let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
@@ -354,11 +354,11 @@ struct URLSessionManagerTests {
     @Test("two sessions share a thread, and the end of one leaves the other alone")
     func sharedLoop() async throws {
         let loop = try SessionLoop()
-        let answer: ScriptedOrigin.Script = { connection in
-            while try connection.readRequest() != nil { try connection.answer("x") }
+        let response: ScriptedOrigin.Script = { connection in
+            while try connection.readRequest() != nil { try connection.respond("x") }
         }
-        let first = try ManagerStage(loop: loop, script: answer)
-        let second = try ManagerStage(loop: loop, script: answer)
+        let first = try ManagerStage(loop: loop, script: response)
+        let second = try ManagerStage(loop: loop, script: response)
         #expect(try await first.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data.count == 1)
         #expect(try await second.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data.count == 1)
         await first.end()
@@ -368,7 +368,7 @@ struct URLSessionManagerTests {
 
     @Test("a request that cannot be sent is refused where it is made")
     func refusal() async throws {
-        let stage = try ManagerStage(pinned: [ManagerStage.host]) { _ in OriginAnswer.text("") }
+        let stage = try ManagerStage(pinned: [ManagerStage.host]) { _ in OriginResponse.text("") }
         let requests = [
             HTTPSessionRequest(url: "ftp://api.example.com/"),
             HTTPSessionRequest(url: Self.url, headers: ["Transfer-Encoding": "chunked"]),

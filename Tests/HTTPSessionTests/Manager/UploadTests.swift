@@ -17,12 +17,12 @@ struct UploadTests {
         let path = try folder.write(bytes: body, as: "file")
         let stage = try ManagerStage { request in
             request.target == "/file"
-                ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /again"])
-                : OriginAnswer.text("done")
+                ? OriginResponse.text("", status: "307 Temporary Redirect", fields: ["Location: /again"])
+                : OriginResponse.text("done")
         }
         let task = try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .put), fromFile: path)
-        let answer = try await task.value()
-        #expect(answer.response.status == 200)
+        let response = try await task.value()
+        #expect(response.response.status == 200)
         let requests = stage.origin.requests
         #expect(requests.map(\.target) == ["/file", "/again"] && requests.allSatisfy { $0.method == "PUT" })
         #expect(requests.allSatisfy { $0["Content-Length"] == "300000" })
@@ -33,7 +33,7 @@ struct UploadTests {
 
     @Test("a missing file is an error on the caller's stack")
     func missing() async throws {
-        let stage = try ManagerStage { _ in OriginAnswer.text("") }
+        let stage = try ManagerStage { _ in OriginResponse.text("") }
         let error = #expect(throws: SessionError.self) {
             try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .put), fromFile: "/none/such")
         }
@@ -44,7 +44,7 @@ struct UploadTests {
 
     @Test("an invalid URL makes no task of any kind")
     func badURL() async throws {
-        let stage = try ManagerStage { _ in OriginAnswer.text("") }
+        let stage = try ManagerStage { _ in OriginResponse.text("") }
         let request = HTTPSessionRequest(url: "ftp://\(ManagerStage.host)/", method: .put)
         #expect(throws: SessionError.self) { try stage.manager.uploadTask(with: request, from: [1]) }
         #expect(throws: SessionError.self) { try stage.manager.uploadTask(withStreamedRequest: request) }
@@ -55,7 +55,7 @@ struct UploadTests {
 
     @Test("progress is reported piece by piece, first to the task's own hook")
     func sending() async throws {
-        let stage = try ManagerStage { _ in OriginAnswer.text("done") }
+        let stage = try ManagerStage { _ in OriginResponse.text("done") }
         let told = Monitor<[(bytes: Int64, total: Int64, expected: Int64?)]>([])
         let progress = Monitor<[TaskProgress]>([])
         stage.manager.taskDidSendBodyData = { _, bytes, total, expected in
@@ -90,7 +90,7 @@ struct UploadTests {
 
     @Test("a suspended upload hands over no more of its body until it is resumed", arguments: [true, false])
     func suspended(isInMemory: Bool) async throws {
-        let stage = try ManagerStage { _ in OriginAnswer.text("done") }
+        let stage = try ManagerStage { _ in OriginResponse.text("done") }
         let body = patternBytes(8_000_000)
         let folder = try TemporaryFolder()
         let path = try folder.write(bytes: body, as: "file")
@@ -124,7 +124,7 @@ struct UploadTests {
 
     @Test("a task that is suspended before its first byte sends none")
     func suspendedFirst() async throws {
-        let stage = try ManagerStage { _ in OriginAnswer.text("done") }
+        let stage = try ManagerStage { _ in OriginResponse.text("done") }
         let task = try stage.manager.uploadTask(
             with: HTTPSessionRequest(url: Self.url, method: .put),
             from: patternBytes(500_000)

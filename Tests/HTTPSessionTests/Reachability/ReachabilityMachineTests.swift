@@ -16,7 +16,7 @@ struct ReachabilityMachineTests {
     }
 
     /// Answers a round of questions about the whole network.
-    private func answer(
+    private func response(
         _ machine: inout ReachabilityMachine,
         links: [NetworkLink],
         routes: [NetworkRoute]
@@ -32,7 +32,7 @@ struct ReachabilityMachineTests {
         var machine = machine(.everything)
         #expect(machine.networkChanged() == [.askLinks(sequence: 1)])
         let route = NetworkRoute(isDefault: true, link: 2)
-        #expect(answer(&machine, links: [loopback, ethernet], routes: [route]) == [.report(.reachable(.ethernet))])
+        #expect(response(&machine, links: [loopback, ethernet], routes: [route]) == [.report(.reachable(.ethernet))])
     }
 
     @Test("without a running default route the network is unreachable")
@@ -50,7 +50,7 @@ struct ReachabilityMachineTests {
         for (links, routes) in cases {
             var machine = machine(.everything)
             _ = machine.networkChanged()
-            #expect(answer(&machine, links: links, routes: routes) == [.report(.notReachable)])
+            #expect(response(&machine, links: links, routes: routes) == [.report(.notReachable)])
         }
     }
 
@@ -61,20 +61,20 @@ struct ReachabilityMachineTests {
         let routes = [
             NetworkRoute(isDefault: true, link: 2, metric: 700), NetworkRoute(isDefault: true, link: 3, metric: 50),
         ]
-        #expect(answer(&machine, links: [ethernet, modem], routes: routes) == [.report(.reachable(.cellular))])
+        #expect(response(&machine, links: [ethernet, modem], routes: routes) == [.report(.reachable(.cellular))])
         _ = machine.networkChanged()
         var gone = modem
         gone.flags = 0x1
-        #expect(answer(&machine, links: [ethernet, gone], routes: routes) == [.report(.reachable(.ethernet))])
+        #expect(response(&machine, links: [ethernet, gone], routes: routes) == [.report(.reachable(.ethernet))])
     }
 
     @Test("an unchanged status is not reported again")
     func toldOnce() {
         var machine = machine(.everything)
         _ = machine.networkChanged()
-        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable)])
+        #expect(response(&machine, links: [], routes: []) == [.report(.notReachable)])
         #expect(machine.networkChanged() == [.askLinks(sequence: 3)])
-        #expect(answer(&machine, links: [], routes: []) == [])
+        #expect(response(&machine, links: [], routes: []) == [])
     }
 
     @Test("a change in the middle of a round begins another when it is over")
@@ -82,8 +82,8 @@ struct ReachabilityMachineTests {
         var machine = machine(.everything)
         _ = machine.networkChanged()
         #expect(machine.networkChanged() == [])
-        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable), .askLinks(sequence: 3)])
-        #expect(answer(&machine, links: [], routes: []) == [])
+        #expect(response(&machine, links: [], routes: []) == [.report(.notReachable), .askLinks(sequence: 3)])
+        #expect(response(&machine, links: [], routes: []) == [])
     }
 
     @Test("lost replies begin the round again, and unexpected ones are ignored")
@@ -93,7 +93,7 @@ struct ReachabilityMachineTests {
         _ = machine.networkChanged()
         _ = machine.received(.link(ethernet))
         #expect(machine.repliesLost() == [.askLinks(sequence: 2)])
-        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable)])
+        #expect(response(&machine, links: [], routes: []) == [.report(.notReachable)])
         #expect(machine.received(.route(NetworkRoute(isDefault: true, link: 2))) == [])
         #expect(machine.received(.done) == [])
     }
@@ -102,7 +102,7 @@ struct ReachabilityMachineTests {
     func refusedDump() {
         var machine = machine(.everything)
         _ = machine.networkChanged()
-        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable)])
+        #expect(response(&machine, links: [], routes: []) == [.report(.notReachable)])
         _ = machine.networkChanged()
         #expect(machine.received(.error(1)) == [.report(.unknown)])
     }

@@ -82,7 +82,7 @@ struct DecodingComparisonTests {
     }
 
     private func decoded<Value: Decodable & Sendable>(_ type: Value.Type, _ text: String) throws -> Value {
-        try DecodableResponseSerializer(type).serialize(answer(text, type: "application/json"))
+        try DecodableResponseSerializer(type).serialize(dataResponse(text, type: "application/json"))
     }
 
     private func compare(_ type: any Checked.Type, _ text: String) -> Outcome {

@@ -120,23 +120,25 @@ struct FoundationSerializationTests {
     func propertyListResponse() throws {
         let bytes = try Self.propertyList(["a": [1, 2]])
         let serializer = PropertyListResponseSerializer()
-        let object = try serializer.serialize(answer(bytes, type: "application/x-plist"))
+        let object = try serializer.serialize(dataResponse(bytes, type: "application/x-plist"))
         #expect((object as? [String: [Int]]) == ["a": [1, 2]])
         let mutable = PropertyListResponseSerializer(readOptions: .mutableContainers)
         #expect(
-            (try mutable.serialize(answer(bytes, type: "application/x-plist")) as? [String: [Int]]) == ["a": [1, 2]]
+            (try mutable.serialize(dataResponse(bytes, type: "application/x-plist")) as? [String: [Int]]) == [
+                "a": [1, 2]
+            ]
         )
-        #expect(try serializer.serialize(answer(status: 204)) == nil)
+        #expect(try serializer.serialize(dataResponse(status: 204)) == nil)
     }
 
     @Test("another status or type, or an invalid property list, is its own error")
     func badPropertyListResponses() {
         let serializer = PropertyListResponseSerializer()
         let cases: [(DataResponse, String)] = [
-            (answer("x", status: 404, type: "application/x-plist"), "The status 404"),
-            (answer("x", type: "text/plain"), "The content type text/plain"),
-            (answer("<plist><dict>", type: "application/x-plist"), "The body is no property list"),
-            (answer(type: "application/x-plist"), "The response has no body"),
+            (dataResponse("x", status: 404, type: "application/x-plist"), "The status 404"),
+            (dataResponse("x", type: "text/plain"), "The content type text/plain"),
+            (dataResponse("<plist><dict>", type: "application/x-plist"), "The body is no property list"),
+            (dataResponse(type: "application/x-plist"), "The response has no body"),
         ]
         for (response, words) in cases {
             let error = #expect(throws: ResponseSerializationError.self) { try serializer.serialize(response) }
@@ -157,7 +159,7 @@ struct FoundationSerializationTests {
         json.keyDecodingStrategy = .convertFromSnakeCase
         let serializer = DecodableResponseSerializer(Event.self, decoder: json)
         let event = try serializer.serialize(
-            answer(#"{"happened_at":"1970-01-01T00:01:00Z"}"#, type: "application/json")
+            dataResponse(#"{"happened_at":"1970-01-01T00:01:00Z"}"#, type: "application/json")
         )
         #expect(event == Event(happenedAt: Date(timeIntervalSince1970: 60)))
         let bytes = Array(try PropertyListEncoder().encode(event))
@@ -166,9 +168,9 @@ struct FoundationSerializationTests {
             validation: ResponseValidation(acceptableContentTypes: ["application/x-plist"]),
             decoder: PropertyListDecoder()
         )
-        #expect(try list.serialize(answer(bytes, type: "application/x-plist")) == event)
+        #expect(try list.serialize(dataResponse(bytes, type: "application/x-plist")) == event)
         #expect(throws: ResponseSerializationError.self) {
-            try list.serialize(answer("{}", type: "application/x-plist"))
+            try list.serialize(dataResponse("{}", type: "application/x-plist"))
         }
     }
 
@@ -199,7 +201,7 @@ struct FoundationSerializationTests {
 
     @Test("a parser stands ready over the body", arguments: XMLContentTypes.all)
     func xmlParser(type: String) throws {
-        let parser = try XMLParserResponseSerializer().serialize(answer("<a><b/><c/></a>", type: type))
+        let parser = try XMLParserResponseSerializer().serialize(dataResponse("<a><b/><c/></a>", type: type))
         let elements = Elements()
         parser.delegate = elements
         #expect(parser.parse())
@@ -209,25 +211,25 @@ struct FoundationSerializationTests {
     @Test("a document is the tree of the body")
     func xmlDocument() throws {
         let document = try XMLDocumentResponseSerializer().serialize(
-            answer("<list><item n=\"1\">x</item></list>", type: "application/xml; charset=utf-8")
+            dataResponse("<list><item n=\"1\">x</item></list>", type: "application/xml; charset=utf-8")
         )
         let item = try #require(document?.rootElement()?.elements(forName: "item").first)
         #expect(item.stringValue == "x")
         #expect(item.attribute(forName: "n")?.stringValue == "1")
-        #expect(try XMLDocumentResponseSerializer().serialize(answer(status: 204)) == nil)
+        #expect(try XMLDocumentResponseSerializer().serialize(dataResponse(status: 204)) == nil)
     }
 
     @Test("another type, another status, no body and no XML are errors")
     func badXML() {
         for response in [
-            answer("<a/>", type: "application/json"), answer("<a/>", status: 500, type: "text/xml"),
-            answer(type: "text/xml"),
+            dataResponse("<a/>", type: "application/json"), dataResponse("<a/>", status: 500, type: "text/xml"),
+            dataResponse(type: "text/xml"),
         ] {
             #expect(throws: ResponseSerializationError.self) {
                 try XMLDocumentResponseSerializer().serialize(response)
             }
         }
-        for response in [answer("<a/>", type: "text/html"), answer("<a/>", status: 500, type: "text/xml")] {
+        for response in [dataResponse("<a/>", type: "text/html"), dataResponse("<a/>", status: 500, type: "text/xml")] {
             #expect(throws: ResponseSerializationError.self) { try XMLParserResponseSerializer().serialize(response) }
         }
     }
@@ -241,7 +243,7 @@ struct FoundationSerializationTests {
     )
     func malformedXML(text: String) {
         let error = #expect(throws: ResponseSerializationError.self) {
-            try XMLDocumentResponseSerializer().serialize(answer(text, type: "text/xml"))
+            try XMLDocumentResponseSerializer().serialize(dataResponse(text, type: "text/xml"))
         }
         guard case .invalidXML = error?.reason else {
             Issue.record("another reason: \(error?.description ?? "none")")
@@ -254,7 +256,7 @@ struct FoundationSerializationTests {
         arguments: ["<a xmlns='relative'/>", "<x:a/>", "<?xml version='1.1'?><a/>", "<?xml version='1.0'?><a>\n</a>\n"]
     )
     func wellFormedXML(text: String) throws {
-        let document = try XMLDocumentResponseSerializer().serialize(answer(text, type: "text/xml"))
+        let document = try XMLDocumentResponseSerializer().serialize(dataResponse(text, type: "text/xml"))
         #expect(document?.rootElement() != nil)
     }
 
@@ -266,7 +268,7 @@ struct FoundationSerializationTests {
         }
         let text = "<!DOCTYPE a [\(entities)]><a>&e9;</a>"
         #expect(throws: ResponseSerializationError.self) {
-            try XMLDocumentResponseSerializer().serialize(answer(text, type: "text/xml"))
+            try XMLDocumentResponseSerializer().serialize(dataResponse(text, type: "text/xml"))
         }
     }
 
@@ -277,7 +279,7 @@ struct FoundationSerializationTests {
         let text = "<!DOCTYPE a [<!ENTITY e SYSTEM \"file://\(folder.path)/secret\">]><a>&e;</a>"
         var serializer = XMLDocumentResponseSerializer()
         serializer.options = .nodeLoadExternalEntitiesAlways
-        let document = try? serializer.serialize(answer(text, type: "text/xml"))
+        let document = try? serializer.serialize(dataResponse(text, type: "text/xml"))
         #expect(document?.rootElement()?.stringValue?.contains("stolen") != true)
         #expect(document?.xmlString.contains("stolen") != true)
     }

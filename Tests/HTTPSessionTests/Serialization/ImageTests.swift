@@ -87,7 +87,7 @@ struct ImageTests {
     private static let small = png([[255, 0, 0, 255, 0, 255, 0, 128], [0, 0, 255, 0, 1, 2, 3, 4]], width: 2)
 
     private func image(_ bytes: [UInt8], type: String = "image/png") throws -> DecodedImage {
-        try #require(try ImageResponseSerializer().serialize(answer(bytes, type: type)))
+        try #require(try ImageResponseSerializer().serialize(dataResponse(bytes, type: type)))
     }
 
     @Test("a PNG gives its pixels as they are, transparency included")
@@ -128,16 +128,16 @@ struct ImageTests {
     func sizes() throws {
         let serializer = ImageResponseSerializer(decodesPixels: false)
         let cut = Array(Self.small.prefix(60))
-        let image = try #require(try serializer.serialize(answer(cut, type: "image/png")))
+        let image = try #require(try serializer.serialize(dataResponse(cut, type: "image/png")))
         #expect(image.width == 2 && image.height == 2 && image.pixels.isEmpty)
-        let jpeg = try #require(try serializer.serialize(answer(Self.jpeg, type: "image/jpeg")))
+        let jpeg = try #require(try serializer.serialize(dataResponse(Self.jpeg, type: "image/jpeg")))
         #expect(jpeg.width == 16 && jpeg.height == 8 && jpeg.pixels.isEmpty)
     }
 
     private func refusal(_ bytes: [UInt8], _ serializer: ImageResponseSerializer = ImageResponseSerializer()) -> String?
     {
         let error = #expect(throws: ResponseSerializationError.self) {
-            try serializer.serialize(answer(bytes, type: "image/png"))
+            try serializer.serialize(dataResponse(bytes, type: "image/png"))
         }
         guard case .invalidImage(let words) = error?.reason else { return nil }
         return words
@@ -163,7 +163,7 @@ struct ImageTests {
                 for _ in 0..<3 {
                     bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
                 }
-                if let image = (try? serializer.serialize(answer(bytes, type: "image/png"))) ?? nil {
+                if let image = (try? serializer.serialize(dataResponse(bytes, type: "image/png"))) ?? nil {
                     #expect(image.pixels.count == image.width * image.height * 4)
                 }
             }
@@ -190,12 +190,12 @@ struct ImageTests {
     @Test("another content type, another status and no body are errors; 204 is nil")
     func validation() throws {
         for response in [
-            answer(Self.small, type: "text/html"), answer(Self.small, status: 500, type: "image/png"),
-            answer(type: "image/png"),
+            dataResponse(Self.small, type: "text/html"), dataResponse(Self.small, status: 500, type: "image/png"),
+            dataResponse(type: "image/png"),
         ] {
             #expect(throws: ResponseSerializationError.self) { try ImageResponseSerializer().serialize(response) }
         }
-        #expect(try ImageResponseSerializer().serialize(answer(status: 204)) == nil)
+        #expect(try ImageResponseSerializer().serialize(dataResponse(status: 204)) == nil)
     }
 
     @Test("an image comes from an origin as any other object")
@@ -209,8 +209,8 @@ struct ImageTests {
                 try connection.write(bytes)
             }
         }
-        let answer = try await stage.manager.get("photo.jpg", serializer: ImageResponseSerializer())
-        #expect(answer.value?.width == 16)
+        let response = try await stage.manager.get("photo.jpg", serializer: ImageResponseSerializer())
+        #expect(response.value?.width == 16)
         await stage.end()
     }
 }

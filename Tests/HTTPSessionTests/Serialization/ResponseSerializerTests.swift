@@ -29,7 +29,7 @@ struct ResponseSerializerTests {
     @Test("every status from 200 to 299 is acceptable, and no other")
     func statuses() {
         for status in 100..<600 {
-            let found = reason(HTTPResponseSerializer(), answer("x", status: status))
+            let found = reason(HTTPResponseSerializer(), dataResponse("x", status: status))
             if case .unacceptableStatusCode(let code)? = found {
                 #expect(code == status)
                 #expect(!(200..<300).contains(status))
@@ -43,10 +43,10 @@ struct ResponseSerializerTests {
     @Test("acceptable statuses can be chosen, or all be")
     func chosenStatuses() {
         let chosen = HTTPResponseSerializer(validation: ResponseValidation(acceptableStatusCodes: [404]))
-        #expect(reason(chosen, answer(status: 404)) == nil)
-        #expect(reason(chosen, answer(status: 200)) != nil)
+        #expect(reason(chosen, dataResponse(status: 404)) == nil)
+        #expect(reason(chosen, dataResponse(status: 200)) != nil)
         let all = HTTPResponseSerializer(validation: ResponseValidation(acceptableStatusCodes: nil))
-        #expect(reason(all, answer(status: 500)) == nil)
+        #expect(reason(all, dataResponse(status: 500)) == nil)
     }
 
     @Test(
@@ -65,7 +65,7 @@ struct ResponseSerializerTests {
     )
     func contentTypes(type: String?, acceptable: [String], isAcceptable: Bool) {
         let serializer = HTTPResponseSerializer(validation: ResponseValidation(acceptableContentTypes: acceptable))
-        let found = reason(serializer, answer("x", type: type))
+        let found = reason(serializer, dataResponse("x", type: type))
         guard !isAcceptable else {
             #expect(found == nil)
             return
@@ -81,8 +81,8 @@ struct ResponseSerializerTests {
     @Test("without a body the content type does not matter")
     func emptyBody() {
         let serializer = HTTPResponseSerializer(validation: ResponseValidation(acceptableContentTypes: ["image/png"]))
-        #expect(reason(serializer, answer(type: "text/html")) == nil)
-        #expect(reason(serializer, answer()) == nil)
+        #expect(reason(serializer, dataResponse(type: "text/html")) == nil)
+        #expect(reason(serializer, dataResponse()) == nil)
     }
 
     @Test("the status is judged before the content type, and both before the body")
@@ -90,13 +90,14 @@ struct ResponseSerializerTests {
         guard
             case .unacceptableStatusCode? = reason(
                 JSONResponseSerializer(),
-                answer("{", status: 500, type: "text/html")
+                dataResponse("{", status: 500, type: "text/html")
             )
         else {
             Issue.record("not the status")
             return
         }
-        guard case .unacceptableContentType? = reason(JSONResponseSerializer(), answer("{", type: "text/html")) else {
+        guard case .unacceptableContentType? = reason(JSONResponseSerializer(), dataResponse("{", type: "text/html"))
+        else {
             Issue.record("not the type")
             return
         }
@@ -105,7 +106,7 @@ struct ResponseSerializerTests {
     @Test("the error says what was wrong in words")
     func words() throws {
         let error = #expect(throws: ResponseSerializationError.self) {
-            try JSONResponseSerializer().serialize(answer("<html>", type: "text/html"))
+            try JSONResponseSerializer().serialize(dataResponse("<html>", type: "text/html"))
         }
         #expect(
             error?.description
@@ -118,8 +119,8 @@ struct ResponseSerializerTests {
     @Test("bytes come out as they are")
     func bytes() throws {
         let data = patternBytes(1000)
-        #expect(try HTTPResponseSerializer().serialize(answer(data)) == data)
-        #expect(try HTTPResponseSerializer().serialize(answer(status: 204)) == [])
+        #expect(try HTTPResponseSerializer().serialize(dataResponse(data)) == data)
+        #expect(try HTTPResponseSerializer().serialize(dataResponse(status: 204)) == [])
     }
 
     @Test(
@@ -131,29 +132,29 @@ struct ResponseSerializerTests {
         ] as [([UInt8], String?, String)]
     )
     func text(bytes: [UInt8], type: String?, expected: String) throws {
-        #expect(try StringResponseSerializer().serialize(answer(bytes, type: type)) == expected)
+        #expect(try StringResponseSerializer().serialize(dataResponse(bytes, type: type)) == expected)
     }
 
     @Test("a chosen charset comes before the response's, and a fallback after it")
     func chosenCharset() throws {
         var serializer = StringResponseSerializer(encoding: .isoLatin1)
-        #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "Ã¤")
+        #expect(try serializer.serialize(dataResponse([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "Ã¤")
         serializer = StringResponseSerializer()
         serializer.fallbacks = [.isoLatin1]
-        #expect(try serializer.serialize(answer([0xE4])) == "ä")
-        #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "ä")
+        #expect(try serializer.serialize(dataResponse([0xE4])) == "ä")
+        #expect(try serializer.serialize(dataResponse([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "ä")
     }
 
     @Test("of several fallbacks the first valid one counts, only without a charset")
     func fallbacks() throws {
         let serializer = StringResponseSerializer(fallbacks: [.utf8, .windows1252])
-        #expect(try serializer.serialize(answer([0xC3, 0xA4])) == "ä")
-        #expect(try serializer.serialize(answer([0x61, 0xE4, 0x80])) == "aä€")
+        #expect(try serializer.serialize(dataResponse([0xC3, 0xA4])) == "ä")
+        #expect(try serializer.serialize(dataResponse([0x61, 0xE4, 0x80])) == "aä€")
         #expect(throws: ResponseSerializationError.self) {
-            try serializer.serialize(answer([0xE4], type: "text/plain; charset=utf-8"))
+            try serializer.serialize(dataResponse([0xE4], type: "text/plain; charset=utf-8"))
         }
         let error = #expect(throws: ResponseSerializationError.self) {
-            try StringResponseSerializer(fallbacks: [.ascii, .utf8]).serialize(answer([0xE4]))
+            try StringResponseSerializer(fallbacks: [.ascii, .utf8]).serialize(dataResponse([0xE4]))
         }
         guard case .stringDecodingFailed("us-ascii, utf-8")? = error?.reason else {
             Issue.record("\(String(describing: error))")
@@ -164,8 +165,8 @@ struct ResponseSerializerTests {
     @Test("bytes that do not fit a charset, and unknown charsets, are named errors")
     func badText() {
         for (response, name) in [
-            (answer([0xE4]), "utf-8"), (answer([0xE4], type: "text/plain; charset=us-ascii"), "us-ascii"),
-            (answer("x", type: "text/plain; charset=klingon"), "klingon"),
+            (dataResponse([0xE4]), "utf-8"), (dataResponse([0xE4], type: "text/plain; charset=us-ascii"), "us-ascii"),
+            (dataResponse("x", type: "text/plain; charset=klingon"), "klingon"),
         ] {
             guard case .stringDecodingFailed(let charset)? = reason(StringResponseSerializer(), response) else {
                 Issue.record("\(name) was read")
@@ -179,16 +180,16 @@ struct ResponseSerializerTests {
     func emptiness() throws {
         let decoding = DecodableResponseSerializer(EmptyResponse.self)
         for status in [204, 205] {
-            #expect(try StringResponseSerializer().serialize(answer(status: status)) == "")
-            #expect(try JSONResponseSerializer().serialize(answer(status: status)) == .null)
-            #expect(try decoding.serialize(answer(status: status)) == EmptyResponse())
+            #expect(try StringResponseSerializer().serialize(dataResponse(status: status)) == "")
+            #expect(try JSONResponseSerializer().serialize(dataResponse(status: status)) == .null)
+            #expect(try decoding.serialize(dataResponse(status: status)) == EmptyResponse())
         }
-        #expect(try JSONResponseSerializer().serialize(answer(), to: .head) == .null)
-        #expect(try StringResponseSerializer().serialize(answer(), to: .head) == "")
-        #expect(try decoding.serialize(answer(), to: .head) == EmptyResponse())
+        #expect(try JSONResponseSerializer().serialize(dataResponse(), to: .head) == .null)
+        #expect(try StringResponseSerializer().serialize(dataResponse(), to: .head) == "")
+        #expect(try decoding.serialize(dataResponse(), to: .head) == EmptyResponse())
         for found in [
-            reason(StringResponseSerializer(), answer()), reason(JSONResponseSerializer(), answer()),
-            reason(decoding, answer()),
+            reason(StringResponseSerializer(), dataResponse()), reason(JSONResponseSerializer(), dataResponse()),
+            reason(decoding, dataResponse()),
         ] {
             guard case .inputDataEmpty? = found else {
                 Issue.record("\(String(describing: found))")
@@ -201,7 +202,7 @@ struct ResponseSerializerTests {
     func noStatus() throws {
         var serializer = StringResponseSerializer()
         serializer.validation.acceptableStatusCodes = []
-        guard case .unacceptableStatusCode(200)? = reason(serializer, answer("x")) else {
+        guard case .unacceptableStatusCode(200)? = reason(serializer, dataResponse("x")) else {
             return #expect(Bool(false), "accepted")
         }
     }
@@ -214,8 +215,8 @@ struct ResponseSerializerTests {
                 if response.data != Array("good".utf8) { throw Bad() }
             }
         )
-        #expect(try serializer.serialize(answer("good")) == "good")
-        guard case .custom(let error)? = reason(serializer, answer("bad")), error is Bad else {
+        #expect(try serializer.serialize(dataResponse("good")) == "good")
+        guard case .custom(let error)? = reason(serializer, dataResponse("bad")), error is Bad else {
             return #expect(Bool(false), "accepted")
         }
     }
@@ -225,10 +226,10 @@ struct ResponseSerializerTests {
         var serializer = JSONResponseSerializer()
         serializer.validation.emptyResponseCodes = [200]
         serializer.validation.emptyRequestMethods = []
-        #expect(try serializer.serialize(answer()) == .null)
-        #expect(try serializer.serialize(answer(" ", type: "application/json")) == .null)
-        #expect(reason(serializer, answer(status: 204)) != nil)
-        #expect(reason(serializer, answer(status: 201), to: .head) != nil)
+        #expect(try serializer.serialize(dataResponse()) == .null)
+        #expect(try serializer.serialize(dataResponse(" ", type: "application/json")) == .null)
+        #expect(reason(serializer, dataResponse(status: 204)) != nil)
+        #expect(reason(serializer, dataResponse(status: 201), to: .head) != nil)
     }
 
     // MARK: JSON
@@ -243,8 +244,8 @@ struct ResponseSerializerTests {
     func json(type: String?) throws {
         struct Value: Decodable, Equatable { var a: [Int] }
         let decodable = DecodableResponseSerializer(Value.self)
-        #expect(try decodable.serialize(answer("{\"a\":[1]}", type: type)) == Value(a: [1]))
-        #expect(try JSONResponseSerializer().serialize(answer("{\"a\":[1]}", type: type)) == ["a": [1]])
+        #expect(try decodable.serialize(dataResponse("{\"a\":[1]}", type: type)) == Value(a: [1]))
+        #expect(try JSONResponseSerializer().serialize(dataResponse("{\"a\":[1]}", type: type)) == ["a": [1]])
     }
 
     @Test(
@@ -253,9 +254,9 @@ struct ResponseSerializerTests {
     )
     func otherJSON(type: String) throws {
         var serializer = JSONResponseSerializer()
-        #expect(reason(serializer, answer("{}", type: type)) != nil)
+        #expect(reason(serializer, dataResponse("{}", type: type)) != nil)
         serializer.validation.acceptableContentTypes?.append(type)
-        #expect(try serializer.serialize(answer("{}", type: type)) == [:])
+        #expect(try serializer.serialize(dataResponse("{}", type: type)) == [:])
     }
 
     @Test(
@@ -263,28 +264,32 @@ struct ResponseSerializerTests {
         arguments: ["application/a+json", nil, "nonsense"]
     )
     func strictJSON(type: String?) throws {
-        let response = answer("[1]", type: type)
+        let response = dataResponse("[1]", type: type)
         #expect(reason(JSONResponseSerializer(validation: .strictJSON), response) != nil)
         #expect(reason(DecodableResponseSerializer([Int].self, validation: .strictJSON), response) != nil)
         #expect((reason(JSONResponseSerializer(), response) == nil) == (type != "nonsense"))
-        let known = answer("[1]", type: "application/json")
+        let known = dataResponse("[1]", type: "application/json")
         #expect(try JSONResponseSerializer(validation: .strictJSON).serialize(known) == [1])
     }
 
     @Test("JSON is read as its options say")
     func jsonOptions() throws {
         var serializer = JSONResponseSerializer()
-        let response = answer("{\"a\":null,\"b\":[null,1]}", type: "application/json")
+        let response = dataResponse("{\"a\":null,\"b\":[null,1]}", type: "application/json")
         #expect(try serializer.serialize(response) == ["a": nil, "b": [nil, 1]])
         serializer.readingOptions.removesNulls = true
         #expect(try serializer.serialize(response) == ["b": [1]])
         serializer.readingOptions.allowsFragments = false
-        #expect(reason(serializer, answer("1", type: "application/json")) != nil)
+        #expect(reason(serializer, dataResponse("1", type: "application/json")) != nil)
     }
 
     @Test("invalid JSON is an error with its place", arguments: ["{", "{\"a\":1,\"a\":2}", "<html>", "\u{FFFE}"])
     func badJSON(text: String) {
-        guard case .invalidJSON(let fault)? = reason(JSONResponseSerializer(), answer(text, type: "application/json"))
+        guard
+            case .invalidJSON(let fault)? = reason(
+                JSONResponseSerializer(),
+                dataResponse(text, type: "application/json")
+            )
         else {
             Issue.record("it was read")
             return
@@ -301,25 +306,29 @@ struct ResponseSerializerTests {
 
     @Test("a type is decoded; an optional one is nil without a body")
     func decoding() throws {
-        let response = answer("[{\"name\":\"Ada\",\"age\":36}]", type: "application/json")
+        let response = dataResponse("[{\"name\":\"Ada\",\"age\":36}]", type: "application/json")
         #expect(try DecodableResponseSerializer([User].self).serialize(response) == [User(name: "Ada", age: 36)])
-        #expect(try DecodableResponseSerializer(User?.self).serialize(answer(status: 204)) == nil)
+        #expect(try DecodableResponseSerializer(User?.self).serialize(dataResponse(status: 204)) == nil)
     }
 
     @Test("JSON of another form is an error with the decoder's own")
     func badDecoding() {
         let serializer = DecodableResponseSerializer(User.self)
-        guard case .decodingFailed(let error)? = reason(serializer, answer("{\"name\":1}", type: "application/json"))
+        guard
+            case .decodingFailed(let error)? = reason(
+                serializer,
+                dataResponse("{\"name\":1}", type: "application/json")
+            )
         else {
             Issue.record("it was decoded")
             return
         }
         #expect(error is DecodingError)
-        guard case .invalidJSON? = reason(serializer, answer("{", type: "application/json")) else {
+        guard case .invalidJSON? = reason(serializer, dataResponse("{", type: "application/json")) else {
             Issue.record("it was read")
             return
         }
-        guard case .inputDataEmpty? = reason(serializer, answer(status: 204)) else {
+        guard case .inputDataEmpty? = reason(serializer, dataResponse(status: 204)) else {
             Issue.record("a type without a value for nothing was made of nothing")
             return
         }
@@ -339,7 +348,7 @@ struct ResponseSerializerTests {
             validation: ResponseValidation(),
             decoder: LineDecoder()
         )
-        #expect(try serializer.serialize(answer("a\nb", type: "text/plain")) == ["a", "b"])
+        #expect(try serializer.serialize(dataResponse("a\nb", type: "text/plain")) == ["a", "b"])
     }
 
     @Test("a closure or a known prefix changes bytes before they are read")
@@ -347,17 +356,17 @@ struct ResponseSerializerTests {
         let upper: @Sendable ([UInt8]) -> [UInt8] = { $0.map { $0 >= 97 && $0 <= 122 ? $0 - 32 : $0 } }
         let guarded = ")]}',\n[\"a\"]"
         let json = "application/json"
-        #expect(try HTTPResponseSerializer().preprocess(upper).serialize(answer("aB1")) == Array("AB1".utf8))
-        #expect(try StringResponseSerializer().preprocess(upper).serialize(answer("aB1")) == "AB1")
-        #expect(try JSONResponseSerializer().preprocess(upper).serialize(answer("[\"a\"]", type: json)) == ["A"])
+        #expect(try HTTPResponseSerializer().preprocess(upper).serialize(dataResponse("aB1")) == Array("AB1".utf8))
+        #expect(try StringResponseSerializer().preprocess(upper).serialize(dataResponse("aB1")) == "AB1")
+        #expect(try JSONResponseSerializer().preprocess(upper).serialize(dataResponse("[\"a\"]", type: json)) == ["A"])
         let list = DecodableResponseSerializer([String].self)
-        #expect(try list.preprocess { $0 }.serialize(answer("[\"a\"]", type: json)) == ["a"])
+        #expect(try list.preprocess { $0 }.serialize(dataResponse("[\"a\"]", type: json)) == ["a"])
         let unguarded = list.removingPrefix(")]}',\n")
-        #expect(try unguarded.serialize(answer(guarded, type: json)) == ["a"])
-        #expect(try unguarded.serialize(answer("[\"b\"]", type: json)) == ["b"])
-        #expect(throws: ResponseSerializationError.self) { try list.serialize(answer(guarded, type: json)) }
+        #expect(try unguarded.serialize(dataResponse(guarded, type: json)) == ["a"])
+        #expect(try unguarded.serialize(dataResponse("[\"b\"]", type: json)) == ["b"])
+        #expect(throws: ResponseSerializationError.self) { try list.serialize(dataResponse(guarded, type: json)) }
         // Changes may be put one behind the other: the last is the first to read.
-        #expect(try unguarded.preprocess(upper).serialize(answer(guarded, type: json)) == ["A"])
+        #expect(try unguarded.preprocess(upper).serialize(dataResponse(guarded, type: json)) == ["A"])
     }
 
     @Test("an error of a change fails an accepted response with a body")
@@ -371,20 +380,20 @@ struct ResponseSerializerTests {
         func isMine(_ found: ResponseSerializationError.Reason?) -> Bool {
             if case .custom(let error)? = found { error is Mine } else { false }
         }
-        #expect(isMine(reason(HTTPResponseSerializer().preprocess(failing), answer("x"))))
-        #expect(isMine(reason(StringResponseSerializer().preprocess(failing), answer("x"))))
-        #expect(isMine(reason(JSONResponseSerializer().preprocess(failing), answer("1", type: "text/json"))))
+        #expect(isMine(reason(HTTPResponseSerializer().preprocess(failing), dataResponse("x"))))
+        #expect(isMine(reason(StringResponseSerializer().preprocess(failing), dataResponse("x"))))
+        #expect(isMine(reason(JSONResponseSerializer().preprocess(failing), dataResponse("1", type: "text/json"))))
         let number = DecodableResponseSerializer(Int.self).preprocess(failing)
-        #expect(isMine(reason(number, answer("1", type: "text/json"))))
+        #expect(isMine(reason(number, dataResponse("1", type: "text/json"))))
         #expect(calls.with { $0 } == 4)
-        for response in [answer("x", status: 500), answer(status: 500)] {
+        for response in [dataResponse("x", status: 500), dataResponse(status: 500)] {
             guard case .unacceptableStatusCode(500)? = reason(HTTPResponseSerializer().preprocess(failing), response)
             else {
                 Issue.record("the status is not judged first")
                 continue
             }
         }
-        #expect(try StringResponseSerializer().preprocess(failing).serialize(answer(status: 204)) == "")
+        #expect(try StringResponseSerializer().preprocess(failing).serialize(dataResponse(status: 204)) == "")
         #expect(calls.with { $0 } == 4)
     }
 
@@ -396,9 +405,9 @@ struct ResponseSerializerTests {
             seen.with { $0.append(String(decoding: response.data, as: UTF8.self)) }
         }
         serializer.validation.acceptableStatusCodes = [404]
-        #expect(try serializer.serialize(answer("x", status: 404)) == "<x")
+        #expect(try serializer.serialize(dataResponse("x", status: 404)) == "<x")
         #expect(seen.with { $0 } == ["x"])
-        #expect(throws: ResponseSerializationError.self) { try serializer.serialize(answer("x")) }
+        #expect(throws: ResponseSerializationError.self) { try serializer.serialize(dataResponse("x")) }
     }
 
     // MARK: Compound
@@ -417,13 +426,14 @@ struct ResponseSerializerTests {
 
     @Test("the first serializer that accepts the response makes the object")
     func compoundSuccess() throws {
-        #expect(try compound.serialize(answer("[1]", type: "application/json")) == .json([1]))
-        #expect(try compound.serialize(answer("[1]", type: "text/plain")) == .text("[1]"))
+        #expect(try compound.serialize(dataResponse("[1]", type: "application/json")) == .json([1]))
+        #expect(try compound.serialize(dataResponse("[1]", type: "text/plain")) == .text("[1]"))
     }
 
     @Test("when none accepts it, the error has each one's reason")
     func compoundFailure() {
-        guard case .allSerializersFailed(let errors)? = reason(compound, answer("{", type: "application/json")) else {
+        guard case .allSerializersFailed(let errors)? = reason(compound, dataResponse("{", type: "application/json"))
+        else {
             Issue.record("one took it")
             return
         }
@@ -432,7 +442,7 @@ struct ResponseSerializerTests {
             Issue.record("\(errors)")
             return
         }
-        guard case .allSerializersFailed(let none)? = reason(CompoundResponseSerializer<Int>([]), answer()) else {
+        guard case .allSerializersFailed(let none)? = reason(CompoundResponseSerializer<Int>([]), dataResponse()) else {
             Issue.record("nobody took it")
             return
         }
@@ -443,7 +453,7 @@ struct ResponseSerializerTests {
     func mapping() {
         struct Refusal: Error {}
         let serializer = HTTPResponseSerializer().map { (_: [UInt8]) -> Int in throw Refusal() }
-        guard case .custom(let error)? = reason(serializer, answer()) else {
+        guard case .custom(let error)? = reason(serializer, dataResponse()) else {
             Issue.record("it was mapped")
             return
         }

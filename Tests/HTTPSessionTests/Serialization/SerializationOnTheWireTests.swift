@@ -27,7 +27,7 @@ struct SerializationOnTheWireTests {
                 "nothing": nil,
             ]
             let text = String(decoding: seen.serialized(), as: UTF8.self)
-            return OriginAnswer.text(text, fields: ["Content-Type: application/json; charset=utf-8"])
+            return OriginResponse.text(text, fields: ["Content-Type: application/json; charset=utf-8"])
         }
     }
 
@@ -78,7 +78,7 @@ struct SerializationOnTheWireTests {
         try form.append("Ada", name: "author")
         try form.appendFile(folder.path + "/big.png", name: "image")
         try form.appendFile(folder.path + "/big.png", name: "copy")
-        let answer = try await manager.response(
+        let response = try await manager.response(
             for: form.request(.post, "https://127.0.0.1:\(origin.port)/"),
             serializer: JSONResponseSerializer()
         )
@@ -87,7 +87,7 @@ struct SerializationOnTheWireTests {
         #expect(sent["Content-Length"] == String(length))
         #expect(sent["Transfer-Encoding"] == nil)
         #expect(sent["Content-Type"] == form.contentType)
-        #expect(answer.value["length"]?.int == length)
+        #expect(response.value["length"]?.int == length)
         let expected = try await form.body.collect()
         let isWhole = sent.body == expected
         #expect(isWhole)
@@ -148,7 +148,7 @@ struct SerializationOnTheWireTests {
                 guard !piece.isEmpty else { throw TimedOut("the body") }
                 count += piece.count
             }
-            try connection.answer("all")
+            try connection.respond("all")
         }
         let manager = try Self.manager()
         let read = Monitor(0)
@@ -245,7 +245,7 @@ struct SerializationOnTheWireTests {
     @Test("failures distinguish request and response, and have the response where one came")
     func failures() async throws {
         let origin = try ScriptedOrigin(Self.server) { _ in
-            OriginAnswer.text("{\"error\":\"gone\"}", status: "410 Gone", fields: ["Content-Type: application/json"])
+            OriginResponse.text("{\"error\":\"gone\"}", status: "410 Gone", fields: ["Content-Type: application/json"])
         }
         let manager = try Self.manager()
         let request = HTTPSessionRequest(url: "https://127.0.0.1:\(origin.port)/")

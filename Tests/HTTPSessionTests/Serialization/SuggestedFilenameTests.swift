@@ -55,8 +55,8 @@ struct SuggestedFilenameTests {
         let folder = try TemporaryFolder()
         let stage = try ManagerStage {
             $0.temporaryFolder = folder.path
-        } answering: { request in
-            request.target == "/" ? OriginAnswer.redirect("/report.pdf") : OriginAnswer.text("x")
+        } responding: { request in
+            request.target == "/" ? OriginResponse.redirect("/report.pdf") : OriginResponse.text("x")
         }
         let seen = Monitor("")
         let suggested = DownloadRequest.suggestedDownloadDestination(
@@ -69,10 +69,10 @@ struct SuggestedFilenameTests {
             seen.with { $0 = "\(response.url) \(response.status)" }
             return suggested(path, response)
         }
-        let answer = try await task.value()
-        #expect(answer.path == folder.path + "/deep/report.pdf" && answer.url == ManagerStage.url("/report.pdf"))
+        let response = try await task.value()
+        #expect(response.path == folder.path + "/deep/report.pdf" && response.url == ManagerStage.url("/report.pdf"))
         #expect(
-            seen.with { $0 } == "\(ManagerStage.url("/report.pdf")) 200" && answer.suggestedFilename == "report.pdf"
+            seen.with { $0 } == "\(ManagerStage.url("/report.pdf")) 200" && response.suggestedFilename == "report.pdf"
         )
         await stage.end()
     }

@@ -92,7 +92,7 @@ struct ResponseStreamTests {
         } script: { connection in
             while let request = try connection.readRequest() {
                 let line = String(repeating: "a", count: request.target.hasSuffix("short") ? 1000 : 300_000) + "\n"
-                try connection.answer(String(repeating: line, count: 300_000 / (line.utf8.count - 1)))
+                try connection.respond(String(repeating: line, count: 300_000 / (line.utf8.count - 1)))
             }
         }
         #expect(try await all(small.manager.stream(.get, "short").lines).count == 300)
@@ -142,7 +142,7 @@ struct ResponseStreamTests {
 
     @Test("a response that validation refuses is an error, and retried like others")
     func validation() async throws {
-        let refusing = try HTTPStage(answering: { _ in HTTPStage.status("404 Not Found") })
+        let refusing = try HTTPStage(responding: { _ in HTTPStage.status("404 Not Found") })
         await #expect { try await refusing.manager.stream(.get, "x") } throws: { error in
             guard case .unacceptableStatusCode(404)? = (error as? RequestFailure)?.serializationError?.reason else {
                 return false
@@ -153,7 +153,7 @@ struct ResponseStreamTests {
         await refusing.end()
         let retrying = try HTTPStage(
             interceptor: Retrier { _, _ in .retry },
-            answering: HTTPStage.inTurn([HTTPStage.status("503 Service Unavailable"), OriginAnswer.text("good")])
+            responding: HTTPStage.inTurn([HTTPStage.status("503 Service Unavailable"), OriginResponse.text("good")])
         )
         #expect(try await all(retrying.manager.stream(.get, "x").lines) == ["good"])
         #expect(retrying.origin.requests.count == 2)
@@ -279,8 +279,8 @@ struct ResponseStreamTests {
                 retriers: [Retrier { request, _ in request.retryCount == 0 ? .retry : .doNotRetry }]
             ),
             monitors: [log],
-            answering: { request in
-                request["X-Attempt"] == "1" ? OriginAnswer.text("good") : HTTPStage.status("503 Service Unavailable")
+            responding: { request in
+                request["X-Attempt"] == "1" ? OriginResponse.text("good") : HTTPStage.status("503 Service Unavailable")
             }
         )
         #expect(try await all(stage.manager.stream(.get, "x").lines) == ["good"])

@@ -74,8 +74,8 @@ struct ServerSentEventTests {
     private static let quick = ServerSentEvents.Reconnection(delay: .milliseconds(1), maximumDelay: .milliseconds(2))
 
     /// Each connection of the origin has one answer of these, complete or cut.
-    private func stage(_ answers: [String]) throws -> HTTPStage {
-        let left = Monitor(answers)
+    private func stage(_ responses: [String]) throws -> HTTPStage {
+        let left = Monitor(responses)
         return try HTTPStage { connection in
             guard try connection.readRequest() != nil else { return }
             try connection.write(left.with { $0.count > 1 ? $0.removeFirst() : $0[0] })
@@ -103,11 +103,11 @@ struct ServerSentEventTests {
 
     @Test("another status or content type is an error; the last allowed failure is none")
     func failures() async throws {
-        for (answer, status) in [
+        for (response, status) in [
             ("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", 500),
             ("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx", 200),
         ] {
-            let stage = try stage([answer])
+            let stage = try stage([response])
             await #expect {
                 for try await _ in stage.manager.events("updates", reconnection: Self.quick) {}
             } throws: { ($0 as? RequestFailure)?.response?.response.status == status }

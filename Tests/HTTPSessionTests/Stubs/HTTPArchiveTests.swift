@@ -46,24 +46,24 @@ struct HTTPArchiveTests {
     // MARK: Recording
 
     /// What an origin says to each path.
-    private static func answer(_ request: HTTPMessage) -> [UInt8] {
+    private static func response(_ request: HTTPMessage) -> [UInt8] {
         switch request.target.split(separator: "?").first {
         case "/v1/old":
             let location = "https://user:word@127.0.0.1/x?token=hidden"
             let fields = ["Location: /v1/coded?page=1", "Link: <\(location)>", "Set-Cookie: session=hidden; Secure"]
-            return Array(OriginAnswer.text("moved", status: "302 Found", fields: fields).utf8)
+            return Array(OriginResponse.text("moved", status: "302 Found", fields: fields).utf8)
         case "/v1/coded":
             let head =
                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\nContent-Length: \(CodedBody.gzip.count)\r\n\r\n"
             return Array(head.utf8) + CodedBody.gzip
         case "/v1/token":
             let text = "{\"access_token\": \"hidden\", \"kind\": \"bearer\"}"
-            return Array(OriginAnswer.text(text, fields: ["Content-Type: application/json"]).utf8)
+            return Array(OriginResponse.text(text, fields: ["Content-Type: application/json"]).utf8)
         case "/v1/bytes":
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: 4\r\n\r\n"
             return Array(head.utf8) + [0xFF, 0x00, 0x80, 0x0A]
         case "/v1/cut": return Array("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234".utf8)
-        default: return Array(OriginAnswer.text("no such path", status: "404 Not Found").utf8)
+        default: return Array(OriginResponse.text("no such path", status: "404 Not Found").utf8)
         }
     }
 
@@ -95,7 +95,7 @@ struct HTTPArchiveTests {
         let recorder = HARRecorder()
         let stage = try HTTPStage({ $0.recordExchanges(with: recorder) }) { connection in
             while let request = try connection.readRequest() {
-                try connection.write(Self.answer(request))
+                try connection.write(Self.response(request))
                 if request.target == "/v1/cut" { return connection.close() }
             }
         }
@@ -125,7 +125,7 @@ struct HTTPArchiveTests {
             $0.recordExchanges(with: recorder)
             $0.cookieStorage = CookieStorage()
         }) { connection in
-            while let request = try connection.readRequest() { try connection.write(Self.answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(Self.response(request)) }
         }
         stage.manager.requestSerializer = HTTPRequestSerializer()
         _ = try await stage.manager.get("old?a=b", headers: ["Cookie": "c=d; e=f"], serializer: .string)
@@ -360,13 +360,13 @@ struct HTTPArchiveTests {
 
     @Test("with matchesBodies a request has to have the recorded body, left-out values apart")
     func bodies() async throws {
-        func entry(_ type: String, _ body: String, _ answer: String) -> JSONValue {
+        func entry(_ type: String, _ body: String, _ response: String) -> JSONValue {
             [
                 "request": [
                     "method": "POST", "url": "https://api.example.com/b",
                     "postData": ["mimeType": .string(type), "text": .string(body)],
                 ],
-                "response": ["status": 200, "content": ["text": .string(answer)]],
+                "response": ["status": 200, "content": ["text": .string(response)]],
             ]
         }
         let har = Self.archive([
@@ -376,12 +376,12 @@ struct HTTPArchiveTests {
         ])
         let replay = try replaying(har, matchesBodies: true, repeatsLast: true)
         func post(_ body: String) async throws -> String {
-            let answer = try await replay.manager.data(
+            let response = try await replay.manager.data(
                 for: StubStage.base + "/b",
                 method: .post,
                 body: Array(body.utf8)
             )
-            return String(decoding: answer.data, as: UTF8.self)
+            return String(decoding: response.data, as: UTF8.self)
         }
         #expect(try await post("two") == "2")
         #expect(try await post("one") == "1")
@@ -418,10 +418,10 @@ struct HTTPArchiveTests {
             ],
         ]
         let replay = try replaying([0xEF, 0xBB, 0xBF] + Self.archive(entries))
-        let answer = try await replay.manager.data(for: StubStage.base + "/text")
-        #expect(answer.data == [0xE4, 0xF6, 0x21])
-        #expect(answer.response.fields.values(for: "Set-Cookie") == ["a=b", "c=d"])
-        #expect(answer.response.fields.value(for: "Content-Encoding") == nil && answer.response.contentLength == 3)
+        let response = try await replay.manager.data(for: StubStage.base + "/text")
+        #expect(response.data == [0xE4, 0xF6, 0x21])
+        #expect(response.response.fields.values(for: "Set-Cookie") == ["a=b", "c=d"])
+        #expect(response.response.fields.value(for: "Content-Encoding") == nil && response.response.contentLength == 3)
         await #expect { try await replay.manager.data(for: StubStage.base + "/lost") } throws: { error in
             (error as? SessionError)?.details.contains("does not have the body") == true
         }
@@ -444,8 +444,8 @@ struct HTTPArchiveTests {
         let content = recorder.archive["log"]?["entries"]?[0]?["response"]?["content"]
         #expect(content?["_isEncoded"]?.bool == true && content?["encoding"] == "base64")
         let replay = try replaying(recorder.serialized())
-        let answer = try await replay.manager.data(for: StubStage.base)
-        #expect(answer.data == [1, 2, 3] && answer.response.fields.value(for: "Content-Encoding") == "br")
+        let response = try await replay.manager.data(for: StubStage.base)
+        #expect(response.data == [1, 2, 3] && response.response.fields.value(for: "Content-Encoding") == "br")
         await replay.manager.invalidateSession(cancelingTasks: true)
     }
 

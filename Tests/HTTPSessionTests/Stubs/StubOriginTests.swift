@@ -19,22 +19,22 @@ struct StubOriginTests {
             return try .json(["echo": sent["name"]], status: 201).adding("X-Seen", request.path)
         }
         stage.manager.requestSerializer = JSONRequestSerializer()
-        let answer = try await stage.manager.post(
+        let response = try await stage.manager.post(
             "/v1/items?page=2",
             parameters: ["name": "ada"],
             headers: ["X-Own": "1"],
             serializer: .decodable([String: String].self)
         )
-        #expect(answer.value == ["echo": "ada"])
+        #expect(response.value == ["echo": "ada"])
         #expect(
-            answer.response.response.status == 201
-                && answer.response.response.fields.value(for: "X-Seen") == "/v1/items"
+            response.response.response.status == 201
+                && response.response.response.fields.value(for: "X-Seen") == "/v1/items"
         )
         let request = try #require(stage.origin.requests.first)
         #expect(stage.origin.requests.count == 1 && request.method == .post)
         #expect(request.url == "https://api.example.com/v1/items?page=2" && request.query == "page=2")
         #expect(request.text == "{\"name\":\"ada\"}" && request.value(for: "x-own") == "1")
-        let metrics = answer.response.metrics.transaction
+        let metrics = response.response.metrics.transaction
         #expect(metrics.connection == nil && metrics.status == 201 && metrics.protocolVersion == 11)
         #expect(metrics.requestBodyBytesSent == 14 && metrics.responseBodyBytesReceived == 14)
         #expect(metrics.requestStart >= 0 && metrics.responseStart >= metrics.requestEnd)
@@ -46,9 +46,9 @@ struct StubOriginTests {
         let stage = try StubStage { $0.cookieStorage = CookieStorage() }
         try stage.origin.route(.get, "/old", response: .redirect(to: "/new").adding("Set-Cookie", "a=b; Secure"))
         try stage.origin.route(.get, "https://api.example.com/new", response: .text("here"))
-        let answer = try await stage.manager.get("/old", serializer: .string)
-        #expect(answer.value == "here" && answer.response.url == "https://api.example.com/new")
-        #expect(answer.response.metrics.redirectCount == 1)
+        let response = try await stage.manager.get("/old", serializer: .string)
+        #expect(response.value == "here" && response.response.url == "https://api.example.com/new")
+        #expect(response.response.metrics.redirectCount == 1)
         #expect(stage.origin.requests.map(\.path) == ["/old", "/new"])
         #expect(stage.origin.requests.last?.value(for: "Cookie") == "a=b")
         await stage.end()
@@ -347,8 +347,8 @@ struct StubOriginTests {
         for (pattern, path, matches) in rows {
             stage.origin.removeRoutes()
             try stage.origin.route(.get, pattern, response: .status(200))
-            let answer = try? await stage.manager.data(for: StubStage.base + path)
-            #expect((answer != nil) == matches, "\(pattern) \(path)")
+            let response = try? await stage.manager.data(for: StubStage.base + path)
+            #expect((response != nil) == matches, "\(pattern) \(path)")
         }
         for pattern in ["", "items", "ftp://host/x"] {
             #expect(throws: SessionError.self) { try stage.origin.route(.get, pattern, response: .status(200)) }

@@ -40,10 +40,10 @@ final class HTTPStage: Sendable {
         path: String = "/v1",
         interceptor: (any RequestInterceptor)? = nil,
         monitors: [any EventMonitor] = [],
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
         try self.init(path: path, interceptor: interceptor, monitors: monitors) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 
@@ -57,20 +57,20 @@ final class HTTPStage: Sendable {
             "method": .string(request.method), "target": .string(request.target),
             "type": .string(request["Content-Type"] ?? ""), "body": .string(request.text),
         ]
-        return OriginAnswer.text(
+        return OriginResponse.text(
             String(decoding: seen.serialized(), as: UTF8.self),
             fields: ["Content-Type: application/json"]
         )
     }
 
-    /// `answer` for each request in turn; the last of them for all that follow.
-    static func inTurn(_ answers: [String]) -> @Sendable (HTTPMessage) -> String {
-        let left = Monitor(answers)
+    /// `response` for each request in turn; the last of them for all that follow.
+    static func inTurn(_ responses: [String]) -> @Sendable (HTTPMessage) -> String {
+        let left = Monitor(responses)
         return { _ in left.with { $0.count > 1 ? $0.removeFirst() : $0[0] } }
     }
 
     static func status(_ status: String, fields: [String] = []) -> String {
-        OriginAnswer.text("{}", status: status, fields: ["Content-Type: application/json"] + fields)
+        OriginResponse.text("{}", status: status, fields: ["Content-Type: application/json"] + fields)
     }
 
     func end() async { await manager.invalidateSession(cancelingTasks: true) }

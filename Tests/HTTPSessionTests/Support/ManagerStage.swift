@@ -52,10 +52,10 @@ final class ManagerStage: Sendable {
         policies: [String: SecurityPolicy] = [:],
         plain: ScriptedOrigin? = nil,
         _ change: (inout URLSessionManager.Configuration) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
         try self.init(pinned: pinned, policies: policies, plain: plain, change) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 
@@ -72,7 +72,7 @@ final class ManagerStage: Sendable {
     func end() async { await manager.invalidateSession(cancelingTasks: true) }
 }
 
-extension OriginAnswer {
+extension OriginResponse {
     static func redirect(_ location: String, status: String = "302 Found", body: String = "") -> String {
         text(body, status: status, fields: ["Location: \(location)"])
     }

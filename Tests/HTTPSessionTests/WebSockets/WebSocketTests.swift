@@ -268,7 +268,7 @@ struct WebSocketTests {
     @Test("a response that opens nothing fails the task, which has its head") func refusals() async throws {
         let accept = "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA="
         for response in [
-            OriginAnswer.text("no", status: "403 Forbidden"),
+            OriginResponse.text("no", status: "403 Forbidden"),
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\(accept)\r\n\r\n",
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
         ] {
@@ -294,7 +294,7 @@ struct WebSocketTests {
                 while let request = try connection.readRequestHead() {
                     if request.target == "/feed" {
                         try connection.write(
-                            OriginAnswer.text(
+                            OriginResponse.text(
                                 "",
                                 status: "302 Found",
                                 fields: ["Location: /moved", "Set-Cookie: a=b; Secure"]
@@ -302,7 +302,7 @@ struct WebSocketTests {
                         )
                     } else if request["Authorization"] == nil {
                         try connection.write(
-                            OriginAnswer.text(
+                            OriginResponse.text(
                                 "",
                                 status: "401 Unauthorized",
                                 fields: ["WWW-Authenticate: Basic realm=\"r\""]

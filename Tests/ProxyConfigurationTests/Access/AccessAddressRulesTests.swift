@@ -248,12 +248,12 @@ struct AccessAddressRulesTests {
 
     @Test("the kernel distinguishes this machine's own addresses")
     func kernel() throws {
-        for (text, answer) in [
+        for (text, response) in [
             ("127.0.0.1", RouteLookup.Destination.thisMachine), ("127.9.9.9", .thisMachine), ("192.0.2.1", .elsewhere),
             ("2001:db8::1", .elsewhere),
         ] {
             let place = AddressAndPort(try address(text), 0).socketAddress
-            #expect(RouteLookup.destination(of: place) == answer, "\(text)")
+            #expect(RouteLookup.destination(of: place) == response, "\(text)")
         }
     }
 }

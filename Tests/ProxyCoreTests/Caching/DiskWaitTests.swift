@@ -62,7 +62,7 @@ struct DiskWaitTests {
         // More than the memory takes.
         let body = String(repeating: "b", count: 300_000)
         let origin = try ScriptedOrigin(identity) { _ in
-            OriginAnswer.text(body, fields: ["Cache-Control: max-age=3600"])
+            OriginResponse.text(body, fields: ["Cache-Control: max-age=3600"])
         }
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: pki)
@@ -100,9 +100,9 @@ struct DiskWaitTests {
         }
         try server.reload(parts())
         gate.open()
-        let answer = try client.readResponse()
-        #expect(answer.problemCode == change.problem)
-        #expect(answer.status == (change.problem == nil ? 200 : change == .denied ? 403 : 502))
+        let response = try client.readResponse()
+        #expect(response.problemCode == change.problem)
+        #expect(response.status == (change.problem == nil ? 200 : change == .denied ? 403 : 502))
         #expect(origin.requests.count == (change == .uncached ? 2 : 1))
     }
 

@@ -397,7 +397,7 @@ struct CredentialRenewalsTests {
         convenience init(status: String = "200 OK", fields: [String] = [], _ body: String) throws {
             try self.init { connection in
                 while try connection.readRequest() != nil {
-                    try connection.answer(body, status: status, fields: fields)
+                    try connection.respond(body, status: status, fields: fields)
                 }
             }
         }

@@ -36,7 +36,7 @@ struct WorkerLoadTests {
         try #require(AddressAndPort(server.listening[listener].address)).port
     }
 
-    private func answered(_ client: TestClient) throws -> Bool {
+    private func isServed(_ client: TestClient) throws -> Bool {
         try client.send(Self.question)
         return try client.readResponse(to: "OPTIONS").status == 200
     }
@@ -53,7 +53,7 @@ struct WorkerLoadTests {
         for number in 1...8 * workers {
             let client = try TestClient(port: port(of: server, listener: number % 2))
             clients.append(client)
-            #expect(try answered(client))
+            #expect(try isServed(client))
         }
         let counts = server.connectionsByWorker
         #expect(counts.reduce(0, +) == 8 * workers)
@@ -69,7 +69,7 @@ struct WorkerLoadTests {
         defer { server.stop() }
         // Connected before anything is read, so that one turn of a worker accepts many.
         let clients = try (0..<64).map { _ in try TestClient(port: port(of: server)) }
-        for client in clients { #expect(try answered(client)) }
+        for client in clients { #expect(try isServed(client)) }
         #expect(server.connectionsByWorker.min()! >= 30, "\(server.connectionsByWorker)")
     }
 
@@ -78,13 +78,13 @@ struct WorkerLoadTests {
         let server = try server(workers: 2, connections: 5)
         defer { server.stop() }
         let clients = try (0..<5).map { _ in try TestClient(port: port(of: server)) }
-        for client in clients { #expect(try answered(client)) }
+        for client in clients { #expect(try isServed(client)) }
         let refused = try TestClient(port: port(of: server))
         #expect(try refused.readResponse().status == 503)
         #expect(server.connections == 5)
         clients[0].close()
         try Patience.poll(for: "a free place") { server.connections == 4 ? true : nil }
-        #expect(try answered(try TestClient(port: port(of: server))))
+        #expect(try isServed(try TestClient(port: port(of: server))))
     }
 
     @Test("a blocked worker gets few connections, and serves them later")
@@ -132,11 +132,11 @@ struct WorkerLoadTests {
         // The connections stand before the new policy in the worker's queue.
         server.submit(toWorker: 0) { isOver.with { $0 = true } }
         for _ in 0..<3 { try server.reload(next) }
-        for client in clients { #expect(try answered(client)) }
+        for client in clients { #expect(try isServed(client)) }
         // And again behind the reload, in which the limit has changed.
-        for client in clients { #expect(try answered(client)) }
+        for client in clients { #expect(try isServed(client)) }
         #expect(server.connectionsByWorker.reduce(0, +) == clients.count)
-        #expect(try answered(try TestClient(port: port(of: server))))
+        #expect(try isServed(try TestClient(port: port(of: server))))
         try waitFor(clients.count, of: server)
         clients = []
         try waitFor(0, of: server)

@@ -122,7 +122,7 @@ struct PinMonitorTests {
             switch connection.number {
             case 0: connection.close(.reset)
             case 1: try connection.write("HTTP/1.1 503 Later\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            default: try connection.write(OriginAnswer.text("taken \(request.target)"))
+            default: try connection.write(OriginResponse.text("taken \(request.target)"))
             }
         }
         let setting = try Setting(at: origin)
@@ -157,7 +157,7 @@ struct PinMonitorTests {
     @Test("the collector's own pins hold: another key gets no byte")
     func pinnedCollector() throws {
         let server = try Self.pki.server(Self.collector)
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("taken") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("taken") }
         let right = try Setting(at: origin, pinning: server.pin)
         try right.fail(to: "https://\(Self.collector)/")
         #expect(try Self.waitForRequests(1, at: origin).count == 1)
@@ -193,7 +193,7 @@ struct PinMonitorTests {
     func replace() throws {
         let folder = try TemporaryFolder()
         let (first, second) = ("\(folder.path)/first.jsonl", "\(folder.path)/second.jsonl")
-        let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
+        let origin = try ScriptedOrigin(nil) { _ in OriginResponse.text("taken") }
         let setting = try Setting(at: origin, file: first)
         try setting.fail(2, to: nil)
         try setting.fail(2, to: nil)
@@ -259,7 +259,7 @@ struct PinMonitorTests {
 
     @Test("a collector that the rules deny gets nothing, with a message")
     func denied() throws {
-        let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
+        let origin = try ScriptedOrigin(nil) { _ in OriginResponse.text("taken") }
         let text = """
             { "version": 1, "pinnedDomains": { "api.example": {
               "pins": ["\(PublicKeyPin.unrelated(1))", "\(PublicKeyPin.unrelated(2))"],
@@ -284,7 +284,7 @@ struct PinMonitorTests {
 
     @Test("an unusable file of reports prevents the start")
     func badFile() throws {
-        let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
+        let origin = try ScriptedOrigin(nil) { _ in OriginResponse.text("taken") }
         #expect(throws: MonitoringFailure.self) { try Setting(at: origin, file: "/nowhere/at/all") }
     }
 }

@@ -28,23 +28,23 @@ struct ErrorResponseTests {
         arguments: Problem.Code.allCases
     )
     func codes(code: Problem.Code) throws {
-        let answer = try write(Problem(code, "What happened and what to do."))
-        #expect(answer.status == code.status)
-        #expect((400...599).contains(answer.status))
-        #expect(answer.startLine.split(separator: " ").count >= 3)
+        let response = try write(Problem(code, "What happened and what to do."))
+        #expect(response.status == code.status)
+        #expect((400...599).contains(response.status))
+        #expect(response.startLine.split(separator: " ").count >= 3)
         #expect(
-            answer["Proxy-Status"]
+            response["Proxy-Status"]
                 == "pinproxy; error=\(code.proxyStatusError); details=\"What happened and what to do.\""
         )
-        #expect(answer["Content-Type"] == "application/problem+json")
-        #expect(answer["Cache-Control"] == "no-store")
-        #expect(answer["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
-        #expect(answer["Connection"] == nil)
-        #expect(answer.problemCode == code.rawValue)
-        #expect(answer.problem["type"] as? String == "urn:pinproxy:error:\(code.rawValue)")
-        #expect(answer.problem["status"] as? Int == code.status)
-        #expect(answer.problem["detail"] as? String == "What happened and what to do.")
-        #expect((answer.problem["title"] as? String)?.isEmpty == false)
+        #expect(response["Content-Type"] == "application/problem+json")
+        #expect(response["Cache-Control"] == "no-store")
+        #expect(response["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
+        #expect(response["Connection"] == nil)
+        #expect(response.problemCode == code.rawValue)
+        #expect(response.problem["type"] as? String == "urn:pinproxy:error:\(code.rawValue)")
+        #expect(response.problem["status"] as? Int == code.status)
+        #expect(response.problem["detail"] as? String == "What happened and what to do.")
+        #expect((response.problem["title"] as? String)?.isEmpty == false)
     }
 
     @Test(
@@ -52,9 +52,9 @@ struct ErrorResponseTests {
         arguments: Problem.Code.allCases
     )
     func reasonPhrase(code: Problem.Code) throws {
-        let answer = try write(Problem(code, "What happened and what to do."))
+        let response = try write(Problem(code, "What happened and what to do."))
         let words = "\(ReasonPhrase.text(of: code.status)) (\(code.rawValue): \(code.title))"
-        #expect(answer.startLine == "HTTP/1.1 \(code.status) \(words)")
+        #expect(response.startLine == "HTTP/1.1 \(code.status) \(words)")
         #expect(words.utf8.allSatisfy { (0x20...0x7E).contains($0) })
     }
 
@@ -103,10 +103,10 @@ struct ErrorResponseTests {
     @Test("odd details break neither the field nor the document")
     func hostileDetails() throws {
         let details = "a \"quote\", a \\, a line\nanother\r\nX-Injected: 1, ä, \u{1F512}, \u{0}\u{7F}"
-        let answer = try write(Problem(.internal, details))
-        #expect(answer["X-Injected"] == nil)
-        #expect(answer.problem["detail"] as? String == details)
-        let status = try #require(answer["Proxy-Status"])
+        let response = try write(Problem(.internal, details))
+        #expect(response["X-Injected"] == nil)
+        #expect(response.problem["detail"] as? String == details)
+        let status = try #require(response["Proxy-Status"])
         #expect(
             status.hasPrefix("pinproxy; error=proxy_internal_error; details=\"a \\\"quote\\\", a \\\\, a line another")
         )
@@ -126,9 +126,9 @@ struct ErrorResponseTests {
 
     @Test("a 405 says what is allowed")
     func allow() throws {
-        let answer = try write(Problem(RequestFault.methodTrace))
-        #expect(answer.status == 405)
-        #expect(answer["Allow"]?.contains("GET") == true)
-        #expect(answer["Allow"]?.contains("TRACE") == false)
+        let response = try write(Problem(RequestFault.methodTrace))
+        #expect(response.status == 405)
+        #expect(response["Allow"]?.contains("GET") == true)
+        #expect(response["Allow"]?.contains("TRACE") == false)
     }
 }

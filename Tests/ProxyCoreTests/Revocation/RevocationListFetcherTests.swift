@@ -17,7 +17,7 @@ struct RevocationListFetcherTests {
     private static let url = "http://lists.example/1.crl"
 
     /// What the server of lists answers to a path: bytes, or a script of its own.
-    private enum Answer: Sendable {
+    private enum Response: Sendable {
         case list([UInt8], fields: [String] = [])
         case status(String, fields: [String] = [])
         case script(ScriptedOrigin.Script)
@@ -29,7 +29,7 @@ struct RevocationListFetcherTests {
         let server: TestServer
         let origin: ScriptedOrigin
         let lists: ScriptedOrigin
-        let answers = Monitor<[String: Answer]>([:])
+        let responses = Monitor<[String: Response]>([:])
         let events = Monitor<[String]>([])
         let folder: TemporaryFolder
         var settings: ProxySettings
@@ -48,16 +48,16 @@ struct RevocationListFetcherTests {
             var builder = CertificateBuilder.server(hosts: [host], validity: TestPKI.validity)
             builder.distributionPoints = urls
             server = try pki.server(builder)
-            origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("hello") }
-            lists = try ScriptedOrigin(nil) { [answers] connection in
+            origin = try ScriptedOrigin(server) { _ in OriginResponse.text("hello") }
+            lists = try ScriptedOrigin(nil) { [responses] connection in
                 while let request = try connection.readRequest() {
-                    switch answers.with({ $0[request.target] }) {
+                    switch responses.with({ $0[request.target] }) {
                     case .list(let bytes, let fields):
                         let head = (["HTTP/1.1 200 OK", "Content-Length: \(bytes.count)"] + fields)
                         try connection.write(Array((head.joined(separator: "\r\n") + "\r\n\r\n").utf8) + bytes)
-                    case .status(let status, let fields): try connection.answer("", status: status, fields: fields)
+                    case .status(let status, let fields): try connection.respond("", status: status, fields: fields)
                     case .script(let script): return try script(connection)
-                    case nil: try connection.answer("", status: "404 Not Found")
+                    case nil: try connection.respond("", status: "404 Not Found")
                     }
                 }
             }
@@ -70,13 +70,13 @@ struct RevocationListFetcherTests {
             changeSettings(&settings)
             limits = ListFetchLimits()
             change(&limits)
-            answer(.list(try list()))
+            respond(.list(try list()))
             try start()
         }
 
         deinit { stop() }
 
-        func answer(_ answer: Answer, to path: String = "/1.crl") { answers.with { $0[path] = answer } }
+        func respond(_ response: Response, to path: String = "/1.crl") { responses.with { $0[path] = response } }
 
         func list(
             _ revoked: [Certificate] = [],
@@ -160,7 +160,7 @@ struct RevocationListFetcherTests {
         let gate = Gate()
         let stage = try Stage { $0.members["workers"] = 2 }
         let list = try stage.list()
-        stage.answer(
+        stage.respond(
             .script { connection in
                 try gate.pass()
                 try connection.write(
@@ -181,7 +181,7 @@ struct RevocationListFetcherTests {
         let stage = try Stage { $0.hosts[Self.host]?["httpVersion"] = "2" }
         #expect(try stage.get().text == "hello")
         stage.stop()
-        stage.answer(.list(try stage.list([stage.server.certificate])))
+        stage.respond(.list(try stage.list([stage.server.certificate])))
         try stage.start()
         let refused = try stage.get()
         #expect(refused.problemCode == "certificate_revoked", "\(refused)")
@@ -190,7 +190,7 @@ struct RevocationListFetcherTests {
     @Test("a revoked certificate is refused, and no byte of the request is sent")
     func revoked() throws {
         let stage = try Stage()
-        stage.answer(.list(try stage.list([stage.server.certificate])))
+        stage.respond(.list(try stage.list([stage.server.certificate])))
         try stage.refusal("revoked")
     }
 
@@ -221,15 +221,15 @@ struct RevocationListFetcherTests {
             (try stage.list { $0.nextUpdate = $0.thisUpdate + 1 }, "out of date"),
             (Array("<html>".utf8), "not a revocation list"), ([], "empty"),
         ] {
-            stage.answer(.list(bytes))
+            stage.respond(.list(bytes))
             try stage.refusal(reason)
             _ = try stage.event(reason)
         }
-        stage.answer(.list(try stage.list(), fields: ["Content-Encoding: gzip"]))
+        stage.respond(.list(try stage.list(), fields: ["Content-Encoding: gzip"]))
         try stage.refusal("content coding")
-        stage.answer(.status("500 Oops"))
+        stage.respond(.status("500 Oops"))
         try stage.refusal("status 500")
-        stage.answer(.list(try stage.list { $0.issuingDistributionPoint = "fullname:URI:\(Self.url)" }))
+        stage.respond(.list(try stage.list { $0.issuingDistributionPoint = "fullname:URI:\(Self.url)" }))
         #expect(try stage.get().text == "hello")
     }
 
@@ -240,18 +240,18 @@ struct RevocationListFetcherTests {
             $0.total = Milliseconds(1500)
             $0.retry = 0
         })
-        stage.answer(
+        stage.respond(
             .script { connection in
                 try connection.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
                 while true { try connection.write([UInt8](repeating: 0x30, count: 16 << 10)) }
             }
         )
         try stage.refusal("longer than 64 KB")
-        stage.answer(.list([UInt8](repeating: 0x30, count: 1 << 20)))
+        stage.respond(.list([UInt8](repeating: 0x30, count: 1 << 20)))
         try stage.refusal("longer than 64 KB")
         let end = Gate()
         defer { end.open() }
-        stage.answer(
+        stage.respond(
             .script { connection in
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nX")
                 try end.pass()
@@ -269,9 +269,9 @@ struct RevocationListFetcherTests {
     @Test("a failed fetch is not repeated for each request")
     func backOff() throws {
         let stage = try Stage()
-        stage.answer(.status("503 Service Unavailable"))
+        stage.respond(.status("503 Service Unavailable"))
         try stage.refusal("status 503")
-        stage.answer(.list(try stage.list()))
+        stage.respond(.list(try stage.list()))
         try stage.refusal("the next attempt is made in")
         #expect(stage.asked.count == 1)
         // A reload may let in what was refused.
@@ -299,9 +299,9 @@ struct RevocationListFetcherTests {
             limits: { $0.retry = 0 }
         )
         func redirect(_ path: String, to target: String) {
-            stage.answer(.status("302 Found", fields: ["Location: \(target)"]), to: path)
+            stage.respond(.status("302 Found", fields: ["Location: \(target)"]), to: path)
         }
-        stage.answer(.list(try stage.list()), to: "/list")
+        stage.respond(.list(try stage.list()), to: "/list")
         redirect("/c", to: "http://\(Self.lists)/list")
         redirect("/b", to: "/c")
         redirect("/a", to: "/b")
@@ -342,13 +342,13 @@ struct RevocationListFetcherTests {
         let client = try stage.client()
         #expect(try stage.get(on: client).text == "hello")
         let other = try stage.pki.server(Self.host)
-        stage.answer(.list(try stage.list([other.certificate]) { $0.thisUpdate += 1 }))
+        stage.respond(.list(try stage.list([other.certificate]) { $0.thisUpdate += 1 }))
         try stage.events.wait(for: "the second list") {
             $0.filter { $0.contains("\"revocation_list\"") }.count == 2 ? true : nil
         }
         #expect(try stage.get(on: client).text == "hello")
         #expect(stage.origin.connections.count == 2)
-        stage.answer(.list(try stage.list([stage.server.certificate]) { $0.thisUpdate += 2 }))
+        stage.respond(.list(try stage.list([stage.server.certificate]) { $0.thisUpdate += 2 }))
         try stage.events.wait(for: "the third list") {
             $0.filter { $0.contains("\"revocation_list\"") }.count == 3 ? true : nil
         }
@@ -364,12 +364,12 @@ struct RevocationListFetcherTests {
             $0.retry = 50
         })
         try stage.reload(every: Milliseconds(100))
-        stage.answer(.list(try stage.list() { $0.number = 7 }))
+        stage.respond(.list(try stage.list() { $0.number = 7 }))
         #expect(try stage.get().text == "hello")
-        stage.answer(.list(try stage.list([stage.server.certificate]) { $0.number = 6 }))
+        stage.respond(.list(try stage.list([stage.server.certificate]) { $0.number = 6 }))
         #expect(try stage.event("older than the one that is held").contains("stays in force until its end"))
         #expect(try stage.get().text == "hello")
-        stage.answer(.status("503 Service Unavailable"))
+        stage.respond(.status("503 Service Unavailable"))
         _ = try stage.event("status 503")
         #expect(try stage.get().text == "hello")
     }
@@ -379,9 +379,9 @@ struct RevocationListFetcherTests {
         let stage = try Stage(limits: { $0.least = 50 })
         try stage.reload(every: Milliseconds(100))
         let date = "Thu, 26 Nov 2026 00:00:00 GMT"
-        stage.answer(.list(try stage.list(), fields: ["ETag: \"1\"", "Last-Modified: \(date)"]))
+        stage.respond(.list(try stage.list(), fields: ["ETag: \"1\"", "Last-Modified: \(date)"]))
         #expect(try stage.get().text == "hello")
-        stage.answer(
+        stage.respond(
             .script { connection in
                 repeat {
                     try connection.write("HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n")
@@ -403,7 +403,7 @@ struct RevocationListFetcherTests {
     func reloadDuringFetch() throws {
         let stage = try Stage()
         let (gate, list) = (Gate(), try stage.list())
-        stage.answer(
+        stage.respond(
             .script { connection in
                 try gate.pass()
                 try connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: \(list.count)\r\n\r\n".utf8) + list)
@@ -432,7 +432,7 @@ struct RevocationListFetcherTests {
             let attributes = try FileManager.default.attributesOfItem(atPath: path)
             #expect(attributes[.posixPermissions] as? Int == mode)
         }
-        stage.answer(.status("503 Service Unavailable"))
+        stage.respond(.status("503 Service Unavailable"))
         try stage.start()
         #expect(try stage.get().text == "hello")
         #expect(stage.asked.count == 1)
@@ -476,7 +476,7 @@ struct RevocationListFetcherTests {
         let path = "\(stage.folder.path)/lists"
         let name = try #require(FileManager.default.contentsOfDirectory(atPath: path).first)
         let stranger = try TestPKI().intermediate
-        stage.answer(.list(try stage.list([stage.server.certificate])))
+        stage.respond(.list(try stage.list([stage.server.certificate])))
         for bytes in [Array("damaged".utf8), [], try stage.list(by: stranger)] {
             try stage.folder.write(bytes: bytes, as: "lists/\(name)")
             try stage.start()

@@ -52,7 +52,7 @@ struct ClientResponseTests {
     }
 
     /// The client's bytes when the origin responds with a head and these pieces of a body.
-    private func answer(
+    private func written(
         _ response: String,
         pieces: [String] = [],
         to request: String = "GET http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
@@ -80,7 +80,7 @@ struct ClientResponseTests {
             rewritesUpgraded: true,
             logPrefix: []
         )
-        var answer = ClientResponse()
+        var response = ClientResponse()
         var output = ByteBuffer()
         let context = ResponseContext(
             pseudonym: services.pseudonym,
@@ -95,17 +95,17 @@ struct ClientResponseTests {
                 base: nil
             )
         )
-        answer.begin(responseHead, to: requestHead, context: context)
-        ClientResponse.writeHead(responseHead, answer.form, to: requestHead, context: context, output: &output)
+        response.begin(responseHead, to: requestHead, context: context)
+        ClientResponse.writeHead(responseHead, response.form, to: requestHead, context: context, output: &output)
         for piece in pieces {
-            answer.writePieceHead(piece.utf8.count, output: &output)
+            response.writePieceHead(piece.utf8.count, output: &output)
             output.append(text: piece)
-            answer.writePieceEnd(output: &output)
+            response.writePieceEnd(output: &output)
         }
-        answer.writeEnd(output: &output)
-        #expect(answer.hasBegun)
-        #expect(answer.status == responseHead.status)
-        return (output.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }, answer.persists)
+        response.writeEnd(output: &output)
+        #expect(response.hasBegun)
+        #expect(response.status == responseHead.status)
+        return (output.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }, response.persists)
     }
 
     private static let date = "Date: Sat, 21 Nov 2026 06:00:00 GMT\r\n"
@@ -113,7 +113,7 @@ struct ClientResponseTests {
 
     @Test("a body of known length stays as it is")
     func plain() throws {
-        let (text, persists) = try answer(
+        let (text, persists) = try written(
             "HTTP/1.1 200 Fine\r\n\(Self.date)Content-Length: 5\r\nConnection: X\r\nX: 1\r\n\r\n",
             pieces: ["hel", "lo"]
         )
@@ -124,7 +124,7 @@ struct ClientResponseTests {
     @Test("a body of unknown length is chunked for HTTP/1.1")
     func chunked() throws {
         for framing in ["Transfer-Encoding: chunked\r\n", ""] {
-            let (text, persists) = try answer("HTTP/1.1 200 OK\r\n\(Self.date)\(framing)\r\n", pieces: ["hel", "lo"])
+            let (text, persists) = try written("HTTP/1.1 200 OK\r\n\(Self.date)\(framing)\r\n", pieces: ["hel", "lo"])
             #expect(
                 text == "HTTP/1.1 200 OK\r\n\(Self.date)\(Self.via)Transfer-Encoding: chunked\r\n\r\n"
                     + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
@@ -135,7 +135,7 @@ struct ClientResponseTests {
 
     @Test("a body for HTTP/1.0 ends with the connection")
     func untilClose() throws {
-        let (text, persists) = try answer(
+        let (text, persists) = try written(
             "HTTP/1.1 200 OK\r\n\(Self.date)Transfer-Encoding: chunked\r\n\r\n",
             pieces: ["hello"],
             to: "GET http://api.example.com/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
@@ -148,18 +148,18 @@ struct ClientResponseTests {
     func persistence() throws {
         let response = "HTTP/1.1 204 No Content\r\n\(Self.date)\r\n"
         let head = "HTTP/1.1 204 No Content\r\n\(Self.date)\(Self.via)"
-        let cut = try answer(response, requestIsWhole: false)
+        let cut = try written(response, requestIsWhole: false)
         #expect(cut.text == "\(head)Connection: close\r\n\r\n")
         #expect(!cut.persists)
         let close = "GET http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\nConnection: close\r\n\r\n"
-        #expect(try answer(response, to: close).text == "\(head)Connection: close\r\n\r\n")
+        #expect(try written(response, to: close).text == "\(head)Connection: close\r\n\r\n")
         let old = "GET http://api.example.com/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
-        #expect(try answer(response, to: old).text == "\(head)Connection: keep-alive\r\n\r\n")
+        #expect(try written(response, to: old).text == "\(head)Connection: keep-alive\r\n\r\n")
     }
 
     @Test("rule 53: Date is added when the origin sent none")
     func addsDate() throws {
-        let (text, _) = try answer("HTTP/1.1 204 No Content\r\n\r\n")
+        let (text, _) = try written("HTTP/1.1 204 No Content\r\n\r\n")
         #expect(text.contains("\r\nDate: "))
     }
 
@@ -173,10 +173,10 @@ struct ClientResponseTests {
                 + (isRewritten ? "" : "Strict-Transport-Security: max-age=1\r\n")
                 + "Set-Cookie: a=1;\(isRewritten ? "" : " secure ;")Path=/\r\nContent-Length: 0\r\n\(Self.via)\r\n"
         }
-        #expect(try answer(response).text == fields("https://api.example.com/x", isRewritten: false))
-        let upgraded = try answer(response, isUpgraded: true).text
+        #expect(try written(response).text == fields("https://api.example.com/x", isRewritten: false))
+        let upgraded = try written(response, isUpgraded: true).text
         #expect(upgraded == fields("http://api.example.com/x", isRewritten: true))
-        let gateway = try answer(response, throughGateway: true).text
+        let gateway = try written(response, throughGateway: true).text
         #expect(gateway == fields("http://localhost:9001/x", isRewritten: true))
     }
 }

@@ -43,10 +43,10 @@ struct TLSServerTests {
         #expect(client.server.version == "TLSv1.3")
         client.send("GET / HTTP/1.1\r\n\r\n")
         #expect(read(client.server) == ("GET / HTTP/1.1\r\n\r\n", .needsInput))
-        var answer = ByteBuffer()
-        answer.append("HTTP/1.1 200 OK\r\n\r\n")
-        #expect(client.server.write(from: &answer, upTo: 1 << 20) == .bytes(19))
-        let left = answer.count
+        var response = ByteBuffer()
+        response.append("HTTP/1.1 200 OK\r\n\r\n")
+        #expect(client.server.write(from: &response, upTo: 1 << 20) == .bytes(19))
+        let left = response.count
         #expect(left == 0)
         #expect(String(decoding: client.received(), as: UTF8.self) == "HTTP/1.1 200 OK\r\n\r\n")
     }
@@ -81,8 +81,8 @@ struct TLSServerTests {
         #expect(text == "")
         if case .failed = progress {} else { Issue.record("\(progress)") }
         // What it answers is bounded, too.
-        let answered = client.server.outgoing.count
-        #expect(answered < 20_000)
+        let responded = client.server.outgoing.count
+        #expect(responded < 20_000)
         client.send("more")
         #expect(read(client.server).0 == "")
     }

@@ -44,7 +44,7 @@ struct HandshakeThreadsTests {
     @Test("timeouts.connect ends the wait for a thread, and the request never leaves")
     func timeout() throws {
         let held = try HeldThreads()
-        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginResponse.text($0.target) }
         let session = try TestSession(held.configuration)
         var timeouts = TaskTimeouts()
         timeouts.connect = .milliseconds(100)
@@ -98,7 +98,7 @@ struct HandshakeThreadsTests {
     @Test("a task cancelled during its handshake leaves the socket to the thread")
     func cancelled() throws {
         let held = try HeldThreads()
-        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginResponse.text($0.target) }
         let session = try TestSession(held.configuration)
         let delegate = RecordingDelegate()
         let task = try session.start(delegate, TestSession.endpoint(port: origin.port))
@@ -116,7 +116,7 @@ struct HandshakeThreadsTests {
     @Test("a session that ends while a thread has a handshake leaves nothing open")
     func endOfSession() throws {
         let held = try HeldThreads()
-        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginResponse.text($0.target) }
         let loop: EventLoop
         do {
             let session = try TestSession(held.configuration)
@@ -141,7 +141,7 @@ struct HandshakeThreadsTests {
             gate.open()
             threads.stop()
         }
-        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(TestPKI.shared.server(TestSession.host)) { OriginResponse.text($0.target) }
         let endpoint = try TestSession.endpoint("other.example.com", port: origin.port)
         for _ in 0..<8 { #expect(threads.submit(for: endpoint.party) { gate.hold() }) }
         var configuration = SessionConfiguration()

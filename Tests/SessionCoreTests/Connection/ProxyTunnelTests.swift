@@ -47,9 +47,9 @@ struct ProxyTunnelTests {
         )
     }
 
-    private static func answering(_ scheme: Endpoint.Scheme = .https) throws -> ScriptedOrigin {
+    private static func responding(_ scheme: Endpoint.Scheme = .https) throws -> ScriptedOrigin {
         try ScriptedOrigin(scheme == .https ? server : nil) { request in
-            OriginAnswer.text("\(request.target) \(request.body.count)")
+            OriginResponse.text("\(request.target) \(request.body.count)")
         }
     }
 
@@ -67,7 +67,7 @@ struct ProxyTunnelTests {
 
     @Test("requests go through, with and without TLS to the origin", arguments: [Endpoint.Scheme.https, .http])
     func through(scheme: Endpoint.Scheme) throws {
-        let origin = try Self.answering(scheme)
+        let origin = try Self.responding(scheme)
         let proxy = try HTTPSProxy(Self.identity, to: origin.port)
         let session = try TestSession()
         let endpoint = try Self.endpoint(
@@ -178,7 +178,7 @@ struct ProxyTunnelTests {
 
     @Test("a proxy with another key gets no byte, neither CONNECT nor credentials", arguments: [true, false])
     func wrongKey(isRight: Bool) throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         let proxy = try HTTPSProxy(Self.identity, to: origin.port)
         let session = try TestSession()
         var told: [String] = []
@@ -213,7 +213,7 @@ struct ProxyTunnelTests {
 
     @Test("a proxy of another host's certificate or a foreign authority gets no byte")
     func foreign() throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         for identity in [try TestPKI.shared.server("proxy.example.com"), try TestPKI().server("127.0.0.1")] {
             let proxy = try HTTPSProxy(identity, to: origin.port)
             #expect(try Self.failure(proxy)?.code == .proxyUntrusted)
@@ -240,7 +240,7 @@ struct ProxyTunnelTests {
 
     @Test("the proxy's verdict is checked again for each request")
     func age() throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         let proxy = try HTTPSProxy(Self.identity, to: origin.port)
         let session = try TestSession()
         let right = try SecurityPolicy.pinning(Self.identity.pin)
@@ -268,7 +268,7 @@ struct ProxyTunnelTests {
 
     @Test("after the last day of the proxy's pin set no connection is used")
     func expiry() throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         let proxy = try HTTPSProxy(Self.identity, to: origin.port)
         var pins = SecurityPolicy.Configuration()
         pins.pinningMode = .publicKey
@@ -296,7 +296,7 @@ struct ProxyTunnelTests {
         arguments: [Endpoint.Scheme.https, .http]
     )
     func lapse(scheme: Endpoint.Scheme) throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         let isReleased = Monitor(false)
         let proxy = try HTTPSProxy(Self.identity, to: origin.port) { _ in
             _ = try? isReleased.wait(for: "the clock to be moved") { $0 ? true : nil }
@@ -392,10 +392,10 @@ struct ProxyTunnelTests {
 
     @Test("a response to CONNECT in single bytes, behind informational ones, opens a tunnel", arguments: [true, false])
     func pieces(isTLS: Bool) throws {
-        let origin = try Self.answering()
-        let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n\(HTTPSProxy.opened)"
+        let origin = try Self.responding()
+        let response = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n\(HTTPSProxy.opened)"
         let proxy = try HTTPSProxy(isTLS ? Self.identity : nil) { connection in
-            for byte in answer.utf8 { try connection.write([byte]) }
+            for byte in response.utf8 { try connection.write([byte]) }
             let socket = try TestSocket.connect(port: origin.port)
             defer { close(socket) }
             connection.relay(with: socket)
@@ -419,10 +419,10 @@ struct ProxyTunnelTests {
             (String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100), "informational"),
         ]
     )
-    func refusal(answer: String, words: String) throws {
+    func refusal(response: String, words: String) throws {
         for kind in [SessionProxy.Kind.https, .http] {
             let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil) { connection in
-                try connection.write(answer)
+                try connection.write(response)
                 connection.readToEnd()
             }
             for scheme in [Endpoint.Scheme.https, .http] {
@@ -441,10 +441,10 @@ struct ProxyTunnelTests {
         arguments: [SessionProxy.Kind.https, .http]
     )
     func poison(kind: SessionProxy.Kind) throws {
-        let origin = try Self.answering(.http)
+        let origin = try Self.responding(.http)
         let isPoisoned = Monitor(true)
         let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil, to: origin.port) { _ in
-            HTTPSProxy.opened + (isPoisoned.with { $0 } ? OriginAnswer.text("poison") : "")
+            HTTPSProxy.opened + (isPoisoned.with { $0 } ? OriginResponse.text("poison") : "")
         }
         let session = try TestSession()
         let endpoint = try Self.endpoint(proxy: proxy.port, scheme: .http, kind: kind)
@@ -461,7 +461,7 @@ struct ProxyTunnelTests {
         [SessionProxy.Kind.https, .http]
     )
     func early(isOneRecord: Bool, kind: SessionProxy.Kind) throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         let proxy = try HTTPSProxy(kind == .https ? Self.identity : nil) { connection in
             let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
             if isOneRecord {
@@ -481,7 +481,7 @@ struct ProxyTunnelTests {
         arguments: ["Content-Length: 5", "Transfer-Encoding: chunked"]
     )
     func framing(field: String) throws {
-        let origin = try Self.answering()
+        let origin = try Self.responding()
         let proxy = try HTTPSProxy(Self.identity, to: origin.port) { _ in "HTTP/1.1 200 OK\r\n\(field)\r\n\r\n" }
         let session = try TestSession()
         #expect(try session.get(try Self.endpoint(proxy: proxy.port)).text == "/ 0")
@@ -551,7 +551,7 @@ struct ProxyTunnelTests {
             let origin = try ScriptedOrigin(Self.server) { connection in
                 var count = 0
                 while let request = try connection.readRequest() {
-                    try connection.answer(request.target)
+                    try connection.respond(request.target)
                     count += 1
                     guard kind == "origin's bytes", connection.number == 0, count == 1 else { continue }
                     try first.pass()
@@ -614,7 +614,7 @@ struct ProxyTunnelTests {
     func closing() throws {
         let notified = Monitor<[Bool]>([])
         for scheme in [Endpoint.Scheme.https, .http] {
-            let origin = try Self.answering(scheme)
+            let origin = try Self.responding(scheme)
             let proxy = try HTTPSProxy(Self.identity) { connection in
                 try connection.write(HTTPSProxy.opened)
                 let socket = try TestSocket.connect(port: origin.port)

@@ -22,7 +22,7 @@ struct CheckedPlaceTests {
             configuration.nameServers = names.text
             session = try TestSession(configuration)
             origin = try ScriptedOrigin(nil) { connection in
-                while let request = try connection.readRequest() { try connection.answer(request.target) }
+                while let request = try connection.readRequest() { try connection.respond(request.target) }
             }
         }
 

@@ -182,7 +182,7 @@ struct SeveralAddressesTests {
         let place = try Place()
         try place.dropSYNs(at: 1)
         let origin = try ScriptedOrigin(nil) { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         let proxy = try TunnelProxy(to: origin.port, isSOCKS: kind == .socks5, on: (place.listeners[1], place.port))
         let stream = RecordingStream()
@@ -305,7 +305,7 @@ struct SeveralAddressesTests {
     @Test("an HTTP proxy that resets is replaced by its other address")
     func proxyResets() throws {
         let origin = try ScriptedOrigin(nil) { connection in
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         let place = try Place(clock: .byHand)
         place.reset(at: 1)
@@ -320,7 +320,7 @@ struct SeveralAddressesTests {
         let other = try Place(clock: .byHand)
         let refusing = try TunnelProxy(
             to: origin.port,
-            answer: "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
+            response: "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
             on: (other.listeners[0], other.port)
         )
         let refused = RecordingStream()

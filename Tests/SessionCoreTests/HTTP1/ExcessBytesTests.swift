@@ -65,7 +65,7 @@ struct ExcessBytesTests {
         let gate = Gate()
         let origin = try ScriptedOrigin(server(scheme)) { connection in
             guard connection.number == 0 else {
-                while try connection.readRequest() != nil { try connection.answer("fresh") }
+                while try connection.readRequest() != nil { try connection.respond("fresh") }
                 return
             }
             _ = try connection.readRequest()
@@ -98,7 +98,7 @@ struct ExcessBytesTests {
                 try gate.pass()
                 return try connection.write(Response.noContent.text + Self.poison)
             }
-            try connection.answer(request.target)
+            try connection.respond(request.target)
         }
         let endpoint = try TestSession.endpoint(port: origin.port, connectionLimit: 1)
         let session = try TestSession()

@@ -44,7 +44,7 @@ struct ConnectionLivenessTests {
     }
 
     @Test("any bytes are a sign; the next question waits for something of a response")
-    func answers() {
+    func responses() {
         var liveness = ConnectionLiveness(at: at(100))
         #expect(look(&liveness, at: 105) == "ask")
         liveness.didReceiveBytes(at: at(105))

@@ -22,7 +22,7 @@ struct HTTP2PlacesTests {
         try TestSession.endpoint(port: origin.port, httpVersion: .http2, connectionLimit: limit)
     }
 
-    private static func answerAll(_ connection: OriginConnection) throws {
+    private static func respondToAll(_ connection: OriginConnection) throws {
         let script = try HTTP2Script(connection)
         while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
     }
@@ -31,7 +31,7 @@ struct HTTP2PlacesTests {
     func replaced() throws {
         let origin = try origin { connection in
             // On a connection of a stream no byte comes.
-            try Self.answerAll(connection)
+            try Self.respondToAll(connection)
         }
         let session = try TestSession()
         let endpoint = try endpoint(origin, limit: 1)
@@ -60,7 +60,7 @@ struct HTTP2PlacesTests {
         streamLimit: UInt8
     ) throws -> ScriptedOrigin {
         try origin { connection in
-            guard connection.number == 0 else { return try Self.answerAll(connection) }
+            guard connection.number == 0 else { return try Self.respondToAll(connection) }
             let script = try HTTP2Script(connection, streamLimit: streamLimit)
             try gate.pass()
             try script.send(.settings, stream: 0, [0, 3, 0, 0, 0, 100])
@@ -107,7 +107,7 @@ struct HTTP2PlacesTests {
         let gate = Gate()
         defer { gate.open() }
         let origin = try origin { connection in
-            guard connection.number == 0 else { return try Self.answerAll(connection) }
+            guard connection.number == 0 else { return try Self.respondToAll(connection) }
             let script = try HTTP2Script(connection, streamLimit: 0)
             try gate.pass()
             while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
@@ -233,7 +233,7 @@ struct HTTP2PlacesTests {
     func failedDial() throws {
         let (listener, port) = try TestSocket.listen()
         close(listener)
-        let origin = try origin(Self.answerAll)
+        let origin = try origin(Self.respondToAll)
         let session = try TestSession()
         let refusing = try TestSession.endpoint(port: port, httpVersion: .http2)
         let good = try endpoint(origin, limit: 1)
@@ -260,7 +260,7 @@ struct HTTP2PlacesTests {
             connection in
             while let request = try connection.readRequest() {
                 targets.with { $0.append(request.target) }
-                try connection.write(OriginAnswer.text(request.target))
+                try connection.write(OriginResponse.text(request.target))
             }
         }
         let session = try TestSession()
@@ -328,7 +328,7 @@ struct HTTP2PlacesTests {
         let ended = Monitor<[Int]>([])
         let origins = try (0..<4).map { number in
             try origin { connection in
-                try Self.answerAll(connection)
+                try Self.respondToAll(connection)
                 ended.with { $0.append(number) }
             }
         }

@@ -17,25 +17,25 @@ struct DeadIdleConnectionTests {
         [true, false]
     )
     func third(end: End, isSecure: Bool) throws {
-        let answers = (0..<3).map { _ in Gate() }
+        let responses = (0..<3).map { _ in Gate() }
         let ends = Gate()
         let ended = Monitor(0)
         let origin = try ScriptedOrigin(isSecure ? try TestPKI.shared.server(TestSession.host) : nil) { connection in
             guard let first = try connection.readRequest() else { return }
-            try answers[connection.number].pass()
-            try connection.answer(first.target)
+            try responses[connection.number].pass()
+            try connection.respond(first.target)
             if connection.number > 0 {
                 try ends.pass()
                 switch end {
                 case .closed: connection.close(.clean)
                 case .reset: connection.close(.reset)
-                case .excess: try connection.write(OriginAnswer.text("poison"))
+                case .excess: try connection.write(OriginResponse.text("poison"))
                 }
                 ended.with { $0 += 1 }
                 if end == .excess { connection.readToEnd() }
                 return
             }
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port, scheme: isSecure ? .https : .http)
@@ -45,7 +45,7 @@ struct DeadIdleConnectionTests {
             origin.connections.count == 3 && origin.connections.allSatisfy { $0.requests.count == 1 }
         }
         // They become idle one after another: the last one is chosen first.
-        for gate in answers {
+        for gate in responses {
             let count = delegates.count { $0.isComplete }
             gate.open()
             try session.run(until: "a response") { delegates.count { $0.isComplete } > count }

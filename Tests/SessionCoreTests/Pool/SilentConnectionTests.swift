@@ -27,11 +27,11 @@ struct SilentConnectionTests {
                 guard try connection.readRequest() != nil else { return }
                 waiting.with { $0 += 1 }
                 _ = try waiting.wait(for: "all connections") { $0 >= count ? true : nil }
-                try connection.answer("first")
+                try connection.respond("first")
                 try silence(connection)
                 return connection.readToEnd()
             }
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
     }
 
@@ -138,7 +138,7 @@ struct SilentConnectionTests {
         "after one timeout idle siblings close, and a rested GET is repeated",
         arguments: [true, false]
     )
-    func unanswered(hasRested: Bool) throws {
+    func withoutResponse(hasRested: Bool) throws {
         let silent = Monitor(0)
         let origin = try Self.origin(kept: 5, scheme: .https) { _ in silent.with { $0 += 1 } }
         let endpoint = try TestSession.endpoint(port: origin.port)
@@ -164,14 +164,14 @@ struct SilentConnectionTests {
     @Test("a slow server that acknowledges gets no request twice")
     func slow() throws {
         let asked = Monitor(0)
-        let answers = Gate()
+        let responses = Gate()
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             guard try connection.readRequest() != nil else { return }
-            try connection.answer("first")
+            try connection.respond("first")
             guard try connection.readRequest() != nil else { return }
             asked.with { $0 += 1 }
-            try answers.pass()
-            try connection.answer("slow")
+            try responses.pass()
+            try connection.respond("slow")
         }
         let endpoint = try TestSession.endpoint(port: origin.port)
         let session = try TestSession(clock: .byHand)
@@ -184,7 +184,7 @@ struct SilentConnectionTests {
             session.loop.advance(by: Self.interval)
             session.settle(2)
         }
-        answers.open()
+        responses.open()
         try session.finish(delegate)
         #expect(delegate.text == "slow" && origin.connections.count == 1)
     }
@@ -226,11 +226,11 @@ struct SilentConnectionTests {
     }
 
     @Test("without a reply to PING eight HTTP/2 requests move to another connection")
-    func eightUnanswered() throws {
+    func eightWithoutResponse() throws {
         let silent = Gate()
         let pings = Monitor(0)
         let origin = try Self.sharedOrigin { connection, script in
-            script.answersPings = false
+            script.acknowledgesPings = false
             silent.open()
             while try script.nextPing() { pings.with { $0 += 1 } }
         }
@@ -311,7 +311,7 @@ struct SilentConnectionTests {
 
     @Test("the system asks the peer of a quiet connection for a sign of life")
     func keepAlive() throws {
-        let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        let origin = try ScriptedOrigin(nil) { request in OriginResponse.text(request.target) }
         let session = try TestSession()
         #expect(try session.get(try TestSession.endpoint(port: origin.port, scheme: .http)).error == nil)
         // The timer 02 is that of keep-alive.

@@ -128,15 +128,15 @@ struct StreamConnectionTests {
         for (offered, chosen) in choices {
             let session = try TestSession()
             let delegate = RecordingStream()
-            var answer: ApplicationProtocol?
+            var response: ApplicationProtocol?
             delegate.onConnect = { stream in
-                answer = stream.applicationProtocol
+                response = stream.applicationProtocol
                 stream.closeWrite()
             }
             session.open(delegate, try TestSession.endpoint(port: origin.port), offered)
             try session.finish(delegate)
             #expect(delegate.error == nil)
-            #expect(answer == chosen)
+            #expect(response == chosen)
         }
     }
 
@@ -158,7 +158,7 @@ struct StreamConnectionTests {
             if connection.number == 0 {
                 while case let bytes = connection.read(), !bytes.isEmpty { try connection.write(bytes) }
             } else {
-                while try connection.readRequest() != nil { try connection.answer() }
+                while try connection.readRequest() != nil { try connection.respond() }
             }
         }
         var configuration = SessionConfiguration()

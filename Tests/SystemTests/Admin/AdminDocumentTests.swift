@@ -7,9 +7,9 @@ import Testing
 @Suite("The admin listener: documents, their schemas, and what stays out of them", .onOwnThreads)
 struct AdminDocumentTests {
     private static func get(_ path: String, from proxy: ProxyUnderTest) throws -> HTTPMessage {
-        let answer = try proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
-        try #require(answer.status == 200, "\(answer.text)")
-        return answer
+        let response = try proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        try #require(response.status == 200, "\(response.text)")
+        return response
     }
 
     /// Domains of every kind: in each mode, reported, expired, excluded, with ports, with certificates.
@@ -43,8 +43,8 @@ struct AdminDocumentTests {
             ]
             settings.pinnedDomains["scoped.test"] = ["pinningMode": "publicKey", "pins": scoped]
             change(&settings)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 
@@ -110,8 +110,8 @@ struct AdminDocumentTests {
             settings.members["admin"] = ["address": "127.0.0.1:0"]
             settings.resolve("dead.example.com", to: 1)
             settings.pin("dead.example.com", to: .unrelated(7))
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
         #expect(try stage.proxy.get("http://dead.example.com/").status == 502)
         let document = try Patience.poll(for: "the failure") { () -> HTTPMessage? in

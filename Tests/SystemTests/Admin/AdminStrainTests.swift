@@ -11,8 +11,8 @@ struct AdminStrainTests {
             settings.members["admin"] = ["address": "127.0.0.1:0"]
             settings.members["workers"] = 1
             change(&settings)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 
@@ -61,9 +61,9 @@ struct AdminStrainTests {
         let proxy = try stage { $0.listeners[0]["comment"] = "one" }.proxy
         let client = try proxy.connect(to: 1)
         try client.send(text)
-        let answer = try client.readResponse()
-        #expect(answer.status == status, "\(answer.startLine) \(answer.text)")
-        #expect(answer["Access-Control-Allow-Origin"] == nil && answer["Access-Control-Allow-Methods"] == nil)
+        let response = try client.readResponse()
+        #expect(response.status == status, "\(response.startLine) \(response.text)")
+        #expect(response["Access-Control-Allow-Origin"] == nil && response["Access-Control-Allow-Methods"] == nil)
         // Bytes behind such a request are not read as a request: the connection ends.
         if status == 400 {
             client.finishSending()

@@ -14,8 +14,8 @@ struct AdminTests {
             settings.members["admin"] = ["address": "127.0.0.1:0"]
             settings.members["access"] = ["denyAddresses": [String]()]
             change(&settings)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 
@@ -52,8 +52,8 @@ struct AdminTests {
         #expect(proxy.listening.map(\.mode) == ["forward", "admin"])
         let url = "http://127.0.0.1:\(Self.adminPort(proxy))"
         let curl = try Programs.path(of: "curl")
-        let answers = try Programs.run(curl, ["-sS", "-w", "%{http_code} ", "\(url)/live", "\(url)/ready"])
-        #expect(answers.output == "live\n200 ready\n200 ")
+        let responses = try Programs.run(curl, ["-sS", "-w", "%{http_code} ", "\(url)/live", "\(url)/ready"])
+        #expect(responses.output == "live\n200 ready\n200 ")
         let page = try Programs.run(curl, ["-sS", "-i", "\(url)/metrics"])
         #expect(page.output.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"))
         #expect(page.output.contains("\npinproxy_policy_generation 1\n"))
@@ -125,7 +125,9 @@ struct AdminTests {
         let stage = try stage()
         let server = try Stage.pki.server(wrong, ended, backup)
         let origin = try ScriptedOrigin(server) { connection in
-            while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
+            while let request = try connection.readRequest() {
+                try connection.write(OriginResponse.text(request.target))
+            }
         }
         let backupPin: [String: Any] = ["spki-sha256": server.pin.base64, "backup": true]
         try stage.reload { settings in
@@ -218,13 +220,13 @@ struct AdminTests {
             #expect(try Self.get("/live", from: proxy, host: host).status == 200, "\(host)")
         }
         for host in ["evil.example.com", "127.0.0.2", Stage.host] {
-            let answer = try Self.get("/metrics", from: proxy, host: host)
-            #expect(answer.status == 421 && answer.problemCode == "misdirected_request", "\(host)")
-            #expect(!answer.text.contains("pinproxy_"))
+            let response = try Self.get("/metrics", from: proxy, host: host)
+            #expect(response.status == 421 && response.problemCode == "misdirected_request", "\(host)")
+            #expect(!response.text.contains("pinproxy_"))
         }
         for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PURGE"] {
-            let answer = try Self.get("/live", from: proxy, method: method)
-            #expect(answer.status == 405 && answer["Allow"] == "GET, HEAD", "\(method)")
+            let response = try Self.get("/live", from: proxy, method: method)
+            #expect(response.status == 405 && response["Allow"] == "GET, HEAD", "\(method)")
         }
         #expect(try Self.get("/other", from: proxy).status == 404)
     }
@@ -279,9 +281,9 @@ struct AdminTests {
     )
     func unreachable(host: String) throws {
         let proxy = try stage().proxy
-        let answer = try proxy.get("http://\(host):\(Self.adminPort(proxy))/metrics")
-        #expect(answer.status == 403 && answer.problemCode == "address_denied", "\(answer.startLine)")
-        #expect(answer.text.contains("own listeners"))
+        let response = try proxy.get("http://\(host):\(Self.adminPort(proxy))/metrics")
+        #expect(response.status == 403 && response.problemCode == "address_denied", "\(response.startLine)")
+        #expect(response.text.contains("own listeners"))
     }
 
     @Test("neither a resolve nor a gateway leads there")
@@ -298,8 +300,8 @@ struct AdminTests {
         for url in ["http://name.example.com/metrics", "https://name.example.com/metrics"] {
             #expect(try proxy.get(url).problemCode == "address_denied", "\(url)")
         }
-        let answer = try proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
-        #expect(answer.problemCode == "address_denied")
+        let response = try proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        #expect(response.problemCode == "address_denied")
         #expect(try Self.metrics(of: proxy)["pinproxy_task_errors_total{error=\"address_denied\"}"] == 3)
     }
 
@@ -308,9 +310,9 @@ struct AdminTests {
         let stage = try stage { $0.addGateway(to: Stage.host) }
         let forward = try stage.proxy.exchange(ProxyUnderTest.request("PURGE", stage.url("/a")), method: "PURGE")
         let gateway = try stage.proxy.exchange("PURGE /a HTTP/1.1\r\nHost: localhost\r\n\r\n", method: "PURGE", on: 1)
-        for answer in [forward, gateway] {
-            #expect(answer.status == 405 && answer.problemCode == "request_invalid")
-            #expect(answer["Allow"]?.hasPrefix("GET, HEAD, POST") == true)
+        for response in [forward, gateway] {
+            #expect(response.status == 405 && response.problemCode == "request_invalid")
+            #expect(response["Allow"]?.hasPrefix("GET, HEAD, POST") == true)
         }
         #expect(stage.origin.requests.isEmpty)
         // Methods are case-sensitive: another one is handed on, as every unknown one is.
@@ -328,7 +330,7 @@ struct AdminTests {
         } script: { connection in
             guard let request = try connection.readRequest() else { return }
             try gate.pass()
-            try connection.answer(request.target)
+            try connection.respond(request.target)
         }
         let proxy = stage.proxy
         let address = "127.0.0.1:\(Self.adminPort(proxy))"
@@ -337,11 +339,11 @@ struct AdminTests {
         try client.send(ProxyUnderTest.request("GET", stage.url("/late")))
         try stage.origin.wait(for: "the request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
         proxy.signal(SIGTERM)
-        let answer = try Patience.poll(for: "unreadiness") {
-            let answer = try Self.get("/ready", from: proxy)
-            return answer.status == 503 ? answer : nil
+        let response = try Patience.poll(for: "unreadiness") {
+            let response = try Self.get("/ready", from: proxy)
+            return response.status == 503 ? response : nil
         }
-        #expect(answer.text == "draining\n")
+        #expect(response.text == "draining\n")
         #expect(try Self.get("/live", from: proxy).status == 200)
         #expect(try Self.metrics(of: proxy)["pinproxy_draining"] == 1)
         let health = try pinproxy("health", "--admin", address)

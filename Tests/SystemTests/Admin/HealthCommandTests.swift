@@ -41,10 +41,10 @@ struct HealthCommandTests {
     }
 
     /// One answer to each connection, and the words of the command about it.
-    private func health(_ answer: String) throws -> Programs.Finished {
+    private func health(_ response: String) throws -> Programs.Finished {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = try connection.readRequest()
-            try connection.write(answer)
+            try connection.write(response)
         }
         return try pinproxy("health", "--admin", "127.0.0.1:\(origin.port)", "--timeout", "10s")
     }
@@ -53,12 +53,12 @@ struct HealthCommandTests {
 
     @Test("another server is never taken for a healthy pinproxy")
     func otherServer() throws {
-        for answer in [
+        for response in [
             "HTTP/1.1 200 OK\r\n\(Self.end)", "HTTP/1.1 404 Not Found\r\n\(Self.end)",
             "HTTP/1.1 200 OK\r\nServer: nginx\r\n\(Self.end)", "220 mail.example.com ESMTP\r\n",
         ] {
-            let finished = try health(answer)
-            #expect(finished.exitCode == 69, "\(answer)")
+            let finished = try health(response)
+            #expect(finished.exitCode == 69, "\(response)")
             #expect(finished.output.isEmpty)
             #expect(finished.errors.contains("is not the admin listener of a pinproxy"), "\(finished.errors)")
             #expect(finished.errors.contains("--admin"))
@@ -69,13 +69,13 @@ struct HealthCommandTests {
     }
 
     @Test("ports that speak TLS, hang up or stay silent have different messages")
-    func noAnswer() throws {
+    func noResponse() throws {
         let own = try Stage.pki.server("localhost")
         let stage = try Stage({ settings in
             settings.files["own.pem"] = own.chainPEM
             settings.files["own.key"] = own.privateKeyPEM
             settings.listeners[0]["tls"] = ["certificate": "own.pem", "key": "own.key"]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         let tls = try pinproxy("health", "--admin", "127.0.0.1:\(stage.proxy.port)", "--timeout", "10s")
         #expect(tls.exitCode == 69)
         #expect(tls.errors.contains("TLS"), "\(tls.errors)")
@@ -90,7 +90,7 @@ struct HealthCommandTests {
 
     @Test("a client listener is recognised, and a refusal has its own words")
     func otherListener() throws {
-        let stage = try Stage({ $0.members["admin"] = ["address": "127.0.0.1:0"] }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["admin"] = ["address": "127.0.0.1:0"] }) { OriginResponse.text($0.target) }
         let clients = try pinproxy("health", "--admin", "127.0.0.1:\(stage.proxy.port)")
         #expect(clients.exitCode == 69)
         #expect(clients.errors.contains("a listener of pinproxy for clients"), "\(clients.errors)")
@@ -107,7 +107,7 @@ struct HealthCommandTests {
     func cache() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = try connection.readRequest()
-            try connection.answer(#"{"removed":3}"#, fields: ["Connection: close"])
+            try connection.respond(#"{"removed":3}"#, fields: ["Connection: close"])
         }
         let finished = try pinproxy("cache", "purge", "--all", "--admin", "127.0.0.1:\(origin.port)")
         #expect(finished.exitCode == 69 && finished.output.isEmpty)

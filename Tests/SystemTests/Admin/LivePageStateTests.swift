@@ -24,8 +24,8 @@ struct LivePageStateTests {
             settings.hosts[Self.wrongHost] = settings.hosts[Stage.host]
             settings.pin(Self.wrongHost, to: .unrelated(8))
             change(&settings)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 
@@ -305,8 +305,8 @@ struct LivePageStateTests {
     private static func site(hosts count: Int) throws -> (site: ScriptedOrigin, names: [String]) {
         let real = try Stage {
             $0.members["admin"] = ["address": "127.0.0.1:0"]
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
         .proxy.exchange("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
         let (page, policy) = (real.text, try #require(real["Content-Security-Policy"]))
@@ -325,7 +325,7 @@ struct LivePageStateTests {
         // Each host has a section of settings.
         let sections = names.map { #"{"title":"\#($0)","rows":[{"label":"resolve","text":"127.0.0.1"}]}"# }
         let settings = "{\"sections\":[\(sections.joined(separator: ","))]}"
-        let answers = [
+        let responses = [
             "/": page, "/policy": head + domains.joined(separator: ",") + "]}", "/tasks": #"{"next":0,"tasks":[]}"#,
             "/status":
                 #"{"version":"1","time":"\#(time)","started":"\#(time)","live":true,"draining":false,"generation":1,"requests":1}"#,
@@ -340,10 +340,13 @@ struct LivePageStateTests {
                     try connection.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
                     return connection.readToEnd()
                 }
-                let answer = request.target.contains("since=") ? changed : answers[path] ?? "{}"
+                let response = request.target.contains("since=") ? changed : responses[path] ?? "{}"
                 let type = path == "/" ? "text/html; charset=utf-8" : "application/json"
                 try connection.write(
-                    OriginAnswer.text(answer, fields: ["Content-Type: \(type)", "Content-Security-Policy: \(policy)"])
+                    OriginResponse.text(
+                        response,
+                        fields: ["Content-Type: \(type)", "Content-Security-Policy: \(policy)"]
+                    )
                 )
             }
         }

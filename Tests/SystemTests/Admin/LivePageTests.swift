@@ -25,8 +25,8 @@ struct LivePageTests {
             settings.members["log"] = ["redact": ["token"]]
             settings.resolve(Self.wrongHost, to: 1)
             settings.pin(Self.wrongHost, to: .unrelated(7), with: ["expiration": "2101-01-31"])
-        } answering: {
-            OriginAnswer.text($0.target, fields: ["Cache-Control: max-age=600"])
+        } responding: {
+            OriginResponse.text($0.target, fields: ["Cache-Control: max-age=600"])
         }
     }
 
@@ -160,7 +160,7 @@ struct LivePageTests {
         }
         let text = Self.evilTexts.joined()
         let settings = Self.evilTexts.map { ["title": $0, "rows": [["label": $0, "text": $0]]] as [String: Any] }
-        let answers = [
+        let responses = [
             "/policy": try json(
                 [
                     "generation": 1, "loaded": text, "unpinnedHosts": text, "domains": all.map(\.domain),
@@ -195,10 +195,13 @@ struct LivePageTests {
                     )
                     return connection.readToEnd()
                 }
-                let answer = path == "/" ? page : answers[path] ?? "{}"
+                let response = path == "/" ? page : responses[path] ?? "{}"
                 let type = path == "/" ? "text/html; charset=utf-8" : "application/json"
                 try connection.write(
-                    OriginAnswer.text(answer, fields: ["Content-Type: \(type)", "Content-Security-Policy: \(policy)"])
+                    OriginResponse.text(
+                        response,
+                        fields: ["Content-Type: \(type)", "Content-Security-Policy: \(policy)"]
+                    )
                 )
             }
         }
@@ -237,13 +240,13 @@ struct LivePageTests {
         let stage = try Stage { settings in
             settings.members["admin"] = ["address": "127.0.0.1:0", "allowedHosts": ["allowed.test"]]
             settings.members["cache"] = [String: Any]()
-        } answering: { _ in
-            OriginAnswer.text("stored", fields: ["Cache-Control: max-age=600"])
+        } responding: { _ in
+            OriginResponse.text("stored", fields: ["Cache-Control: max-age=600"])
         }
         #expect(try stage.get("/stored").status == 200)
         let admin = "http://127.0.0.1:\(stage.proxy.port(of: 1))"
         let site = try ScriptedOrigin(nil) { _ in
-            OriginAnswer.text("<!DOCTYPE html><title>other</title>", fields: ["Content-Type: text/html"])
+            OriginResponse.text("<!DOCTYPE html><title>other</title>", fields: ["Content-Type: text/html"])
         }
         func fetched(_ path: String, _ options: String) -> String {
             "fetch('\(admin)\(path)', { \(options) }).then((one) => one.text()).then((one) => 'read ' + one.length, () => 'refused')"
@@ -292,8 +295,8 @@ struct LivePageTests {
                     ["id": "read", "host": Stage.host, "method": "read", "path": "/v1/*", "then": "allow"],
                 ],
             ]
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
         func send(_ method: String, _ path: String) -> String {
             "run=curl -sS -o /dev/null --path-as-is -x http://127.0.0.1:\(stage.proxy.port) -X \(method) \"\(stage.url(path))\""

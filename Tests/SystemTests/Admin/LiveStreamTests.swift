@@ -58,7 +58,7 @@ struct LiveStreamTests {
         let stage = try Stage { connection in
             guard let head = try connection.readRequestHead() else { return }
             let whole = try connection.readBody(of: head)
-            try connection.answer(whole.text)
+            try connection.respond(whole.text)
         }
         let client = try stage.proxy.connect()
         let framing = hasLength ? "Content-Length: 15" : "Transfer-Encoding: chunked"

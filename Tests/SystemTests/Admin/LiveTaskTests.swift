@@ -15,8 +15,8 @@ struct LiveTaskTests {
             settings.members["log"] = ["redact": ["token"]]
             settings.resolve(Self.wrongHost, to: 1)
             change(&settings)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 
@@ -259,8 +259,8 @@ struct LiveTaskTests {
         let refusal = try Patience.poll(for: "a refusal") { () -> HTTPMessage? in
             let client = try proxy.connect(to: 1)
             try client.send("HEAD /tasks/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            let answer = try client.readResponse(to: "HEAD")
-            if answer.status == 503 { return answer }
+            let response = try client.readResponse(to: "HEAD")
+            if response.status == 503 { return response }
             readers.append(try Reader(proxy))
             return nil
         }

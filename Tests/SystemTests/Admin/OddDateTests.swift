@@ -26,7 +26,7 @@ struct OddDateTests {
             guard try connection.readRequest() != nil else { return }
             try connection.write("HTTP/1.1 204 N\r\nConnection: close\r\n\r\n")
         }
-        let collector = try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
+        let collector = try ScriptedOrigin(nil) { _ in OriginResponse.text("taken") }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.members["admin"] = ["address": "127.0.0.1:0"]
         settings.resolve(Self.pinned, to: origin.port)

@@ -12,8 +12,8 @@ struct OperatorTests {
         try Stage { settings in
             Self.useToken(&settings)
             change(&settings)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 
@@ -81,14 +81,14 @@ struct OperatorTests {
         var settings = stage.settings
         settings.pin("more.example.com", to: .unrelated(3))
         try stage.proxy.rewrite(settings)
-        var answer = try Self.object("POST /reload", stage.proxy)
-        #expect(answer["applied"] as? Bool == true && (answer["errors"] as? [Any])?.isEmpty == true)
-        #expect(try #require(answer["generation"] as? Int) >= 2)
+        var response = try Self.object("POST /reload", stage.proxy)
+        #expect(response["applied"] as? Bool == true && (response["errors"] as? [Any])?.isEmpty == true)
+        #expect(try #require(response["generation"] as? Int) >= 2)
         settings.members["unpinnedHosts"] = "perhaps"
         try stage.proxy.rewrite(settings)
-        answer = try Self.object("POST /reload", stage.proxy, status: 422)
-        #expect(answer["applied"] as? Bool == false)
-        let errors = try #require(answer["errors"] as? [[String: Any]])
+        response = try Self.object("POST /reload", stage.proxy, status: 422)
+        #expect(response["applied"] as? Bool == false)
+        let errors = try #require(response["errors"] as? [[String: Any]])
         #expect(errors.map { $0["pointer"] as? String } == ["/unpinnedHosts"])
         #expect(errors[0]["remedy"] as? String != nil && errors[0]["line"] as? Int != nil)
         let loads = try #require(try Self.object("GET /reloads", stage.proxy)["loads"] as? [[String: Any]])
@@ -127,13 +127,13 @@ struct OperatorTests {
         } script: { connection in
             guard let request = try connection.readRequest() else { return }
             try gate.pass()
-            try connection.answer(request.target)
+            try connection.respond(request.target)
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url("/late")))
         try stage.origin.wait(for: "the request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
-        let answer = try Self.request("POST /drain", stage.proxy)
-        #expect(answer.status == 202 && answer.text == "{\"draining\":true}\n")
+        let response = try Self.request("POST /drain", stage.proxy)
+        #expect(response.status == 202 && response.text == "{\"draining\":true}\n")
         _ = try Patience.poll(for: "unreadiness") {
             try Self.request("GET /ready", stage.proxy).status == 503 ? true : nil
         }
@@ -153,9 +153,9 @@ struct OperatorTests {
         let proxy = try stage { $0.members["cache"] = [String: Any]() }.proxy
         for line in ["POST /reload", "POST /drain", "DELETE /cache?all"] {
             for fields in [[], ["Authorization: Bearer \(Self.token)x"], ["Authorization: Basic Og=="]] {
-                let answer = try Self.request(line, proxy, fields: fields)
-                #expect(answer.status == 401 && answer.problemCode == "authentication_required", "\(line)")
-                let challenges = answer.fields.filter { $0.name == "WWW-Authenticate" }.map(\.value)
+                let response = try Self.request(line, proxy, fields: fields)
+                #expect(response.status == 401 && response.problemCode == "authentication_required", "\(line)")
+                let challenges = response.fields.filter { $0.name == "WWW-Authenticate" }.map(\.value)
                 #expect(challenges.count == 2 && challenges[0].hasPrefix("Bearer") && challenges[1].hasPrefix("Basic"))
             }
         }
@@ -169,7 +169,7 @@ struct OperatorTests {
         #expect(crossSite.status == 403)
         let open = try Stage {
             $0.members["admin"] = ["address": "127.0.0.1:0"]
-        } answering: { _ in
+        } responding: { _ in
             ""
         }.proxy
         let refused = try Self.request("POST /drain", open, fields: [])
@@ -191,7 +191,7 @@ struct OperatorTests {
         let proxy = try Stage { settings in
             settings.members["admin"] = ["address": "0.0.0.0:0", "allowRemoteClients": true, "tokenFile": file]
             settings.members["cache"] = [String: Any]()
-        } answering: { _ in
+        } responding: { _ in
             ""
         }.proxy
         let address = "127.0.0.1:\(proxy.port(of: 1))"
@@ -218,13 +218,13 @@ struct OperatorTests {
     func fields() throws {
         let proxy = try stage().proxy
         for line in ["GET /", "GET /live", "GET /tasks", "GET /nothing", "POST /live"] {
-            let answer = try Self.request(line, proxy)
-            #expect(answer["X-Content-Type-Options"] == "nosniff" && answer["X-Frame-Options"] == "DENY", "\(line)")
-            #expect(answer["Cross-Origin-Resource-Policy"] == "same-origin", "\(line)")
-            let policy = try #require(answer["Content-Security-Policy"])
+            let response = try Self.request(line, proxy)
+            #expect(response["X-Content-Type-Options"] == "nosniff" && response["X-Frame-Options"] == "DENY", "\(line)")
+            #expect(response["Cross-Origin-Resource-Policy"] == "same-origin", "\(line)")
+            let policy = try #require(response["Content-Security-Policy"])
             #expect(policy.hasPrefix("default-src 'none';") && policy.contains("frame-ancestors 'none'"))
             #expect(policy.contains("script-src") == (line == "GET /"), "\(line)")
-            #expect(answer["Access-Control-Allow-Origin"] == nil)
+            #expect(response["Access-Control-Allow-Origin"] == nil)
         }
         #expect(try Self.request("GET /", proxy)["Content-Type"] == "text/html; charset=utf-8")
     }

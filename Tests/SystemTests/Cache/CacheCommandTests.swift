@@ -17,9 +17,9 @@ struct CacheCommandTests {
             settings.members["log"] = ["redact": ["token"]]
             if let cache { settings.members["cache"] = cache }
             change(&settings)
-        } answering: { request in
+        } responding: { request in
             let tag = request.target.hasPrefix("/tagged") ? ["Surrogate-Key: red blue"] : []
-            return OriginAnswer.text(request.target, fields: ["Cache-Control: max-age=600"] + tag)
+            return OriginResponse.text(request.target, fields: ["Cache-Control: max-age=600"] + tag)
         }
     }
 

@@ -18,10 +18,10 @@ struct CacheFixture {
         host: [String: Any]? = nil,
         _ change: (inout ProxySettings) -> Void = { _ in },
         environment: [String: String] = [:],
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
         try self.init(cache, host: host, change, environment: environment) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 
@@ -67,6 +67,6 @@ struct CacheFixture {
 
     /// An answer that is fresh for an hour.
     static func fresh(_ body: String, _ fields: [String] = []) -> String {
-        OriginAnswer.text(body, fields: ["Content-Type: text/plain", "Cache-Control: max-age=3600"] + fields)
+        OriginResponse.text(body, fields: ["Content-Type: text/plain", "Cache-Control: max-age=3600"] + fields)
     }
 }

@@ -43,7 +43,7 @@ struct CacheFolderTests {
         mkdir(path, 0o755)
         chmod(path, 0o755)
         let cache = try CacheFixture(["disk": ["path": path, "size": "100MB"]]) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 String(repeating: "b", count: request.target == "/large" ? 100_000 : 10),
                 fields: ["Cache-Control: public, max-age=60"]
                     + (request.target == "/vary" ? ["Vary: Authorization, Cookie"] : [])

@@ -23,7 +23,7 @@ struct CacheGraceTests {
             }
         let origin = try ScriptedOrigin(server, successor: next) { connection in
             _ = try connection.readRequest()
-            try connection.write(OriginAnswer.text("good", fields: Self.stale))
+            try connection.write(OriginResponse.text("good", fields: Self.stale))
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
@@ -71,14 +71,14 @@ struct CacheGraceTests {
                 #expect(origin.connections[1].applicationBytes == 0)
             }
         }
-        let answers = Monitor(0)
+        let responses = Monitor(0)
         let cache = try CacheFixture([:], host: ["rules": [["path": "/g/*", "grace": ["staleIfError": "1h"]]]]) { _ in
-            let isFirst = answers.with { count in
+            let isFirst = responses.with { count in
                 count += 1
                 return count <= 2
             }
             return isFirst
-                ? OriginAnswer.text("good", fields: ["Cache-Control: max-age=60", "Age: 60"])
+                ? OriginResponse.text("good", fields: ["Cache-Control: max-age=60", "Age: 60"])
                 : "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
         }
         for path in ["/g/x", "/x"] { #expect(try cache.get(path).text == "good") }
@@ -95,7 +95,7 @@ struct CacheGraceTests {
             let server = try Stage.pki.server(Stage.host)
             var origin: ScriptedOrigin? = try ScriptedOrigin(server) { connection in
                 _ = try connection.readRequest()
-                try connection.write(OriginAnswer.text("good", fields: Self.stale))
+                try connection.write(OriginResponse.text("good", fields: Self.stale))
             }
             var settings = ProxySettings(trusting: Stage.pki)
             settings.serve(Stage.host, server, at: try #require(origin).port)
@@ -108,9 +108,9 @@ struct CacheGraceTests {
             origin = nil
             var statuses: [String] = []
             for _ in 0..<3 {
-                let answer = try proxy.get(url)
-                #expect(answer.text == "good")
-                statuses.append(String((answer["Cache-Status"] ?? "").prefix { $0 != "=" }))
+                let response = try proxy.get(url)
+                #expect(response.text == "good")
+                statuses.append(String((response["Cache-Status"] ?? "").prefix { $0 != "=" }))
             }
             let tried = "pinproxy; fwd"
             #expect(statuses == [tried] + Array(repeating: hasMemory ? "pinproxy; hit; ttl" : tried, count: 2))
@@ -136,8 +136,8 @@ struct CacheGraceTests {
         }
         for (number, status) in [404, 500, 503].enumerated() {
             for _ in 0..<2 {
-                let answer = try cache.get("/\(status)/x")
-                #expect(answer.status == status && answer.text == "\(number + 1)", "\(answer)")
+                let response = try cache.get("/\(status)/x")
+                #expect(response.status == status && response.text == "\(number + 1)", "\(response)")
             }
         }
         // Without a rule, or when its lifetime has ended.
@@ -162,8 +162,8 @@ struct CacheGraceTests {
         #expect(try cache.get("/shop/x", fields: own).text == "1")
         #expect(try cache.get("/shop/x").text == "2")
         for fields in [own, ["X-Preview:"]] {
-            let answer = try cache.get("/shop/x", fields: fields)
-            #expect(answer["Cache-Status"] == "pinproxy; fwd=bypass; detail=rule", "\(answer.fields)")
+            let response = try cache.get("/shop/x", fields: fields)
+            #expect(response["Cache-Status"] == "pinproxy; fwd=bypass; detail=rule", "\(response.fields)")
         }
         #expect(try cache.get("/shop/x", fields: ["Cookie: a=b"]).text == "2")
         // A path that the origin may read as another is kept from the cache, too; one without a rule is not.

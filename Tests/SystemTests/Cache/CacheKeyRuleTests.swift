@@ -44,8 +44,8 @@ struct CacheKeyRuleTests {
             #expect(try cache.get(path).text == "\(number + 2) \(path) -")
         }
         for tenant in ["a", "b", "a", "b"] {
-            let answer = try cache.get("/x?a=3&b=1", fields: ["X-Tenant: \(tenant)"])
-            #expect(answer.text == "\(tenant == "a" ? 7 : 8) /x?a=3&b=1 \(tenant)")
+            let response = try cache.get("/x?a=3&b=1", fields: ["X-Tenant: \(tenant)"])
+            #expect(response.text == "\(tenant == "a" ? 7 : 8) /x?a=3&b=1 \(tenant)")
         }
         // HEAD has the key of GET.
         #expect(try cache.ask("HEAD", "/x?b=1&a=3")["Cache-Status"]?.contains("hit") == true)

@@ -13,7 +13,7 @@ struct CachePoisoningTests {
     func aboutOneRequest(status: Int) throws {
         let cache = try CacheFixture { request in
             let isOdd = request["X-Odd"] != nil
-            return OriginAnswer.text(
+            return OriginResponse.text(
                 isOdd ? "not you" : "good",
                 status: isOdd ? "\(status) No" : "200 OK",
                 fields: ["Cache-Control: public, max-age=3600"]
@@ -32,15 +32,15 @@ struct CachePoisoningTests {
             ("http://\(Stage.host)/p", "evil.example.com"), ("http://\(Stage.host):80/p", Stage.host),
             ("https://API.EXAMPLE.COM:443/p", "x"), ("http://\(Stage.host)/p", Stage.host),
         ] {
-            let answer = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
-            #expect(answer.status >= 400 || answer.text == good, "\(line) \(host): \(answer)")
+            let response = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
+            #expect(response.status >= 400 || response.text == good, "\(line) \(host): \(response)")
         }
         for (line, status) in [
             ("http://\(Stage.host)/p#x", 200), ("http://user@\(Stage.host)/p", 200),
             ("http://\(Stage.host)\\@evil/p", 400),
         ] {
-            let answer = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n")
-            #expect(answer.status == status && (status == 400 || answer.text == good), "\(line): \(answer)")
+            let response = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n")
+            #expect(response.status == status && (status == 400 || response.text == good), "\(line): \(response)")
         }
         #expect(try cache.get("/p").text == good)
         #expect(cache.requests.allSatisfy { $0["Host"] == Stage.host && $0.target == "/p" })
@@ -50,7 +50,7 @@ struct CachePoisoningTests {
     func connectionNamesTerms() throws {
         let folder = try TemporaryFolder()
         let cache = try CacheFixture(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "x",
                 fields: [
                     "Connection: Cache-Control", "Cache-Control: no-cache", "ETag: \"v\"",
@@ -118,7 +118,7 @@ struct CachePoisoningTests {
                 ]
             },
             environment: ["KEY": "s3cret"]
-        ) { _ in OriginAnswer.text("", status: "302 Found", fields: ["Location: https://\(second)/"]) }
+        ) { _ in OriginResponse.text("", status: "302 Found", fields: ["Location: https://\(second)/"]) }
         #expect(try cache.get().text == "for the key")
         #expect(try cache.proxy.get("https://\(second)/").text == "for everybody")
     }
@@ -131,8 +131,8 @@ struct CachePoisoningTests {
                 settings.files["tokens.txt"] = Self.tokens
                 settings.members["authentication"] = ["bearer": ["file": "tokens.txt"]]
             },
-            answering: { request in
-                OriginAnswer.text(request["Cookie"] ?? "", fields: ["Cache-Control: private, max-age=60"])
+            responding: { request in
+                OriginResponse.text(request["Cookie"] ?? "", fields: ["Cache-Control: private, max-age=60"])
             }
         )
         func get(_ token: String, _ name: String) throws -> HTTPMessage {
@@ -148,7 +148,7 @@ struct CachePoisoningTests {
     @Test("a private cache keeps credentials apart without authentication")
     func credentialPartitions() throws {
         let cache = try CacheFixture(["shared": false]) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "for \(request["Authorization"] ?? "-") \(request["Cookie"] ?? "-")",
                 fields: ["Cache-Control: private, max-age=60"]
             )
@@ -181,7 +181,7 @@ struct CachePoisoningTests {
                 $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
             }
         ) { _ in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "",
                 status: "301 Moved Permanently",
                 fields: ["Location: https://\(second)/", "Cache-Control: max-age=3600"]
@@ -204,7 +204,7 @@ struct CachePoisoningTests {
         let origin = try ScriptedOrigin(server, successor: other) { connection in
             _ = try connection.readRequest()
             let fields = ["Cache-Control: max-age=0, stale-while-revalidate=600", "ETag: \"v\"", "Connection: close"]
-            try connection.write(OriginAnswer.text("good", fields: fields))
+            try connection.write(OriginResponse.text("good", fields: fields))
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
@@ -239,8 +239,8 @@ struct CachePoisoningTests {
                 ]
                 settings.hosts[Stage.host]?["connect"] = "intercept"
             },
-            answering: { request in
-                OriginAnswer.text(request["Cookie"] ?? "", fields: ["Cache-Control: private, max-age=60"])
+            responding: { request in
+                OriginResponse.text(request["Cookie"] ?? "", fields: ["Cache-Control: private, max-age=60"])
             }
         )
         for (token, name) in [("one", "alice"), ("two", "bob"), ("one", "alice"), ("two", "bob")] {

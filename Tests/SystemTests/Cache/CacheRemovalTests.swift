@@ -16,15 +16,15 @@ struct CacheRemovalTests {
                 if request.method != "GET" { versions[request.target, default: 0] += 1 }
                 return versions[request.target] ?? 0
             }
-            guard request.method == "GET" else { return OriginAnswer.text("done") }
-            return OriginAnswer.text(
+            guard request.method == "GET" else { return OriginResponse.text("done") }
+            return OriginResponse.text(
                 "\(version) " + letters("x", bytes(request.target)),
                 fields: ["Cache-Control: max-age=600"]
             )
         }
     }
 
-    private static func version(_ answer: HTTPMessage) -> String { String(answer.text.prefix { $0 != " " }) }
+    private static func version(_ response: HTTPMessage) -> String { String(response.text.prefix { $0 != " " }) }
 
     @Test("after a POST and kill -9, invalidated responses do not return")
     func killed() throws {
@@ -66,8 +66,8 @@ struct CacheRemovalTests {
             #expect(Self.version(try cache.get(path)) == "0")
             if isPurge {
                 let line = "DELETE /cache?url=\(cache.stage.url(path)) HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-                let answer = try proxy.exchange(line, on: proxy.listening.count - 1)
-                #expect(answer.status == 200, "\(answer)")
+                let response = try proxy.exchange(line, on: proxy.listening.count - 1)
+                #expect(response.status == 200, "\(response)")
             } else {
                 #expect(try cache.ask("POST", path, body: "x").text == "done")
             }

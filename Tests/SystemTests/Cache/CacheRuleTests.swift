@@ -17,7 +17,7 @@ struct CacheRuleTests {
         ]
         let cache = try CacheFixture([:], host: ["rules": rules]) { request in
             let type = request.target == "/events" ? "text/event-stream" : "text/plain"
-            return OriginAnswer.text(
+            return OriginResponse.text(
                 "x",
                 fields: ["Content-Type: \(type)", "Set-Cookie: a=b"]
                     + (request.target == "/v1/item" ? [] : ["Cache-Control: public, max-age=60"])
@@ -69,7 +69,7 @@ struct CacheRuleTests {
                 $0.members["defaults"] = ["cache": ["requestPolicy": "returnCacheDataDontLoad"]]
                 $0.hosts["other.example.com"] = ["resolve": $0.hosts[Stage.host]?["resolve"] as Any]
             }
-        ) { _ in OriginAnswer.text("x", fields: ["Cache-Control: max-age=0", "ETag: \"v\""]) }
+        ) { _ in OriginResponse.text("x", fields: ["Cache-Control: max-age=0", "ETag: \"v\""]) }
         // However old it is.
         for _ in 0..<2 { #expect(try cache.get("/old").text == "x") }
         #expect(cache.requests.count == 1)

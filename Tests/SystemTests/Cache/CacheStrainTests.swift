@@ -189,8 +189,8 @@ struct CacheStrainTests {
         }
         var kept = 0
         for number in 0..<30 {
-            let answer = try cache.get("/\(number)", fields: ["Cache-Control: only-if-cached"])
-            if answer.status == 200 { kept += 1 }
+            let response = try cache.get("/\(number)", fields: ["Cache-Control: only-if-cached"])
+            if response.status == 200 { kept += 1 }
         }
         // Half of the capacity is for what is on its way: five whole bodies.
         #expect((1...7).contains(kept), "\(kept)")
@@ -242,7 +242,7 @@ struct CacheStrainTests {
             guard let request = try connection.readRequest() else { return }
             if request["If-None-Match"] == nil {
                 let fields = ["Cache-Control: max-age=0, stale-if-error=60", "ETag: \"v\"", "Connection: close"]
-                try connection.write(OriginAnswer.text("good", fields: fields))
+                try connection.write(OriginResponse.text("good", fields: fields))
                 return
             }
             try connection.write("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nfive")
@@ -261,8 +261,10 @@ struct CacheStrainTests {
         let cache = try CacheFixture { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/slow" { try gate.pass() }
-                let answer = "\(request.method) \(request.target) \(request.text)"
-                try connection.write(request.method == "GET" ? CacheFixture.fresh(answer) : OriginAnswer.text(answer))
+                let response = "\(request.method) \(request.target) \(request.text)"
+                try connection.write(
+                    request.method == "GET" ? CacheFixture.fresh(response) : OriginResponse.text(response)
+                )
             }
         }
         #expect(try cache.get("/hit").status == 200)
@@ -283,10 +285,10 @@ struct CacheStrainTests {
         try client.send(text.joined())
         for (method, path) in requests {
             if path == "/slow" { gate.open() }
-            let answer = try client.readResponse(to: method)
-            #expect(answer.status == 200)
+            let response = try client.readResponse(to: method)
+            #expect(response.status == 200)
             let sent = method == "PUT" ? "body" : ""
-            #expect(method == "HEAD" || answer.text == "\(method) \(path) \(sent)", "\(answer)")
+            #expect(method == "HEAD" || response.text == "\(method) \(path) \(sent)", "\(response)")
         }
         #expect(try leader.readResponse().text == "GET /slow ")
         #expect(cache.requests.count == 3)
@@ -308,7 +310,7 @@ struct CacheStrainTests {
                     try connection.write(body)
                 case "/stale" where request["If-None-Match"] == nil:
                     let fields = ["Cache-Control: max-age=0, stale-while-revalidate=60", "ETag: \"v\""]
-                    try connection.write(OriginAnswer.text("x", fields: fields))
+                    try connection.write(OriginResponse.text("x", fields: fields))
                 default:
                     connection.readToEnd()
                     return

@@ -28,7 +28,7 @@ struct CacheTests {
 
     @Test("without the key nothing is cached, and no response mentions a cache")
     func off() throws {
-        let stage = try Stage(answering: { _ in CacheFixture.fresh("x") })
+        let stage = try Stage(responding: { _ in CacheFixture.fresh("x") })
         for _ in 0..<2 { #expect(try stage.get()["Cache-Status"] == nil) }
         #expect(stage.origin.requests.count == 2)
         #expect(try stage.proxy.waitForTaskLines(2).allSatisfy { $0["cache"] == nil })
@@ -43,11 +43,11 @@ struct CacheTests {
                 WayIn.addListeners(to: &$0, host: Stage.host, folder: folder)
                 $0.members["workers"] = 2
             },
-            answering: { _ in CacheFixture.fresh("once") }
+            responding: { _ in CacheFixture.fresh("once") }
         )
         #expect(try cache.get("/x").text == "once")
-        let answer = try way.get("/x", of: Stage.host, through: cache.proxy)
-        #expect(answer.status == 200 && answer.text == "once")
+        let response = try way.get("/x", of: Stage.host, through: cache.proxy)
+        #expect(response.status == 200 && response.text == "once")
         #expect(cache.requests.count == 1)
     }
 
@@ -78,7 +78,7 @@ struct CacheTests {
                 return "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nX-New: yes\r\nCache-Control: max-age=0\r\n\r\n"
             }
             let isAgain = request["If-None-Match"] != nil
-            return OriginAnswer.text(
+            return OriginResponse.text(
                 isAgain ? "two" : "one",
                 fields: ["ETag: \(isAgain ? "\"v2\"" : "\"v1\"")", "Cache-Control: max-age=0"]
             )
@@ -115,7 +115,7 @@ struct CacheTests {
         let control = ["/private": "private, max-age=60", "/none": "no-store", "/all": "public, max-age=60"]
         for isShared in [true, false] {
             let cache = try CacheFixture(["shared": isShared]) { request in
-                OriginAnswer.text("x", fields: ["Cache-Control: \(control[request.target] ?? "")"])
+                OriginResponse.text("x", fields: ["Cache-Control: \(control[request.target] ?? "")"])
             }
             for path in ["/private", "/none", "/all"] {
                 for _ in 0..<2 { #expect(try cache.get(path).status == 200) }
@@ -141,7 +141,7 @@ struct CacheTests {
             environment: ["SECRET": "Bearer abc"]
         ) { request in
             request.target == "/public"
-                ? OriginAnswer.text("x", fields: ["Cache-Control: public, max-age=60"]) : CacheFixture.fresh("x")
+                ? OriginResponse.text("x", fields: ["Cache-Control: public, max-age=60"]) : CacheFixture.fresh("x")
         }
         for path in ["/", "/public"] {
             for _ in 0..<2 {
@@ -160,7 +160,7 @@ struct CacheTests {
     @Test("an unsafe request is forwarded and invalidates stored responses")
     func invalidation() throws {
         let cache = try CacheFixture { request in
-            request.method == "GET" ? CacheFixture.fresh("x") : OriginAnswer.text("done")
+            request.method == "GET" ? CacheFixture.fresh("x") : OriginResponse.text("done")
         }
         #expect(try cache.get("/a").status == 200)
         #expect(try cache.ask("POST", "/a", body: "new").text == "done")
@@ -243,15 +243,15 @@ struct CacheTests {
     func redirects() throws {
         let cache = try CacheFixture([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
             guard request.target == "/old" else { return CacheFixture.fresh("new") }
-            return OriginAnswer.text(
+            return OriginResponse.text(
                 "moved",
                 status: "301 Moved Permanently",
                 fields: ["Location: /new", "Cache-Control: max-age=60"]
             )
         }
         for _ in 0..<2 {
-            let answer = try cache.get("/old")
-            #expect(answer.status == 200 && answer.text == "new")
+            let response = try cache.get("/old")
+            #expect(response.status == 200 && response.text == "new")
         }
         #expect(cache.requests.map(\.target) == ["/old", "/new"])
         let line = try #require(try cache.proxy.waitForTaskLines(2).last)
@@ -262,7 +262,7 @@ struct CacheTests {
     @Test("stored responses are rewritten for upgraded clients like new ones")
     func rewritten() throws {
         let cache = try CacheFixture { _ in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "",
                 status: "301 Moved Permanently",
                 fields: [
@@ -272,9 +272,9 @@ struct CacheTests {
             )
         }
         for _ in 0..<2 {
-            let answer = try cache.get()
-            #expect(answer["Location"] == "http://\(Stage.host)/next")
-            #expect(answer["Strict-Transport-Security"] == nil)
+            let response = try cache.get()
+            #expect(response["Location"] == "http://\(Stage.host)/next")
+            #expect(response["Strict-Transport-Security"] == nil)
         }
         // The same for a client that asks for https gets it as it was.
         #expect(try cache.proxy.get("https://\(Stage.host)/")["Location"] == "https://\(Stage.host)/next")

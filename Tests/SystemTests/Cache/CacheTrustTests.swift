@@ -11,16 +11,16 @@ struct CacheTrustTests {
 
     @Test("stale-if-error replaces an unreachable or failing origin")
     func staleIfError() throws {
-        let answers = Monitor(0)
+        let responses = Monitor(0)
         let cache = try CacheFixture { connection in
             while try connection.readRequest() != nil {
-                let number = answers.with { count in
+                let number = responses.with { count in
                     count += 1
                     return count
                 }
                 switch number {
-                case 1: try connection.write(OriginAnswer.text("good", fields: Self.stale))
-                case 2: try connection.answer("broken", status: "503 Service Unavailable")
+                case 1: try connection.write(OriginResponse.text("good", fields: Self.stale))
+                case 2: try connection.respond("broken", status: "503 Service Unavailable")
                 default: return
                 }
             }
@@ -41,7 +41,7 @@ struct CacheTrustTests {
         let other = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, successor: other) { connection in
             _ = try connection.readRequest()
-            try connection.write(OriginAnswer.text("good", fields: Self.stale + ["Connection: close"]))
+            try connection.write(OriginResponse.text("good", fields: Self.stale + ["Connection: close"]))
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
@@ -61,7 +61,7 @@ struct CacheTrustTests {
         let other = try Stage.pki.server(Stage.host)
         var origin: ScriptedOrigin? = try ScriptedOrigin(server, successor: other) { connection in
             _ = try connection.readRequest()
-            try connection.write(OriginAnswer.text("good", fields: Self.stale + ["Connection: close"]))
+            try connection.write(OriginResponse.text("good", fields: Self.stale + ["Connection: close"]))
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: try #require(origin).port)
@@ -115,7 +115,7 @@ struct CacheTrustTests {
                 { $0.hosts[Stage.host]?["headers"] = ["request": ["set": [name: value]]] }
             }
             let cache = try CacheFixture(["shared": isShared], given("a")) { request in
-                OriginAnswer.text(
+                OriginResponse.text(
                     "for \(request[name] ?? "-")",
                     fields: ["Cache-Control: max-age=60\(isShared ? "" : ", private")"]
                 )
@@ -159,7 +159,7 @@ struct CacheTrustTests {
                     $0.pinnedDomains[Stage.host] = ["pinningMode": "none", "validatesDomainName": false]
                 }
             },
-            answering: { _ in CacheFixture.fresh("x") }
+            responding: { _ in CacheFixture.fresh("x") }
         )
         for _ in 0..<2 { #expect(try cache.get().status == 200) }
         #expect(cache.requests.count == 2)
@@ -179,7 +179,7 @@ struct CacheTrustTests {
             if request["If-None-Match"] != nil {
                 return "HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\nCache-Control: max-age=3600\r\n\r\n"
             }
-            return OriginAnswer.text(
+            return OriginResponse.text(
                 "x",
                 fields: ["ETag: \"v\"", "Cache-Control: max-age=0, stale-while-revalidate=600"]
             )

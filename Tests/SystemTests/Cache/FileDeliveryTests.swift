@@ -7,7 +7,7 @@ import Testing
 
 /// Each byte is compared: of files in the kernel's memory, which go out without a copy, of files that only the disk has, and of those
 /// that are partly here and partly there.
-@Suite("Stored bodies that go out from their files")
+@Suite("Stored bodies that go out from their files", .onOwnThreads)
 struct FileDeliveryTests {
     private static let body = patternBytes(5_000_017)
     private static let small = patternBytes(40_000, seed: 2)

@@ -26,7 +26,7 @@ struct AddressFormTests {
 
         init(_ change: (inout ProxySettings, _ server: TestServer, _ port: UInt16) -> Void) throws {
             let server = try Stage.pki.server(AddressFormTests.address)
-            let origin = try ScriptedOrigin(server) { OriginAnswer.text("\($0.target)") }
+            let origin = try ScriptedOrigin(server) { OriginResponse.text("\($0.target)") }
             self.origin = origin
             var settings = ProxySettings(trusting: Stage.pki)
             settings.members["access"] = [
@@ -54,8 +54,8 @@ struct AddressFormTests {
         let wrong = try Place { settings, _, _ in settings.pin(name, to: .unrelated(2)) }
         for spelling in Self.spellings {
             for scheme in ["http", "https"] {
-                let answer = try right.get(spelling, scheme: scheme)
-                #expect(answer.status == 200 && answer.text == "/x", "\(scheme) \(spelling): \(answer.startLine)")
+                let response = try right.get(spelling, scheme: scheme)
+                #expect(response.status == 200 && response.text == "/x", "\(scheme) \(spelling): \(response.startLine)")
                 let refused = try wrong.get(spelling, scheme: scheme)
                 #expect(
                     refused.status == 502 && refused.problemCode == "pin_mismatch",
@@ -100,8 +100,8 @@ struct AddressFormTests {
             let refused = try denied.get(spelling)
             #expect(refused.status == 403 && refused.problemCode == "host_denied", "\(spelling): \(refused.startLine)")
             for place in [allowed, listener] {
-                let answer = try place.get(spelling)
-                #expect(answer.status == 200 && answer.text == "/x", "\(spelling): \(answer.startLine)")
+                let response = try place.get(spelling)
+                #expect(response.status == 200 && response.text == "/x", "\(spelling): \(response.startLine)")
             }
         }
         #expect(denied.origin.connections.isEmpty)
@@ -116,11 +116,11 @@ struct AddressFormTests {
                     "address": "127.0.0.1:0", "mode": "gateway", "upstream": "https://\(spelling):\(port)",
                 ])
             }
-            let answer = try place.proxy.exchange(
+            let response = try place.proxy.exchange(
                 "GET /x HTTP/1.1\r\nHost: 127.0.0.1:\(place.proxy.port(of: 1))\r\n\r\n",
                 on: 1
             )
-            #expect(answer.status == status, "\(answer.startLine)")
+            #expect(response.status == status, "\(response.startLine)")
             if pin != nil { #expect(place.origin.applicationBytes == 0) }
         }
     }
@@ -133,11 +133,11 @@ struct AddressFormTests {
                 "address": "127.0.0.1:0", "mode": "gateway", "upstream": "https://\(spelling):\(port)",
             ])
         }
-        let answer = try place.proxy.exchange(
+        let response = try place.proxy.exchange(
             "GET /x HTTP/1.1\r\nHost: 127.0.0.1:\(place.proxy.port(of: 1))\r\n\r\n",
             on: 1
         )
-        #expect(answer.text == "/x", "\(answer.startLine)")
+        #expect(response.text == "/x", "\(response.startLine)")
         #expect(try place.get(spelling, scheme: "https").problemCode == "address_denied")
     }
 
@@ -145,16 +145,20 @@ struct AddressFormTests {
     func redirects(spelling: String) throws {
         for (pin, code) in [(nil, nil), (PublicKeyPin.unrelated(2), "pin_mismatch")] as [(PublicKeyPin?, String?)] {
             let server = try Stage.pki.server(Self.address)
-            let target = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }
+            let target = try ScriptedOrigin(server) { OriginResponse.text($0.target) }
             let stage = try Stage({
                 $0.members["access"] = ["denyAddresses": [String]()]
                 $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
                 $0.pin(Self.address, to: pin ?? server.pin)
             }) { _ in
-                OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(spelling):\(target.port)/end"])
+                OriginResponse.text(
+                    "",
+                    status: "302 Found",
+                    fields: ["Location: http://\(spelling):\(target.port)/end"]
+                )
             }
-            let answer = try stage.get()
-            #expect(answer.problemCode == code && (code != nil || answer.text == "/end"), "\(answer.text)")
+            let response = try stage.get()
+            #expect(response.problemCode == code && (code != nil || response.text == "/end"), "\(response.text)")
             if code != nil { #expect(target.applicationBytes == 0) }
         }
     }
@@ -162,7 +166,7 @@ struct AddressFormTests {
     @Test("fetch and pins verify apply its pins", arguments: spellings)
     func tools(spelling: String) throws {
         let server = try Stage.pki.server(Self.address)
-        let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(server) { OriginResponse.text($0.target) }
         for (pin, code) in [(server.pin, 0), (.unrelated(2), 77)] as [(PublicKeyPin, Int32)] {
             let folder = try TemporaryFolder()
             var settings = ProxySettings(trusting: Stage.pki)

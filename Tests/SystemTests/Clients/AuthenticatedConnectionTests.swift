@@ -14,17 +14,17 @@ private let authenticating: ScriptedOrigin.Script = { connection in
         let isOurs = ["ntlm", "negotiate"].contains(words.first?.lowercased())
         if isOurs, words.count == 2 {
             let fields = ["WWW-Authenticate: \(words[0]) challenge\(connection.number)"]
-            try connection.answer("go on", status: "401 Unauthorized", fields: fields)
+            try connection.respond("go on", status: "401 Unauthorized", fields: fields)
             continue
         }
         if isOurs, words.count == 3, words[2] == "challenge\(connection.number)" { user = words[1] }
         if request.target == "/cut" { return connection.close(.clean) }
         if let user {
             let fields = ["Content-Type: text/plain", "Cache-Control: public, max-age=1000"]
-            try connection.answer("\(user) on \(connection.number)", fields: fields)
+            try connection.respond("\(user) on \(connection.number)", fields: fields)
         } else {
             let fields = ["WWW-Authenticate: Basic realm=\"a, NTLM\", nTlM"]
-            try connection.answer("who", status: "401 Unauthorized", fields: fields)
+            try connection.respond("who", status: "401 Unauthorized", fields: fields)
         }
     }
 }
@@ -82,20 +82,20 @@ struct AuthenticatedConnectionTests {
     func twoClients(first: Way, second: Way) throws {
         let stage = try stage()
         let (ann, bob) = (try client(stage, first), try client(stage, second))
-        let answer = try ann.authenticate("ann")
-        #expect(answer.status == 200 && answer.text.hasPrefix("ann on "), "\(answer.text)")
+        let response = try ann.authenticate("ann")
+        #expect(response.status == 200 && response.text.hasPrefix("ann on "), "\(response.text)")
         // Without credentials: the other client is nobody.
         #expect(try bob.get().status == 401)
-        #expect(try ann.get().text == answer.text)
+        #expect(try ann.get().text == response.text)
         let other = try bob.authenticate("bob", "Negotiate")
-        #expect(other.text.hasPrefix("bob on ") && other.text.last != answer.text.last, "\(other.text)")
+        #expect(other.text.hasPrefix("bob on ") && other.text.last != response.text.last, "\(other.text)")
         for _ in 0..<3 {
-            #expect(try ann.get().text == answer.text)
+            #expect(try ann.get().text == response.text)
             #expect(try bob.get().text == other.text)
             #expect(try stage.get().status == 401)
         }
         ann.client.close()
-        let number = Int(String(answer.text.last!))!
+        let number = Int(String(response.text.last!))!
         try stage.origin.wait(for: "the end of the connection") { $0[number].isClosed ? true : nil }
         #expect(try bob.get().text == other.text)
         #expect(try client(stage).get().status == 401)
@@ -107,10 +107,10 @@ struct AuthenticatedConnectionTests {
         // A kept connection, which the handshake leaves to others.
         #expect(try stage.proxy.get(stage.url(), fields: ["Authorization: Basic eDp5"]).status == 401)
         let ann = try client(stage)
-        let answer = try ann.authenticate("ann", scheme, knowing: false)
-        #expect(answer.text.hasPrefix("ann on "), "\(answer.text)")
+        let response = try ann.authenticate("ann", scheme, knowing: false)
+        #expect(response.text.hasPrefix("ann on "), "\(response.text)")
         #expect(try stage.get().status == 401)
-        #expect(try ann.get().text == answer.text)
+        #expect(try ann.get().text == response.text)
     }
 
     @Test("the streams of one HTTP/2 connection are one client")
@@ -125,11 +125,11 @@ struct AuthenticatedConnectionTests {
         let (ann, bob) = (try HTTP2Peer(stage.proxy.connect()), try HTTP2Peer(stage.proxy.connect()))
         #expect(try ann.finish(ask(ann)).status == 401)
         let challenge = try ann.finish(ask(ann, "NTLM hello")).head["www-authenticate"] ?? ""
-        let answer = try ann.finish(ask(ann, "NTLM ann \(challenge.split(separator: " ").last ?? "")"))
-        #expect(answer.status == 200 && answer.text.hasPrefix("ann on "), "\(answer.text)")
+        let response = try ann.finish(ask(ann, "NTLM ann \(challenge.split(separator: " ").last ?? "")"))
+        #expect(response.status == 200 && response.text.hasPrefix("ann on "), "\(response.text)")
         let streams = try (0..<5).map { _ in (try ask(ann), try ask(bob)) }
         for (own, other) in streams {
-            #expect(try ann.finish(own).text == answer.text)
+            #expect(try ann.finish(own).text == response.text)
             #expect(try bob.finish(other).status == 401)
         }
         #expect(try stage.get().status == 401)
@@ -150,13 +150,13 @@ struct AuthenticatedConnectionTests {
     func cache() throws {
         let stage = try stage { $0.members["cache"] = [String: Any]() }
         let (ann, bob) = (try client(stage), try client(stage))
-        let answer = try ann.authenticate("ann")
-        #expect(answer.text.hasPrefix("ann on "))
-        #expect(try ann.get().text == answer.text)
+        let response = try ann.authenticate("ann")
+        #expect(response.text.hasPrefix("ann on "))
+        #expect(try ann.get().text == response.text)
         #expect(try bob.get().status == 401)
         let other = try bob.authenticate("bob")
         #expect(other.text.hasPrefix("bob on "), "\(other.text)")
-        #expect(try ann.get().text == answer.text)
+        #expect(try ann.get().text == response.text)
         #expect(try stage.get().status == 401)
         let outcomes = try stage.proxy.waitForTaskLines(9).map { $0.string("cache") ?? "-" }
         #expect(!outcomes.contains("hit"), "\(outcomes)")
@@ -184,9 +184,9 @@ struct AuthenticatedConnectionTests {
                 #expect(names == ["h2", "http/1.1", "h2"])
             } else {
                 let ann = Client(client: try proxy.connect()) { "http://\(Stage.host)\($0)" }
-                let answer = try ann.authenticate("ann", "Negotiate", knowing: false)
-                #expect(answer.text.hasPrefix("ann on "), "\(answer.text)")
-                #expect(try ann.get().text == answer.text)
+                let response = try ann.authenticate("ann", "Negotiate", knowing: false)
+                #expect(response.text.hasPrefix("ann on "), "\(response.text)")
+                #expect(try ann.get().text == response.text)
             }
         }
     }

@@ -26,7 +26,7 @@ struct ClientAuthenticationTests {
                 settings.members["authentication"] = authentication
                 change(&settings)
             },
-            answering: { request in
+            responding: { request in
                 let seen = request["Proxy-Authorization"] ?? request["Authorization"] ?? "nothing"
                 return "HTTP/1.1 200 OK\r\nContent-Length: \(seen.utf8.count)\r\n\r\n\(seen)"
             }
@@ -51,10 +51,10 @@ struct ClientAuthenticationTests {
         #expect(challenges == [#"Basic realm="pinproxy", charset="UTF-8""#, #"Bearer realm="pinproxy""#])
         #expect(refused["Proxy-Status"]?.contains("http_request_error") == true)
         try client.send(ProxyUnderTest.request("GET", stage.url(), fields: [basic("alice", "correct horse")]))
-        let answer = try client.readResponse()
-        #expect(answer.status == 200)
+        let response = try client.readResponse()
+        #expect(response.status == 200)
         // Nothing of it goes to the origin.
-        #expect(answer.text == "nothing")
+        #expect(response.text == "nothing")
         let lines = try stage.proxy.waitForTaskLines(2)
         #expect(lines[0].string("error") == "authentication_required")
         #expect(lines[0]["user"] == nil)
@@ -70,7 +70,7 @@ struct ClientAuthenticationTests {
                 settings.members["authentication"] = ["basic": ["file": "users.htpasswd"]]
                 settings.listeners[0]["http2"] = true
             },
-            answering: { OriginAnswer.text("\($0.body.count)") }
+            responding: { OriginResponse.text("\($0.body.count)") }
         )
         let peer = try HTTP2Peer(stage.proxy.connect())
         let words = basic("alice", "correct horse").split(separator: " ", maxSplits: 1)
@@ -81,9 +81,9 @@ struct ClientAuthenticationTests {
                 fields: [("proxy-authorization", String(words[1]))] + (length.map { [("content-length", $0)] } ?? []),
                 body: [UInt8](repeating: 1, count: count)
             )
-            let answer = try peer.finish(stream)
-            #expect(answer.status == 200)
-            #expect(answer.text == "\(count)")
+            let response = try peer.finish(stream)
+            #expect(response.status == 200)
+            #expect(response.text == "\(count)")
         }
     }
 
@@ -97,8 +97,8 @@ struct ClientAuthenticationTests {
             basic("alice", "correct horse") + "\r\n" + basic("alice", "correct horse"),
         ]
         for attempt in attempts {
-            let answer = try stage.get(fields: [attempt])
-            #expect(answer.status == 407, "\(attempt)")
+            let response = try stage.get(fields: [attempt])
+            #expect(response.status == 407, "\(attempt)")
         }
         #expect(stage.origin.connections.isEmpty)
     }
@@ -108,9 +108,9 @@ struct ClientAuthenticationTests {
         let stage = try stage()
         let whole = try stage.proxy.connect()
         try whole.send(ProxyUnderTest.request("POST", stage.url(), body: "body"))
-        let answer = try whole.readResponse()
-        #expect(answer.status == 407)
-        #expect(answer["Connection"] == "close")
+        let response = try whole.readResponse()
+        #expect(response.status == 407)
+        #expect(response["Connection"] == "close")
         #expect(try whole.isAtEnd())
     }
 
@@ -121,7 +121,7 @@ struct ClientAuthenticationTests {
                 settings.files["users.htpasswd"] = users
                 settings.members["authentication"] = ["basic": ["file": "users.htpasswd"]]
             },
-            answering: { "HTTP/1.1 200 OK\r\nContent-Length: \($0.text.utf8.count)\r\n\r\n\($0.text)" }
+            responding: { "HTTP/1.1 200 OK\r\nContent-Length: \($0.text.utf8.count)\r\n\r\n\($0.text)" }
         )
         let request = ProxyUnderTest.request(
             "POST",
@@ -149,9 +149,9 @@ struct ClientAuthenticationTests {
                 settings.listeners = [["unixSocket": path]]
                 settings.listeners[0]["authentication"] = ["unixPeers": ["uids": [user]]]
             }
-            let answer = try stage.get()
-            #expect(answer.status == status)
-            #expect(answer.fields.filter { $0.name == "Proxy-Authenticate" }.isEmpty)
+            let response = try stage.get()
+            #expect(response.status == status)
+            #expect(response.fields.filter { $0.name == "Proxy-Authenticate" }.isEmpty)
             let line = try stage.proxy.waitForTaskLines(1)[0]
             #expect(line.string("user") == (status == 200 ? "uid \(user)" : nil))
             try stage.proxy.terminate()

@@ -58,7 +58,7 @@ struct ClientGoneTests {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
             try gate.pass()
-            try connection.answer("after the half-close")
+            try connection.respond("after the half-close")
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url()))
@@ -71,7 +71,7 @@ struct ClientGoneTests {
 
     @Test("a client that half-closes after a whole upload gets its response")
     func halfCloseAfterUpload() throws {
-        let stage = try Stage { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage { OriginResponse.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
         try client.send("POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: 100000\r\n\r\n")
         try client.send([UInt8](repeating: 98, count: 100_000))
@@ -87,16 +87,16 @@ struct ClientGoneTests {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
                 if request.isTruncated { return }
-                try connection.answer("whole")
+                try connection.respond("whole")
             }
         }
         let client = try stage.proxy.connect()
         let start = framing.hasPrefix("Content") ? "abc" : "5\r\nab"
         try client.send("PUT \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n\(framing)\r\n\r\n\(start)")
         client.finishSending()
-        let answer = try client.readResponse(to: "PUT")
-        #expect(answer.status == 400)
-        #expect(answer["Connection"] == "close")
+        let response = try client.readResponse(to: "PUT")
+        #expect(response.status == 400)
+        #expect(response["Connection"] == "close")
         #expect(try client.isAtEnd())
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "request_invalid")

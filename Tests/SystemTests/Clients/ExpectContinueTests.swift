@@ -18,7 +18,7 @@ struct ExpectContinueTests {
                     try connection.write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\nX: 1\r\n\r\n")
                 }
                 let whole = try connection.readBody(of: head)
-                try connection.answer("\(head["Expect"] ?? "none") \(whole.text)")
+                try connection.respond("\(head["Expect"] ?? "none") \(whole.text)")
             }
         }
         let client = try stage.proxy.connect()
@@ -27,9 +27,9 @@ struct ExpectContinueTests {
         gate.open()
         #expect(String(decoding: try client.receive(), as: UTF8.self) == "HTTP/1.1 100 Continue\r\n\r\n")
         try client.send("body")
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.interim.isEmpty)
-        #expect(answer.text == "100-continue body")
+        let response = try client.readResponse(to: "POST")
+        #expect(response.interim.isEmpty)
+        #expect(response.text == "100-continue body")
         try client.send(ProxyUnderTest.request("POST", stage.url(), body: "next"))
         #expect(try client.readResponse(to: "POST").text == "none next")
     }
@@ -38,17 +38,17 @@ struct ExpectContinueTests {
     func originDeclines(status: Int) throws {
         let stage = try Stage { connection in
             guard let head = try connection.readRequestHead(), head["Expect"] != nil else { return }
-            try connection.answer("no body, please", status: "\(status) Final", fields: [])
+            try connection.respond("no body, please", status: "\(status) Final", fields: [])
             connection.readToEnd()
         }
         let client = try stage.proxy.connect()
         try client.send(Self.head)
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.interim.isEmpty)
-        #expect(answer.status == status)
-        #expect(answer.text == "no body, please")
+        let response = try client.readResponse(to: "POST")
+        #expect(response.interim.isEmpty)
+        #expect(response.status == status)
+        #expect(response.text == "no body, please")
         // Body bytes that arrive now could not be told from a request.
-        #expect(answer["Connection"] == "close")
+        #expect(response["Connection"] == "close")
         #expect(try client.isAtEnd())
         // Once: a 417 is not a reason to send the request again without `Expect`.
         #expect(stage.origin.requests.count == 1)
@@ -57,15 +57,15 @@ struct ExpectContinueTests {
 
     @Test("a client that does not wait is served")
     func impatient() throws {
-        let stage = try Stage { OriginAnswer.text("got \($0.text)") }
-        let answer = try stage.proxy.exchange(Self.head + "body", method: "POST")
-        #expect(answer.interim.isEmpty)
-        #expect(answer.text == "got body")
+        let stage = try Stage { OriginResponse.text("got \($0.text)") }
+        let response = try stage.proxy.exchange(Self.head + "body", method: "POST")
+        #expect(response.interim.isEmpty)
+        #expect(response.text == "got body")
     }
 
     @Test("an expectation of HTTP/1.0 is ignored and not forwarded")
     func version10() throws {
-        let stage = try Stage { OriginAnswer.text("\($0["Expect"] ?? "none") \($0.text)") }
+        let stage = try Stage { OriginResponse.text("\($0["Expect"] ?? "none") \($0.text)") }
         let head = Self.head.replacing("HTTP/1.1", with: "HTTP/1.0")
         #expect(try stage.proxy.exchange(head + "body", method: "POST").text == "none body")
     }
@@ -109,9 +109,9 @@ struct ExpectContinueTests {
 
     @Test("a client that expects 100 of a refused host sends no body")
     func refusedHost() throws {
-        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text("got \($0.text)") }
-        let answer = try stage.proxy.exchange(Self.head, method: "POST")
-        #expect(answer.interim.isEmpty)
-        #expect(answer.problemCode == "pin_mismatch")
+        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginResponse.text("got \($0.text)") }
+        let response = try stage.proxy.exchange(Self.head, method: "POST")
+        #expect(response.interim.isEmpty)
+        #expect(response.problemCode == "pin_mismatch")
     }
 }

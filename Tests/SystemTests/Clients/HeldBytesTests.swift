@@ -28,7 +28,7 @@ struct HeldBytesTests {
         let stage = try Stage(Self.limit) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/silent" { return connection.readToEnd() }
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         var peers: [HTTP2Peer] = []
@@ -54,7 +54,7 @@ struct HeldBytesTests {
         #expect(try small.finish(small.request("GET", "/two", authority: Stage.host)).text == "/two")
         // One that needs more than its part gets it as soon as others have been idle long enough.
         let large = try HTTP2Peer(stage.proxy.connect())
-        var answer = try large.finish(large.request("GET", "/three", authority: Stage.host, fields: Self.largeHead))
+        var response = try large.finish(large.request("GET", "/three", authority: Stage.host, fields: Self.largeHead))
         let more = try (0..<60).map { _ in
             try large.request("GET", "/silent", authority: Stage.host, fields: Self.largeHead)
         }
@@ -62,10 +62,10 @@ struct HeldBytesTests {
         repeat {
             // Requests that are refused faster than this end the connection.
             usleep(20_000)
-            answer = try large.finish(large.request("GET", "/three", authority: Stage.host, fields: Self.largeHead))
+            response = try large.finish(large.request("GET", "/three", authority: Stage.host, fields: Self.largeHead))
             tries += 1
-        } while answer.text != "/three" && tries < 1500
-        #expect(answer.text == "/three", "\(answer.statuses) \(String(describing: answer.closed))")
+        } while response.text != "/three" && tries < 1500
+        #expect(response.text == "/three", "\(response.statuses) \(String(describing: response.closed))")
         #expect(more.count == 60)
         let refused = try stage.proxy.waitForTaskLines(4).contains { $0.string("error") == "limit_reached" }
         #expect(refused)
@@ -110,7 +110,7 @@ struct HeldBytesTests {
             Self.limit(&settings)
             settings.members["cache"] = [:] as [String: Any]
             settings.members["limits"] = ["heldBytes": "1GB"]
-        }) { _ in OriginAnswer.text(body, fields: ["Cache-Control: max-age=3600", "Content-Type: text/plain"]) }
+        }) { _ in OriginResponse.text(body, fields: ["Cache-Control: max-age=3600", "Content-Type: text/plain"]) }
         #expect(try stage.get("/stored").text == body)
         let before = try Self.held(stage.proxy)
         let peers = try (0..<4).map { _ in try HTTP2Peer(stage.proxy.connect(), window: 0) }

@@ -40,7 +40,7 @@ struct ListenerTLSTests {
         )
     }
 
-    private static let answering: ScriptedOrigin.Script = { connection in
+    private static let responding: ScriptedOrigin.Script = { connection in
         while let request = try connection.readRequest() {
             let body = request.body.isEmpty ? "hello" : "\(request.body.count)"
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
@@ -57,7 +57,7 @@ struct ListenerTLSTests {
 
     @Test("curl uses an HTTPS proxy, and the origin's pins hold", arguments: keys)
     func curlUsesIt(key: KeyPair.Kind) throws {
-        let stage = try stage(key: key, script: Self.answering)
+        let stage = try stage(key: key, script: Self.responding)
         let finished = try curl(stage)
         #expect(finished.output == "hello", "\(finished.errors)")
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
@@ -67,7 +67,7 @@ struct ListenerTLSTests {
 
     @Test("a client that does not trust the proxy's certificate sends it nothing", arguments: keys)
     func clientRefuses(key: KeyPair.Kind) throws {
-        let stage = try stage(key: key, script: Self.answering)
+        let stage = try stage(key: key, script: Self.responding)
         let finished = try Programs.run(
             "curl",
             ["-sS", "--proxy", "https://localhost:\(stage.proxy.port)", stage.url()]
@@ -111,7 +111,7 @@ struct ListenerTLSTests {
                 settings.listeners[0]["mode"] = "gateway"
                 settings.listeners[0]["upstream"] = "https://\(Stage.host)"
             },
-            script: Self.answering
+            script: Self.responding
         )
         let finished = try Programs.run(
             "curl",
@@ -122,17 +122,17 @@ struct ListenerTLSTests {
 
     @Test("a client without TLS gets nothing", arguments: keys)
     func plaintextClient(key: KeyPair.Kind) throws {
-        let stage = try stage(key: key, script: Self.answering)
+        let stage = try stage(key: key, script: Self.responding)
         let client = try stage.proxy.connect()
         try client.send("GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n")
-        let answer = try client.readToEnd()
-        #expect(!String(decoding: answer, as: UTF8.self).contains("HTTP/1.1"))
+        let response = try client.readToEnd()
+        #expect(!String(decoding: response, as: UTF8.self).contains("HTTP/1.1"))
         #expect(stage.origin.connections.isEmpty)
     }
 
     @Test("a missing handshake times out like a head", arguments: keys)
     func slowHandshake(key: KeyPair.Kind) throws {
-        let stage = try stage(key: key, { $0.setTimeouts(["head": "200ms"]) }, script: Self.answering)
+        let stage = try stage(key: key, { $0.setTimeouts(["head": "200ms"]) }, script: Self.responding)
         let client = try stage.proxy.connect()
         try client.send("\u{16}\u{3}\u{1}")
         #expect(try client.readToEnd().isEmpty)
@@ -140,7 +140,7 @@ struct ListenerTLSTests {
 
     @Test("a client without the CA's certificate is refused, one with it known", arguments: keys)
     func clientCertificates(key: KeyPair.Kind) throws {
-        let stage = try stage(key: key, clientCA: true, script: Self.answering)
+        let stage = try stage(key: key, clientCA: true, script: Self.responding)
         #expect(try curl(stage).exitCode != 0)
         var builder = CertificateBuilder.server(hosts: ["build agent 7"], validity: TestPKI.validity)
         builder.names = []
@@ -188,7 +188,7 @@ struct ListenerTLSTests {
                 tls?["crlFiles"] = ["clients.crl"]
                 $0.listeners[0]["tls"] = tls
             },
-            script: Self.answering
+            script: Self.responding
         )
         func get(_ name: String) throws -> String {
             let files = ["--proxy-cert", "\(folder.path)/\(name).pem", "--proxy-key", "\(folder.path)/\(name).key"]
@@ -216,7 +216,7 @@ struct ListenerTLSTests {
 
     @Test("a reload replaces the certificate")
     func renewal() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         #expect(try curl(stage).output == "hello")
         let other = try TestPKI("renewal")
         let renewed = try other.server("localhost")
@@ -256,7 +256,7 @@ struct ListenerTLSTests {
         ["1_2", "1_3"]
     )
     func versions(key: KeyPair.Kind, version: String) throws {
-        let stage = try stage(key: key, script: Self.answering)
+        let stage = try stage(key: key, script: Self.responding)
         let script = """
             import socket, ssl
             context = ssl.create_default_context(cafile="\(folder.path)/root.pem")
@@ -275,7 +275,7 @@ struct ListenerTLSTests {
 
     @Test("clients that leave during a slow signature leave nothing behind")
     func leaving() throws {
-        let stage = try stage(key: .rsa(bits: 4096), script: Self.answering)
+        let stage = try stage(key: .rsa(bits: 4096), script: Self.responding)
         let script = """
             import socket, ssl, struct
             context = ssl.create_default_context(cafile="\(folder.path)/root.pem")
@@ -306,7 +306,7 @@ struct ListenerTLSTests {
 
     @Test("a client that ends with its hello gets no signature")
     func endedHello() throws {
-        let stage = try stage(key: .rsa(bits: 4096), script: Self.answering)
+        let stage = try stage(key: .rsa(bits: 4096), script: Self.responding)
         let script = """
             import socket, ssl
             context = ssl.create_default_context(cafile="\(folder.path)/root.pem")
@@ -351,7 +351,7 @@ struct ListenerTLSTests {
         print(answer.decode("latin-1"), end="")
         """
 
-    private func answer(
+    private func response(
         _ stage: Stage,
         to bytes: String,
         agreeing name: String,
@@ -368,19 +368,19 @@ struct ListenerTLSTests {
 
     @Test("a client that speaks another protocol than agreed gets no response")
     func agreedProtocol() throws {
-        let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.answering)
+        let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.responding)
         let old = "GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: close\r\n\r\n"
         let new = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0"
-        #expect(try answer(stage, to: old, agreeing: "http/1.1").hasPrefix("HTTP/1.1 200"))
-        #expect(try answer(stage, to: old, agreeing: "").hasPrefix("HTTP/1.1 200"))
+        #expect(try response(stage, to: old, agreeing: "http/1.1").hasPrefix("HTTP/1.1 200"))
+        #expect(try response(stage, to: old, agreeing: "").hasPrefix("HTTP/1.1 200"))
         #expect(stage.origin.requests.count == 2)
-        let refused = try answer(stage, to: old, agreeing: "h2")
+        let refused = try response(stage, to: old, agreeing: "h2")
         #expect(!refused.contains("HTTP/1.1") && !refused.contains("hello"), "\(refused)")
         #expect(stage.origin.requests.count == 2)
         // SETTINGS comes first over HTTP/2.
-        #expect(try !answer(stage, to: new, agreeing: "h2", upTo: 9).hasPrefix("HTTP/"))
+        #expect(try !response(stage, to: new, agreeing: "h2", upTo: 9).hasPrefix("HTTP/"))
         for name in ["http/1.1", ""] {
-            #expect(try answer(stage, to: new, agreeing: name).hasPrefix("HTTP/1.1 505"), "\(name)")
+            #expect(try response(stage, to: new, agreeing: name).hasPrefix("HTTP/1.1 505"), "\(name)")
         }
     }
 }

@@ -19,8 +19,8 @@ struct ManyConnectionsTests {
         }
         var lost = 0
         for (number, client) in clients.enumerated() {
-            let answer = try? client.readResponse()
-            if answer?.status != 200 || answer?.text != "GET /echo/\(number)\n" { lost += 1 }
+            let response = try? client.readResponse()
+            if response?.status != 200 || response?.text != "GET /echo/\(number)\n" { lost += 1 }
         }
         #expect(lost == 0)
         // And all of them live on.
@@ -28,8 +28,8 @@ struct ManyConnectionsTests {
             try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/echo/again/\(number)"))
         }
         for (number, client) in clients.enumerated() {
-            let answer = try? client.readResponse()
-            if answer?.status != 200 || answer?.text != "GET /echo/again/\(number)\n" { lost += 1 }
+            let response = try? client.readResponse()
+            if response?.status != 200 || response?.text != "GET /echo/again/\(number)\n" { lost += 1 }
         }
         #expect(lost == 0)
         #expect(try proxy.waitForTaskLines(4000).count == 4000)
@@ -41,7 +41,7 @@ struct ManyConnectionsTests {
     func limit() throws {
         let stage = try Stage(
             { $0.members["limits"] = ["connections": 2] },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let first = try stage.proxy.connect()
         let second = try stage.proxy.connect()

@@ -25,12 +25,12 @@ struct MatrixOrigin {
             while let request = try connection.readRequestHead() {
                 if request["Expect"] != nil { try connection.write("HTTP/1.1 100 Continue\r\n\r\n") }
                 if request.target == "/socket" { return try Self.echoFrames(request, on: connection) }
-                try Self.answer(try connection.readBody(of: request), large: large, root: root, on: connection)
+                try Self.respond(try connection.readBody(of: request), large: large, root: root, on: connection)
             }
         }
     }
 
-    private static func answer(
+    private static func respond(
         _ request: HTTPMessage,
         large: [UInt8],
         root: String,
@@ -41,26 +41,26 @@ struct MatrixOrigin {
         let isObject = path.hasPrefix("/bucket/")
         if isObject { path = path.dropFirst(7) }
         switch path {
-        case "/hello": try connection.answer("hello")
-        case "/echo": try connection.answer("\(request.method):\(request.text)")
+        case "/hello": try connection.respond("hello")
+        case "/echo": try connection.respond("\(request.method):\(request.text)")
         case "/large": try send(large, of: request, on: connection)
         case "/upload":
             let state = "\(request.body.count) \(request.body == large ? "intact" : "damaged")"
-            try connection.answer(isObject ? "" : state, fields: ["ETag: \"\(state)\""])
+            try connection.respond(isObject ? "" : state, fields: ["ETag: \"\(state)\""])
         case "/redirect": try redirect(request, to: "/hello", on: connection)
-        case _ where path.hasPrefix("/keep/"): try connection.answer("kept")
+        case _ where path.hasPrefix("/keep/"): try connection.respond("kept")
         case _ where path.hasPrefix("/moved/"):
             try redirect(request, to: "/files" + request.target.dropFirst(6), on: connection)
         case _ where path.hasPrefix("/files/") && !path.contains(".."):
             try sendFile("\(root)\(path.dropFirst(6))", of: request, on: connection)
-        default: try connection.answer("nothing there", status: "404 Not Found")
+        default: try connection.respond("nothing there", status: "404 Not Found")
         }
     }
 
     /// To the origin's own https, as origins do.
     private static func redirect(_ request: HTTPMessage, to path: String, on connection: OriginConnection) throws {
         let location = "Location: https://\(request["Host"] ?? Stage.host)\(path)"
-        try connection.answer("", status: "302 Found", fields: [location])
+        try connection.respond("", status: "302 Found", fields: [location])
     }
 
     private static func sendFile(_ path: String, of request: HTTPMessage, on connection: OriginConnection) throws {
@@ -70,7 +70,7 @@ struct MatrixOrigin {
             path += "/index.html"
         }
         guard let data = FileManager.default.contents(atPath: path) else {
-            return try connection.answer("nothing there", status: "404 Not Found")
+            return try connection.respond("nothing there", status: "404 Not Found")
         }
         try send([UInt8](data), of: request, on: connection, isPage: path.hasSuffix(".html"))
     }

@@ -46,7 +46,7 @@ struct RefusalCostTests {
         try ScriptedOrigin(server, protocols: version.protocols, on: listening) { connection in
             switch version {
             case .http1:
-                while let request = try connection.readRequest() { try connection.answer(request.target) }
+                while let request = try connection.readRequest() { try connection.respond(request.target) }
             case .http2:
                 let script = try HTTP2Script(connection)
                 while let request = try script.nextRequest() {
@@ -70,8 +70,8 @@ struct RefusalCostTests {
         let settings = settings(port: origin.port, version, pin: .unrelated(2))
         let proxy = try proxy(settings)
         for way in WayIn.allCases {
-            let answer = try way.get("/secret", of: host, through: proxy)
-            #expect(answer.status == 502 && answer.problemCode == "pin_mismatch", "\(way)")
+            let response = try way.get("/secret", of: host, through: proxy)
+            #expect(response.status == 502 && response.problemCode == "pin_mismatch", "\(way)")
         }
         let program = try pinproxy([
             "exec", "--config", try settings.write(to: folder), "--", "curl", "-sS", "--data", "secret",
@@ -126,8 +126,8 @@ struct RefusalCostTests {
 
         try Patience.poll(for: "the certificate's end") { Int64(Date().timeIntervalSince1970) > end ? true : nil }
         for way in WayIn.allCases {
-            let answer = try way.get("/secret", of: host, through: proxy)
-            #expect(answer.status == 502 && answer.problemCode == "certificate_expired", "\(way) \(answer.text)")
+            let response = try way.get("/secret", of: host, through: proxy)
+            #expect(response.status == 502 && response.problemCode == "certificate_expired", "\(way) \(response.text)")
         }
         try folder.write("", as: "go")
         #expect(try program.waitForExit().output.contains("certificate_expired"))

@@ -6,20 +6,20 @@ import Testing
 struct RefusedRequestTests {
     @Test("limits.headBytes bounds the head")
     func headLimit() throws {
-        let stage = try Stage({ $0.members["limits"] = ["headBytes": "4KB"] }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["limits"] = ["headBytes": "4KB"] }) { OriginResponse.text($0.target) }
         #expect(try stage.get(fields: ["X: \(String(repeating: "x", count: 3000))"]).status == 200)
         #expect(try stage.get(fields: ["X: \(String(repeating: "x", count: 5000))"]).status == 431)
     }
 
     @Test("72 CONNECT to a pinned host is denied, and the connection stays")
     func connect() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let client = try stage.proxy.connect()
         try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.status == 403)
-        #expect(answer.problemCode == "connect_denied")
-        let detail = try #require(answer.problem["detail"] as? String)
+        let response = try client.readResponse(to: "POST")
+        #expect(response.status == 403)
+        #expect(response.problemCode == "connect_denied")
+        let detail = try #require(response.problem["detail"] as? String)
         #expect(detail.contains("http://\(Stage.host)/"))
         #expect(detail.contains("https://"))
         #expect(detail.contains("gateway"))
@@ -38,7 +38,7 @@ struct RefusedRequestTests {
     @Test("rule 37: limits.requestBodyBytes refuses a longer body with 413", arguments: [true, false])
     func bodyLimit(hasLength: Bool) throws {
         let stage = try Stage({ $0.members["limits"] = ["requestBodyBytes": "1KB"] }) {
-            OriginAnswer.text("\($0.body.count)")
+            OriginResponse.text("\($0.body.count)")
         }
         func send(_ count: Int) throws -> HTTPMessage {
             let body = String(repeating: "b", count: count)
@@ -53,10 +53,10 @@ struct RefusedRequestTests {
             )
         }
         #expect(try send(1024).text == "1024")
-        let answer = try send(1025)
-        #expect(answer.status == 413)
-        #expect(answer.problemCode == "request_too_large")
-        #expect(answer["Connection"] == "close")
+        let response = try send(1025)
+        #expect(response.status == 413)
+        #expect(response.problemCode == "request_too_large")
+        #expect(response["Connection"] == "close")
         #expect(stage.origin.requests.allSatisfy { $0.isTruncated || $0.body.count == 1024 })
     }
 
@@ -66,7 +66,7 @@ struct RefusedRequestTests {
             $0.members["access"] = ["denyHosts": ["*.denied.example", "denied.example"]]
             $0.members["unpinnedHosts"] = "deny"
             $0.listeners.append(["address": "127.0.0.1:0", "mode": "forward", "allowHosts": ["other.example.com"]])
-        }) { OriginAnswer.text($0.target) }
+        }) { OriginResponse.text($0.target) }
         for (url, listener, code) in [
             ("http://denied.example/", 0, "host_denied"), ("https://a.b.denied.example/", 0, "host_denied"),
             ("http://unpinned.example.com/", 0, "unpinned_denied"), (stage.url(), 1, "host_denied"),
@@ -74,10 +74,10 @@ struct RefusedRequestTests {
             let client = try stage.proxy.connect(to: listener)
             for _ in 0..<2 {
                 try client.send(ProxyUnderTest.request("GET", url))
-                let answer = try client.readResponse()
-                #expect(answer.status == 403)
-                #expect(answer.problemCode == code, "\(url)")
-                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                let response = try client.readResponse()
+                #expect(response.status == 403)
+                #expect(response.problemCode == code, "\(url)")
+                #expect(response["Proxy-Status"]?.contains("error=http_request_denied") == true)
             }
         }
         #expect(stage.origin.requests.isEmpty)
@@ -90,26 +90,26 @@ struct RefusedRequestTests {
                 "address": "127.0.0.1:0", "mode": "gateway", "upstream": "https://\(Stage.host)",
                 "allowedHosts": ["alias.example.com"],
             ])
-        }) { OriginAnswer.text($0["Host"] ?? "") }
+        }) { OriginResponse.text($0["Host"] ?? "") }
         let port = stage.proxy.port(of: 1)
         for host in [
             "127.0.0.1:\(port)", "localhost:\(port)", "localhost", Stage.host, "alias.example.com",
             "ALIAS.example.com.",
         ] {
-            let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", on: 1)
-            #expect(answer.text == Stage.host, "\(host)")
+            let response = try stage.proxy.exchange("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", on: 1)
+            #expect(response.text == Stage.host, "\(host)")
         }
         for host in ["evil.example.com", "api.example.com.evil.example", "127.0.0.2", "[::1]"] {
-            let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", on: 1)
-            #expect(answer.status == 421, "\(host)")
-            #expect(answer.problemCode == "misdirected_request")
-            #expect(answer.text.contains("its allowedHosts"))
+            let response = try stage.proxy.exchange("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", on: 1)
+            #expect(response.status == 421, "\(host)")
+            #expect(response.problemCode == "misdirected_request")
+            #expect(response.text.contains("its allowedHosts"))
         }
         // A program that takes it for its proxy is not told to change the gateway's names.
         let proxied = "GET http://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
-        let answer = try stage.proxy.exchange(proxied, on: 1)
-        #expect(answer.status == 421 && answer.problemCode == "misdirected_request")
-        #expect(answer.text.contains("mode forward") && !answer.text.contains("allowedHosts"))
+        let response = try stage.proxy.exchange(proxied, on: 1)
+        #expect(response.status == 421 && response.problemCode == "misdirected_request")
+        #expect(response.text.contains("mode forward") && !response.text.contains("allowedHosts"))
     }
 
     @Test("a page of another site sends nothing to a gateway by default")
@@ -119,7 +119,7 @@ struct RefusedRequestTests {
             $0.listeners[1]["http2"] = true
             $0.hosts[Stage.host]?["headers"] = ["request": ["set": ["X-Api-Key": "secret"]]]
         }
-        let stage = try Stage(secret) { OriginAnswer.text($0["X-Api-Key"] ?? "-") }
+        let stage = try Stage(secret) { OriginResponse.text($0["X-Api-Key"] ?? "-") }
         let port = stage.proxy.port(of: 1)
         let requests = ["GET / HTTP/1.1", "POST /v1/messages HTTP/1.1\r\nContent-Length: 0", "OPTIONS / HTTP/1.1"]
         func ask(_ line: String, _ field: String, _ stage: Stage) throws -> HTTPMessage {
@@ -133,11 +133,11 @@ struct RefusedRequestTests {
         ]
         for (field, cause) in foreign {
             for line in requests {
-                let answer = try ask(line, field, stage)
-                #expect(answer.status == 403 && answer.problemCode == "request_denied", "\(line) \(field)")
-                #expect(answer.text.contains("its \(cause) is") && answer.text.contains(#"\"browsers\": true"#))
-                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
-                #expect(answer["Access-Control-Allow-Origin"] == nil)
+                let response = try ask(line, field, stage)
+                #expect(response.status == 403 && response.problemCode == "request_denied", "\(line) \(field)")
+                #expect(response.text.contains("its \(cause) is") && response.text.contains(#"\"browsers\": true"#))
+                #expect(response["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                #expect(response["Access-Control-Allow-Origin"] == nil)
             }
         }
         let peer = try HTTP2Peer(stage.proxy.connect(to: 1))
@@ -170,7 +170,7 @@ struct RefusedRequestTests {
         let open = try Stage({
             secret(&$0)
             $0.hosts[Stage.host]?["browsers"] = true
-        }) { OriginAnswer.text($0["X-Api-Key"] ?? "-") }
+        }) { OriginResponse.text($0["X-Api-Key"] ?? "-") }
         for (field, _) in foreign { #expect(try ask(requests[1], field, open).text == "secret", "\(field)") }
     }
 
@@ -178,12 +178,12 @@ struct RefusedRequestTests {
     func gatewayWithoutHost() throws {
         let stage = try Stage({ $0.addGateway(to: Stage.host) }) { request in
             guard request.target == "/moved" else {
-                return OriginAnswer.text("\(request["Host"] ?? "-") \(request.target)")
+                return OriginResponse.text("\(request["Host"] ?? "-") \(request.target)")
             }
             return "HTTP/1.1 302 Found\r\nLocation: https://\(Stage.host)/new?a\r\nContent-Length: 0\r\n\r\n"
         }
-        let answer = try stage.proxy.exchange("GET /v1 HTTP/1.0\r\n\r\n", on: 1)
-        #expect(answer.status == 200 && answer.text == "\(Stage.host) /v1", "\(answer.text)")
+        let response = try stage.proxy.exchange("GET /v1 HTTP/1.0\r\n\r\n", on: 1)
+        #expect(response.status == 200 && response.text == "\(Stage.host) /v1", "\(response.text)")
         let moved = try stage.proxy.exchange("GET /moved HTTP/1.0\r\n\r\n", on: 1)
         #expect(moved.status == 302 && moved["Location"] == "/new?a")
         // HTTP/1.1 has to have one, and another one stays another one in HTTP/1.0, too.

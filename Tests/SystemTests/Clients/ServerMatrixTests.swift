@@ -60,52 +60,52 @@ struct ServerMatrixTests {
             let request = ProxyUnderTest.request(method, url, fields: fields, body: body)
             return try proxy.exchange(request, method: method)
         }
-        func told(_ answer: HTTPMessage, _ isRight: Bool) -> String? {
-            isRight ? nil : "\(answer.startLine) \(answer.fields) \(answer.text.prefix(200))"
+        func told(_ response: HTTPMessage, _ isRight: Bool) -> String? {
+            isRight ? nil : "\(response.startLine) \(response.fields) \(response.text.prefix(200))"
         }
         let (method, path) = server.takes
-        func isTaken(_ answer: HTTPMessage, _ body: String) -> Bool {
-            method == "POST" ? answer.status == 200 && answer.text == body : [201, 204].contains(answer.status)
+        func isTaken(_ response: HTTPMessage, _ body: String) -> Bool {
+            method == "POST" ? response.status == 200 && response.text == body : [201, 204].contains(response.status)
         }
         switch action {
         case .get:
-            let answer = try ask("GET", "/files/page.txt")
-            return told(answer, answer.status == 200 && answer.body == page)
+            let response = try ask("GET", "/files/page.txt")
+            return told(response, response.status == 200 && response.body == page)
         case .head:
-            let answer = try ask("HEAD", "/files/page.txt")
-            return told(answer, answer.status == 200 && answer.body.isEmpty)
+            let response = try ask("HEAD", "/files/page.txt")
+            return told(response, response.status == 200 && response.body.isEmpty)
         case .body:
-            let answer = try ask(method, path, body: "some words")
-            return told(answer, isTaken(answer, "some words"))
+            let response = try ask(method, path, body: "some words")
+            return told(response, isTaken(response, "some words"))
         case .revalidate:
             let first = try ask("GET", "/files/page.txt")
             let condition =
                 first["ETag"].map { "If-None-Match: \($0)" } ?? "If-Modified-Since: \(first["Last-Modified"] ?? "")"
-            let answer = try ask("GET", "/files/page.txt", [condition])
-            return told(answer, answer.status == 304 && answer.body.isEmpty)
+            let response = try ask("GET", "/files/page.txt", [condition])
+            return told(response, response.status == 304 && response.body.isEmpty)
         case .range:
-            let answer = try ask("GET", "/files/page.txt", ["Range: bytes=100-199"])
-            return told(answer, answer.status == 206 && answer.body == Array(page[100..<200]))
+            let response = try ask("GET", "/files/page.txt", ["Range: bytes=100-199"])
+            return told(response, response.status == 206 && response.body == Array(page[100..<200]))
         case .chunked:
-            let answer = try ask("GET", server.chunked.path, server.chunked.fields)
+            let response = try ask("GET", server.chunked.path, server.chunked.fields)
             let isWhole =
                 server.chunked.fields.isEmpty
-                ? answer.text == "piece piece piece " : answer.body.starts(with: [0x1F, 0x8B])
+                ? response.text == "piece piece piece " : response.body.starts(with: [0x1F, 0x8B])
             return told(
-                answer,
-                answer.status == 200 && answer["Content-Length"] == nil && isWhole && !answer.isTruncated
+                response,
+                response.status == 200 && response["Content-Length"] == nil && isWhole && !response.isTruncated
             )
         case .gzip:
-            let answer = try ask("GET", "/files/page.txt", ["Accept-Encoding: gzip"])
-            let isPacked = answer.body.starts(with: [0x1F, 0x8B]) && answer.body.count < 1000
-            return told(answer, answer["Content-Encoding"] == "gzip" && isPacked)
+            let response = try ask("GET", "/files/page.txt", ["Accept-Encoding: gzip"])
+            let isPacked = response.body.starts(with: [0x1F, 0x8B]) && response.body.count < 1000
+            return told(response, response["Content-Encoding"] == "gzip" && isPacked)
         case .early:
             let client = try proxy.connect()
             let fields = ["Content-Length: 8000000"]
             try client.send(ProxyUnderTest.request("POST", "http://\(Stage.host)/refuse", fields: fields))
             try client.send([UInt8](repeating: 1, count: 10_000))
-            let answer = try client.readResponse(to: "POST")
-            return told(answer, answer.status == 413)
+            let response = try client.readResponse(to: "POST")
+            return told(response, response.status == 413)
         case .expect:
             let client = try proxy.connect()
             let fields = ["Expect: 100-continue", "Content-Length: 10"]
@@ -113,14 +113,14 @@ struct ServerMatrixTests {
             let word = String(decoding: try client.receive(), as: UTF8.self)
             guard word == "HTTP/1.1 100 Continue\r\n\r\n" else { return word }
             try client.send("more words")
-            let answer = try client.readResponse(to: method)
-            return told(answer, isTaken(answer, "more words"))
+            let response = try client.readResponse(to: method)
+            return told(response, isTaken(response, "more words"))
         case .keep:
             let client = try proxy.connect()
             for number in 1...2 {
                 try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/files/page.txt?keep=\(number)"))
-                let answer = try client.readResponse()
-                guard answer.body == page else { return told(answer, false) }
+                let response = try client.readResponse()
+                guard response.body == page else { return told(response, false) }
             }
             return nil
         }

@@ -7,20 +7,20 @@ struct ServerOptionsTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { $0.addGateway(to: Stage.host) }) throws -> Stage {
         try Stage(
             change,
-            answering: { OriginAnswer.text("\($0.method) \($0.target) \($0["Host"] ?? "")", fields: ["Allow: GET"]) }
+            responding: { OriginResponse.text("\($0.method) \($0.target) \($0["Host"] ?? "")", fields: ["Allow: GET"]) }
         )
     }
 
     @Test("a gateway forwards OPTIONS * unchanged, and logs the origin")
     func gateway() throws {
         let stage = try stage()
-        let answer = try stage.proxy.exchange(
+        let response = try stage.proxy.exchange(
             "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
             method: "OPTIONS",
             on: 1
         )
-        #expect(answer.status == 200 && answer.text == "OPTIONS * \(Stage.host)")
-        #expect(answer["Allow"] == "GET")
+        #expect(response.status == 200 && response.text == "OPTIONS * \(Stage.host)")
+        #expect(response["Allow"] == "GET")
         #expect(try stage.proxy.waitForTaskLines(1)[0].string("url") == "https://\(Stage.host)")
         // Under another name it is refused as any request.
         let other = "OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n\r\n"
@@ -36,8 +36,8 @@ struct ServerOptionsTests {
     func gatewayHTTP2() throws {
         let stage = try stage(HTTP2ClientTests.takeHTTP2)
         let peer = try HTTP2Peer(stage.proxy.connect(to: 1))
-        let answer = try peer.finish(peer.request("OPTIONS", "*", authority: "localhost:\(stage.proxy.port(of: 1))"))
-        #expect(answer.status == 200 && answer.text == "OPTIONS * \(Stage.host)")
+        let response = try peer.finish(peer.request("OPTIONS", "*", authority: "localhost:\(stage.proxy.port(of: 1))"))
+        #expect(response.status == 200 && response.text == "OPTIONS * \(Stage.host)")
     }
 
     @Test("a forward listener responds to OPTIONS * itself, or asks a named server")
@@ -45,9 +45,9 @@ struct ServerOptionsTests {
         let stage = try stage()
         let client = try stage.proxy.connect()
         try client.send("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        let answer = try client.readResponse(to: "OPTIONS")
-        #expect(answer.status == 200 && answer.body.isEmpty)
-        #expect(answer["Allow"]?.contains("OPTIONS") == true && answer["Connection"] == nil)
+        let response = try client.readResponse(to: "OPTIONS")
+        #expect(response.status == 200 && response.body.isEmpty)
+        #expect(response["Allow"]?.contains("OPTIONS") == true && response["Connection"] == nil)
         #expect(stage.origin.connections.isEmpty)
         try client.send("OPTIONS http://\(Stage.host) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n")
         #expect(try client.readResponse(to: "OPTIONS").text == "OPTIONS * \(Stage.host)")
@@ -70,10 +70,10 @@ struct ServerOptionsTests {
     func emptyPort(port: String) throws {
         let stage = try stage()
         for authority in ["\(Stage.host)\(port)", "\(Stage.host):80"] {
-            let answer = try stage.proxy.exchange(
+            let response = try stage.proxy.exchange(
                 "GET http://\(Stage.host):/x HTTP/1.1\r\nHost: \(authority)\r\n\r\n"
             )
-            #expect(answer.text == "GET /x \(Stage.host)", "\(answer.startLine) \(answer.text)")
+            #expect(response.text == "GET /x \(Stage.host)", "\(response.startLine) \(response.text)")
         }
         let gateway = try stage.proxy.exchange("GET /x HTTP/1.1\r\nHost: localhost\(port)\r\n\r\n", on: 1)
         #expect(gateway.text == "GET /x \(Stage.host)")

@@ -8,23 +8,23 @@ import Testing
 struct SlowClientTests {
     @Test("rule 37: a body that comes too slowly gives 408", arguments: [true, false])
     func slowBody(hasLength: Bool) throws {
-        let stage = try Stage({ $0.setTimeouts(["body": "400ms"]) }) { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage({ $0.setTimeouts(["body": "400ms"]) }) { OriginResponse.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
         let framing = hasLength ? "Content-Length: 1000" : "Transfer-Encoding: chunked"
         try client.send("PUT \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n\(framing)\r\n\r\n")
         let dripping = Drip(client) { hasLength ? "x" : "1\r\nx\r\n" }
-        let answer = try client.readResponse(to: "PUT")
+        let response = try client.readResponse(to: "PUT")
         dripping.stop()
-        #expect(answer.status == 408)
-        #expect(answer.problemCode == "request_timeout")
-        #expect(try #require(answer.problem["detail"] as? String).contains("timeouts.body"))
-        #expect(answer["Connection"] == "close")
+        #expect(response.status == 408)
+        #expect(response.problemCode == "request_timeout")
+        #expect(try #require(response.problem["detail"] as? String).contains("timeouts.body"))
+        #expect(response["Connection"] == "close")
         #expect(stage.origin.requests.allSatisfy { $0.isTruncated })
     }
 
     @Test("a slow but steady body is received")
     func steadyBody() throws {
-        let stage = try Stage({ $0.setTimeouts(["body": "300ms"]) }) { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage({ $0.setTimeouts(["body": "300ms"]) }) { OriginResponse.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("PUT", stage.url(), fields: ["Transfer-Encoding: chunked"]))
         let size = 2048
@@ -43,7 +43,7 @@ struct SlowClientTests {
         let stage = try Stage({ $0.setTimeouts(["body": "200ms"]) }) { connection in
             guard let head = try connection.readRequestHead() else { return }
             try gate.pass()
-            try connection.answer("\(try connection.readBody(of: head).body.count)")
+            try connection.respond("\(try connection.readBody(of: head).body.count)")
         }
         let client = try stage.proxy.connect()
         let size = 48 << 20
@@ -60,20 +60,20 @@ struct SlowClientTests {
 
     @Test("timeouts.total ends an exchange that always moves")
     func total() throws {
-        let stage = try Stage({ $0.setTimeouts(["total": "500ms"]) }) { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage({ $0.setTimeouts(["total": "500ms"]) }) { OriginResponse.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("PUT", stage.url(), fields: ["Transfer-Encoding: chunked"]))
         let chunk = "800\r\n" + String(repeating: "y", count: 0x800) + "\r\n"
         let dripping = Drip(client) { chunk }
-        let answer = try client.readResponse(to: "PUT")
+        let response = try client.readResponse(to: "PUT")
         dripping.stop()
-        #expect(answer.status == 504)
-        #expect(answer.problemCode == "response_timeout")
+        #expect(response.status == 504)
+        #expect(response.problemCode == "response_timeout")
     }
 
     @Test("a dripping head times out, and a hundred of them delay nobody")
     func slowHeads() throws {
-        let stage = try Stage({ $0.setTimeouts(["head": "1s", "idle": "1s"]) }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.setTimeouts(["head": "1s", "idle": "1s"]) }) { OriginResponse.text($0.target) }
         let clients = try (0..<100).map { _ in try stage.proxy.connect() }
         for client in clients { try client.send("GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n") }
         for (number, client) in clients.enumerated() {

@@ -114,7 +114,7 @@ struct UnusualClientTests {
     @Test("the request arrives regular, with the target's Host", arguments: present)
     func program(one: Case) throws {
         let stage = try Stage {
-            OriginAnswer.text("\($0.target) \($0["Host"] ?? "-") \($0["Authorization"] ?? "-")")
+            OriginResponse.text("\($0.target) \($0["Host"] ?? "-") \($0["Authorization"] ?? "-")")
         }
         func filled(_ text: String) -> String {
             text.replacing("PORT", with: "\(stage.proxy.port)").replacing("HOST", with: Stage.host)

@@ -54,10 +54,10 @@ struct WayStage {
                     continue
                 }
                 if let control = Self.control(of: request.target) {
-                    try connection.answer(request.target, fields: ["ETag: \"a\"", "Cache-Control: \(control)"])
+                    try connection.respond(request.target, fields: ["ETag: \"a\"", "Cache-Control: \(control)"])
                     continue
                 }
-                try connection.answer(request.body.isEmpty ? request.target : "\(request.body.count)")
+                try connection.respond(request.body.isEmpty ? request.target : "\(request.body.count)")
             }
         }
         origin = try ScriptedOrigin(server, script: script)
@@ -145,8 +145,8 @@ struct WayClient: Sendable {
     func start(_ way: Way, path: String = "/get", fields: [String] = []) throws -> WayStage.Started {
         let client = try TestClient(port: port)
         client.setTimeouts(seconds: patience)
-        func told(_ answer: HTTPMessage) -> String {
-            answer.problemCode.map { "\(answer.status) \($0)" } ?? "\(answer.status)"
+        func told(_ response: HTTPMessage) -> String {
+            response.problemCode.map { "\(response.status) \($0)" } ?? "\(response.status)"
         }
         func connect(_ host: String) throws {
             let lines = ["CONNECT \(host):443 HTTP/1.1", "Host: \(host):443"] + fields
@@ -160,15 +160,15 @@ struct WayClient: Sendable {
             let body = String(repeating: "b", count: Self.bodyCount)
             try client.send(ProxyUnderTest.request("POST", "http://\(Stage.host)/post", fields: fields, body: body))
             return WayStage.Started {
-                let answer = try client.readResponse(to: "POST")
-                guard answer.status == 200 else { return told(answer) }
-                return answer.text == "\(Self.bodyCount)" ? "200" : "a body of \(answer.text)"
+                let response = try client.readResponse(to: "POST")
+                guard response.status == 200 else { return told(response) }
+                return response.text == "\(Self.bodyCount)" ? "200" : "a body of \(response.text)"
             }
         case .tunnel:
             try connect(WayStage.open)
             return WayStage.Started {
-                let answer = try client.readResponseHead(to: "CONNECT")
-                guard answer.status == 200 else { return told(try client.readBody(of: answer)) }
+                let response = try client.readResponseHead(to: "CONNECT")
+                guard response.status == 200 else { return told(try client.readBody(of: response)) }
                 let hello = ClientHelloBytes(WayStage.open).bytes
                 try client.send(hello)
                 var echo: [UInt8] = []
@@ -182,16 +182,16 @@ struct WayClient: Sendable {
         case .intercept:
             try connect(Stage.host)
             return WayStage.Started {
-                let answer = try client.readResponseHead(to: "CONNECT")
-                return answer.status == 200 ? "200" : told(try client.readBody(of: answer))
+                let response = try client.readResponseHead(to: "CONNECT")
+                return response.status == 200 ? "200" : told(try client.readBody(of: response))
             }
         case .upgrade:
             try client.send(
                 ProxyUnderTest.request("GET", "http://\(Stage.host)/chat", fields: WayStage.offer + fields)
             )
             return WayStage.Started {
-                let answer = try client.readResponseHead()
-                guard answer.status == 101 else { return told(try client.readBody(of: answer)) }
+                let response = try client.readResponseHead()
+                guard response.status == 101 else { return told(try client.readBody(of: response)) }
                 try client.send("ping")
                 return String(decoding: try client.receive(), as: UTF8.self) == "ping" ? "200" : "no echo"
             }
@@ -207,14 +207,14 @@ struct WayClient: Sendable {
                 body: [UInt8](repeating: 1, count: Self.bodyCount)
             )
             return WayStage.Started {
-                let answer = try peer.finish(stream)
-                guard answer.status == 200 else {
-                    let code = answer.text.range(of: #""error":""#).map {
-                        answer.text[$0.upperBound...].prefix { $0 != "\"" }
+                let response = try peer.finish(stream)
+                guard response.status == 200 else {
+                    let code = response.text.range(of: #""error":""#).map {
+                        response.text[$0.upperBound...].prefix { $0 != "\"" }
                     }
-                    return "\(answer.status ?? 0)" + (code.map { " \($0)" } ?? "")
+                    return "\(response.status ?? 0)" + (code.map { " \($0)" } ?? "")
                 }
-                return answer.text == "\(Self.bodyCount)" ? "200" : "a body of \(answer.text)"
+                return response.text == "\(Self.bodyCount)" ? "200" : "a body of \(response.text)"
             }
         }
     }

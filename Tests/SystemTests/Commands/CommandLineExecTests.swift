@@ -84,7 +84,7 @@ struct CommandLineExecTests {
     func clients() throws {
         let pki = try TestPKI()
         let server = try pki.server("api.test")
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("pinned") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("pinned") }
         var settings = ProxySettings(trusting: pki)
         settings.serve("api.test", server, at: origin.port)
         settings.members["log"] = ["tasks": "stdout"]
@@ -142,7 +142,7 @@ struct CommandLineExecTests {
     private static func pinned() throws -> (ScriptedOrigin, ProxySettings) {
         let pki = try TestPKI()
         let server = try pki.server("api.test")
-        let origin = try ScriptedOrigin(server) { OriginAnswer.text("\($0.target) \($0["X-Key"] ?? "-")\n") }
+        let origin = try ScriptedOrigin(server) { OriginResponse.text("\($0.target) \($0["X-Key"] ?? "-")\n") }
         var settings = ProxySettings(trusting: pki)
         settings.serve("api.test", server, at: origin.port)
         settings.members["log"] = ["tasks": "stderr", "format": "json"]

@@ -14,7 +14,8 @@ struct CommandLineFileTests {
     init() throws {
         folder = try TemporaryFolder()
         origin = try ScriptedOrigin(try Stage.pki.server(Stage.host)) { request in
-            request.target == "/none" ? OriginAnswer.text("no", status: "404 Not Found") : OriginAnswer.text(Self.body)
+            request.target == "/none"
+                ? OriginResponse.text("no", status: "404 Not Found") : OriginResponse.text(Self.body)
         }
         try folder.write(Stage.pki.root.certificate.pem, as: "anchors.pem")
     }

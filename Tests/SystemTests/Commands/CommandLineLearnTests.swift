@@ -60,7 +60,9 @@ struct CommandLineLearnTests {
     func realTraffic() throws {
         let server = try pki.server("open.test", "pinned.test")
         let origin = try ScriptedOrigin(server) { connection in
-            while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
+            while let request = try connection.readRequest() {
+                try connection.write(OriginResponse.text(request.target))
+            }
         }
         var settings = ProxySettings(trusting: pki)
         settings.members["workers"] = 1

@@ -137,7 +137,7 @@ struct CommandLineReportTests {
         let pki = try TestPKI()
         let names = ["api.test", "free.test", "wrong.test", "outside.test"]
         let server = try pki.server(names[0], names[1], names[2], names[3])
-        let origin = try ScriptedOrigin(server) { OriginAnswer.text("\($0.target)\n") }
+        let origin = try ScriptedOrigin(server) { OriginResponse.text("\($0.target)\n") }
         var settings = ProxySettings(trusting: pki)
         settings.serve("api.test", server, at: origin.port)
         settings.resolve("free.test", to: origin.port)
@@ -194,7 +194,7 @@ struct CommandLineReportTests {
         let nothing = try Self.exec(["--report"], "exit 3")
         #expect(nothing.exitCode == 3 && nothing.errors.contains("has asked for nothing"), "\(nothing.errors)")
         let pki = try TestPKI()
-        let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginAnswer.text("in the tunnel") }
+        let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginResponse.text("in the tunnel") }
         var settings = ProxySettings(trusting: pki)
         settings.resolve("api.test", to: origin.port)
         settings.members["defaults"] = ["connect": "tunnel"]
@@ -207,7 +207,7 @@ struct CommandLineReportTests {
     @Test("a program that does not trust the run's CA is recognised")
     func distrust() throws {
         let pki = try TestPKI()
-        let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginAnswer.text("") }
+        let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginResponse.text("") }
         var settings = ProxySettings(trusting: pki)
         settings.resolve("api.test", to: origin.port)
         let script = "curl -s --cacert anchors.pem https://api.test/; true"
@@ -220,7 +220,7 @@ struct CommandLineReportTests {
     @Test("texts that the program chooses do not steer the terminal")
     func texts() throws {
         let pki = try TestPKI()
-        let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginAnswer.text("") }
+        let origin = try ScriptedOrigin(try pki.server("api.test")) { _ in OriginResponse.text("") }
         var settings = ProxySettings(trusting: pki)
         settings.serve("api.test", try pki.server("api.test"), at: origin.port)
         let script =
@@ -253,7 +253,7 @@ struct CommandLineReportTests {
 
         let pki = try TestPKI()
         let server = try pki.server("api.test", "b.test")
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("") }
         var settings = ProxySettings(trusting: pki)
         settings.serve("api.test", server, at: origin.port)
         settings.resolve("b.test", to: origin.port)
@@ -320,7 +320,7 @@ struct CommandLineReportTests {
         let folder = try TemporaryFolder()
         let pki = try TestPKI()
         let server = try pki.server("api.test", "added.test")
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("came through\n") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("came through\n") }
         var settings = ProxySettings(trusting: pki)
         settings.serve("api.test", server, at: origin.port)
         settings.serve("added.test", server, at: origin.port)

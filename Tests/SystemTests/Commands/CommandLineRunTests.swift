@@ -45,7 +45,7 @@ struct CommandLineRunTests {
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/wait" { try isReleased.wait(for: "the release") { $0 ? true : nil } }
-                try connection.answer()
+                try connection.respond()
             }
         }
         defer { isReleased.with { $0 = true } }
@@ -70,9 +70,9 @@ struct CommandLineRunTests {
     func drain() throws {
         try requestUnderWay { proxy, client, release in
             release()
-            let answer = try client.readResponse(to: "GET")
-            #expect(answer.status == 200)
-            #expect(answer.text == "hello")
+            let response = try client.readResponse(to: "GET")
+            #expect(response.status == 200)
+            #expect(response.text == "hello")
             #expect(try proxy.waitForExit().exitCode == 0)
         }
     }
@@ -156,9 +156,9 @@ struct CommandLineRunTests {
         let client = try TestClient(port: port)
         let body = String(repeating: "b", count: 1 << 20)
         try client.send(ProxyUnderTest.request("POST", "http://demo.pinproxy.test/a", body: body))
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.status == 200)
-        #expect(answer.text.contains("POST https://demo.pinproxy.test/a"))
+        let response = try client.readResponse(to: "POST")
+        #expect(response.status == 200)
+        #expect(response.text.contains("POST https://demo.pinproxy.test/a"))
         process.signal(SIGTERM)
         let finished = try process.waitForExit()
         #expect(finished.exitCode == 0)

@@ -14,7 +14,7 @@ struct CommandLineScopeTests {
     init() throws {
         folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)
-        origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("fine") }
+        origin = try ScriptedOrigin(server) { _ in OriginResponse.text("fine") }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.resolve(Stage.host, to: origin.port)
         settings.pin(Stage.host, to: server.pin, with: ["enforcePinning": false])

@@ -32,9 +32,9 @@ struct FetchTests {
     }
 
     private func origin(
-        _ answer: @escaping @Sendable (HTTPMessage) -> String = { OriginAnswer.text("for \($0.target)") }
+        _ response: @escaping @Sendable (HTTPMessage) -> String = { OriginResponse.text("for \($0.target)") }
     ) throws -> ScriptedOrigin {
-        try ScriptedOrigin(server) { answer($0) }
+        try ScriptedOrigin(server) { response($0) }
     }
 
     private var url: String { "https://\(host)" }
@@ -45,8 +45,8 @@ struct FetchTests {
     func body() throws {
         let origin = try origin { request in
             request.target == "/none"
-                ? OriginAnswer.text("nothing here", status: "404 Not Found")
-                : OriginAnswer.text("for \(request.target)")
+                ? OriginResponse.text("nothing here", status: "404 Not Found")
+                : OriginResponse.text("for \(request.target)")
         }
         let good = try fetch(origin.port, "\(url)/a?b=c#d")
         #expect(good.exitCode == 0 && good.output == "for /a?b=c" && good.errors.isEmpty)
@@ -59,7 +59,7 @@ struct FetchTests {
     func output() throws {
         let body = String(repeating: "0123456789", count: 50_000)
         let origin = try origin { request in
-            request.target == "/none" ? OriginAnswer.text("no", status: "404 Not Found") : OriginAnswer.text(body)
+            request.target == "/none" ? OriginResponse.text("no", status: "404 Not Found") : OriginResponse.text(body)
         }
         let good = try fetch(origin.port, "-o", path("file"), "\(url)/")
         #expect(good.exitCode == 0 && good.output.isEmpty && good.errors.isEmpty, "\(good.errors)")
@@ -73,15 +73,15 @@ struct FetchTests {
 
     @Test("-i prints the head before the body")
     func head() throws {
-        let origin = try origin { _ in OriginAnswer.text("x", fields: ["ETag: \"1\""]) }
-        let answer = try fetch(origin.port, "-i", "\(url)/")
-        #expect(answer.output == "HTTP/1.1 200\nETag: \"1\"\nContent-Length: 1\n\nx")
+        let origin = try origin { _ in OriginResponse.text("x", fields: ["ETag: \"1\""]) }
+        let response = try fetch(origin.port, "-i", "\(url)/")
+        #expect(response.output == "HTTP/1.1 200\nETag: \"1\"\nContent-Length: 1\n\nx")
     }
 
     @Test("-i shows a terminal safe characters, and programs the original")
     func headOnTerminal() throws {
         let odd = "a\u{9b}31mb\u{202e}c\u{200b}d\te"
-        let origin = try origin { _ in OriginAnswer.text("x", fields: ["X-Odd: \(odd)"]) }
+        let origin = try origin { _ in OriginResponse.text("x", fields: ["X-Odd: \(odd)"]) }
         #expect(try fetch(origin.port, "-i", "\(url)/").output.contains("X-Odd: \(odd)\n"))
         let words = [
             try Programs.built("pinproxy"), "fetch", "--anchors", path("anchors.pem"), "--connect",
@@ -100,9 +100,9 @@ struct FetchTests {
     func redirects() throws {
         let origin = try origin { request in
             switch request.target {
-            case "/first": OriginAnswer.text("", status: "302 Found", fields: ["Location: /second"])
-            case "/plain": OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/"])
-            default: OriginAnswer.text("for \(request.target)")
+            case "/first": OriginResponse.text("", status: "302 Found", fields: ["Location: /second"])
+            case "/plain": OriginResponse.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/"])
+            default: OriginResponse.text("for \(request.target)")
             }
         }
         #expect(try fetch(origin.port, "\(url)/first").output == "for /second")
@@ -139,7 +139,7 @@ struct FetchTests {
     func form() throws {
         let origin = try origin()
         try folder.write("{}", as: "x.json")
-        let answer = try fetch(
+        let response = try fetch(
             origin.port,
             "-F",
             "title=A report",
@@ -149,7 +149,7 @@ struct FetchTests {
             "other=@\(path("x.json"));type=text/x-own",
             "\(url)/form"
         )
-        #expect(answer.exitCode == 0)
+        #expect(response.exitCode == 0)
         let request = try #require(origin.connections.first?.requests.first)
         #expect(
             request.method == "POST" && request["content-type"]?.hasPrefix("multipart/form-data; boundary=") == true
@@ -165,8 +165,8 @@ struct FetchTests {
     func standardInput() throws {
         let origin = try origin { request in
             request.target == "/again"
-                ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /"])
-                : OriginAnswer.text("ok")
+                ? OriginResponse.text("", status: "307 Temporary Redirect", fields: ["Location: /"])
+                : OriginResponse.text("ok")
         }
         func pipe(_ target: String) throws -> Programs.Finished {
             let line = #"printf 'one two' | "$0" fetch --anchors "$1" --connect "127.0.0.1:$2" -T - "$3""#
@@ -212,17 +212,17 @@ struct FetchTests {
     func addresses() throws {
         var settings = ProxySettings(trusting: Stage.pki)
         settings.members["access"] = ["denyAddresses": ["loopback"]]
-        let answer = try pinproxy("fetch", "--config", try settings.write(to: folder), "https://127.0.0.1:1/")
-        #expect(answer.exitCode == 77, "\(answer.errors)")
+        let response = try pinproxy("fetch", "--config", try settings.write(to: folder), "https://127.0.0.1:1/")
+        #expect(response.exitCode == 77, "\(response.errors)")
     }
 
     @Test("with --config a forbidden unpinned host is refused, not redirected")
     func unpinned() throws {
         var settings = ProxySettings(trusting: Stage.pki)
         settings.members["unpinnedHosts"] = "deny"
-        let answer = try pinproxy("fetch", "--json", "--config", try settings.write(to: folder), "\(url)/")
-        #expect(answer.exitCode == 77 && answer.errors.contains("unpinnedHosts"), "\(answer.errors)")
-        #expect(!answer.errors.contains("redirect"))
+        let response = try pinproxy("fetch", "--json", "--config", try settings.write(to: folder), "\(url)/")
+        #expect(response.exitCode == 77 && response.errors.contains("unpinnedHosts"), "\(response.errors)")
+        #expect(!response.errors.contains("redirect"))
     }
 
     @Test(
@@ -235,10 +235,10 @@ struct FetchTests {
         let otherHost = "other.example.com"
         let server = try Stage.pki.server(Stage.host)
         let otherServer = try Stage.pki.server(otherHost)
-        let other = try ScriptedOrigin(otherServer) { OriginAnswer.text($0.target) }
+        let other = try ScriptedOrigin(otherServer) { OriginResponse.text($0.target) }
         let origin = try ScriptedOrigin(server) { _ in
             let fields = ["Location: https://\(otherHost)/end"]
-            return OriginAnswer.text("", status: "307 Temporary Redirect", fields: fields)
+            return OriginResponse.text("", status: "307 Temporary Redirect", fields: fields)
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
@@ -246,7 +246,7 @@ struct FetchTests {
         settings.resolve(otherHost, to: other.port)
         settings.pin(otherHost, to: .unrelated(2), with: members)
         for url in ["http://\(Stage.host)/", "https://\(Stage.host)/"] {
-            let answer = try pinproxy(
+            let response = try pinproxy(
                 "fetch",
                 "--config",
                 try settings.write(to: folder),
@@ -254,7 +254,7 @@ struct FetchTests {
                 "X-Api-Key: secret",
                 url
             )
-            #expect(answer.exitCode == 77 && answer.errors.contains("pins"), "\(url): \(answer.errors)")
+            #expect(response.exitCode == 77 && response.errors.contains("pins"), "\(url): \(response.errors)")
         }
         #expect(other.connections.isEmpty)
         settings.pin(otherHost, to: otherServer.pin)
@@ -264,12 +264,12 @@ struct FetchTests {
 
     @Test("an upgraded URL does not lead out of TLS")
     func redirectOutOfTLS() throws {
-        let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("in the clear") }
+        let plain = try ScriptedOrigin(nil) { _ in OriginResponse.text("in the clear") }
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server) { request in
             request.target == "/end"
-                ? OriginAnswer.text("there")
-                : OriginAnswer.text(
+                ? OriginResponse.text("there")
+                : OriginResponse.text(
                     "",
                     status: "302 Found",
                     fields: ["Location: http://\(request.target.dropFirst())/end"]
@@ -290,12 +290,12 @@ struct FetchTests {
     @Test("a denied redirect is reported by its first URL")
     func deniedRedirect() throws {
         let origin = try origin { _ in
-            OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/elsewhere"])
+            OriginResponse.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/elsewhere"])
         }
-        let answer = try fetch(origin.port, "--json", "\(url)/asked")
+        let response = try fetch(origin.port, "--json", "\(url)/asked")
         #expect(
-            answer.exitCode == 77 && answer.errors.contains("\"url\":\"https://\(host)/asked\""),
-            "\(answer.errors)"
+            response.exitCode == 77 && response.errors.contains("\"url\":\"https://\(host)/asked\""),
+            "\(response.errors)"
         )
     }
 
@@ -374,10 +374,11 @@ struct FetchTests {
     func accounts() throws {
         let origin = try origin { request in
             request.target == "/first"
-                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: /second"]) : OriginAnswer.text("hello")
+                ? OriginResponse.text("", status: "302 Found", fields: ["Location: /second"])
+                : OriginResponse.text("hello")
         }
-        let answer = try fetch(origin.port, "--json", "--metrics", "-o", path("file"), "\(url)/first")
-        let object = try JSONSerialization.jsonObject(with: Data(answer.output.utf8)) as? [String: Any]
+        let response = try fetch(origin.port, "--json", "--metrics", "-o", path("file"), "\(url)/first")
+        let object = try JSONSerialization.jsonObject(with: Data(response.output.utf8)) as? [String: Any]
         let account = try #require(object)
         #expect((account["url"] as? String)?.hasSuffix("/second") == true)
         #expect(account["status"] as? Int == 200 && account["file"] as? String == path("file"))
@@ -386,7 +387,7 @@ struct FetchTests {
         #expect(transactions.map { $0["reusedConnection"] as? Bool } == [false, true])
         #expect(transactions[0]["secureConnectionEnd"] is Double && transactions[1]["secureConnectionEnd"] == nil)
         #expect(transactions[1]["responseBodyBytesReceived"] as? Int == 5)
-        #expect(answer.errors.contains("waiting") && answer.errors.contains("5 B received"), "\(answer.errors)")
+        #expect(response.errors.contains("waiting") && response.errors.contains("5 B received"), "\(response.errors)")
         // Without a file the standard output is the body's.
         let plain = try fetch(origin.port, "--json", "\(url)/second")
         #expect(plain.output == "hello" && plain.errors.hasPrefix("{\"url\":"))
@@ -404,10 +405,10 @@ struct FetchTests {
         settings.resolve(host, to: origin.port)
         settings.pin(host, to: .unrelated(9))
         let config = try settings.write(to: folder)
-        let answer = try pinproxy("fetch", "--json", "--config", config, "\(url)/")
-        #expect(answer.exitCode == 77, "\(answer.errors)")
-        let line = try #require(answer.errors.split(separator: "\n").compactMap { LogLine(String($0)) }.last)
-        let transaction = try #require(line.transactions.first, "\(answer.errors)")
+        let response = try pinproxy("fetch", "--json", "--config", config, "\(url)/")
+        #expect(response.exitCode == 77, "\(response.errors)")
+        let line = try #require(response.errors.split(separator: "\n").compactMap { LogLine(String($0)) }.last)
+        let transaction = try #require(line.transactions.first, "\(response.errors)")
         #expect(transaction["remoteAddress"] as? String == "127.0.0.1:\(origin.port)")
         #expect(transaction["tlsVersion"] as? String == "TLSv1.3" && transaction["cipher"] != nil)
         #expect(transaction["verdict"] as? String == "fail")
@@ -459,15 +460,15 @@ struct FetchTests {
         ]
     )
     func usage(words: [String], message: String) throws {
-        let answer = try pinproxy(["fetch"] + words)
-        #expect(answer.exitCode == 64 && answer.errors.contains(message), "\(answer.errors)")
+        let response = try pinproxy(["fetch"] + words)
+        #expect(response.exitCode == 64 && response.errors.contains(message), "\(response.errors)")
     }
 
     @Test("a missing file is reported as such")
     func missing() throws {
         for words in [["-T", "/none"], ["-d", "@/none"], ["-F", "a=@/none"]] {
-            let answer = try pinproxy(["fetch"] + words + ["https://host/"])
-            #expect(answer.exitCode == 66 && answer.errors.contains("/none"), "\(answer.errors)")
+            let response = try pinproxy(["fetch"] + words + ["https://host/"])
+            #expect(response.exitCode == 66 && response.errors.contains("/none"), "\(response.errors)")
         }
     }
 }

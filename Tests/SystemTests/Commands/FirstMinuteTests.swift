@@ -7,20 +7,20 @@ import Testing
 struct FirstMinuteTests {
     @Test("a refused CONNECT names its cause in the reason phrase")
     func reasonPhrase() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let client = try stage.proxy.connect()
         try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\nConnection: close\r\n\r\n")
-        let answer = String(decoding: try client.readToEnd(), as: UTF8.self)
-        #expect(answer.hasPrefix("HTTP/1.1 403 Forbidden (connect_denied: CONNECT is not allowed)\r\n"))
+        let response = String(decoding: try client.readToEnd(), as: UTF8.self)
+        #expect(response.hasPrefix("HTTP/1.1 403 Forbidden (connect_denied: CONNECT is not allowed)\r\n"))
     }
 
     @Test("a TLS hello on a plain listener gets the remedy")
     func unexpectedTLS() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let client = try stage.proxy.connect()
         try client.send([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xFC, 0x03, 0x03])
-        let answer = String(decoding: try client.readToEnd(), as: UTF8.self)
-        #expect(answer.contains("The client speaks TLS to this listener, which has none."))
+        let response = String(decoding: try client.readToEnd(), as: UTF8.self)
+        #expect(response.contains("The client speaks TLS to this listener, which has none."))
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "request_invalid")
         #expect(line.string("errorDetails")?.contains("http://ADDRESS:PORT") == true)
@@ -35,7 +35,7 @@ struct FirstMinuteTests {
         arguments: [[5, 1, 0], [5, 2, 0, 2], [4, 1, 0, 80]]
     )
     func unexpectedSOCKS(hello: [UInt8]) throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let client = try stage.proxy.connect()
         try client.send(hello)
         #expect(String(decoding: try client.readToEnd(), as: UTF8.self).contains("The client speaks SOCKS"))
@@ -46,7 +46,7 @@ struct FirstMinuteTests {
     @Test("a browser gets a page, and a program the problem document")
     func page() throws {
         let stage = try Stage({ $0.members["access"] = ["denyHosts": ["denied.test"]] }) {
-            OriginAnswer.text($0.target)
+            OriginResponse.text($0.target)
         }
         let url = "http://denied.test/"
         let page = try stage.proxy.get(url, fields: ["Accept: text/html,*/*;q=0.8"])

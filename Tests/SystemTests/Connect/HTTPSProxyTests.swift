@@ -20,7 +20,7 @@ struct HTTPSProxyTests {
     }
 
     private static func origin() throws -> ScriptedOrigin {
-        try ScriptedOrigin(server) { request in OriginAnswer.text("answer to \(request.target)") }
+        try ScriptedOrigin(server) { request in OriginResponse.text("answer to \(request.target)") }
     }
 
     @Test("a pinned origin is reached over all ways in, with both verdicts logged")
@@ -35,8 +35,8 @@ struct HTTPSProxyTests {
             WayIn.addListeners(to: &settings, host: Stage.host, folder: folder)
             let proxy = try ProxyUnderTest(settings)
             for way in WayIn.allCases {
-                let answer = try way.get("/plain", of: Stage.host, through: proxy)
-                #expect(answer.status == 200, "\(way) \(answer.text)")
+                let response = try way.get("/plain", of: Stage.host, through: proxy)
+                #expect(response.status == 200, "\(way) \(response.text)")
             }
             let asked = upstream.asked.with { $0 }
             let credentials = "Proxy-Authorization: Basic \(Data("user:pa@ss".utf8).base64EncodedString())\r\n"
@@ -66,11 +66,11 @@ struct HTTPSProxyTests {
         let origin = try Self.origin()
         let upstream = try HTTPSProxy(Self.identity, to: origin.port)
         let proxy = try ProxyUnderTest(settings(upstream.port, proxyPin: .unrelated(8)))
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "proxy_untrusted")
-        #expect(answer["Proxy-Status"]?.contains("tls_certificate_error") == true)
-        #expect(answer.problem["host"] as? String == "127.0.0.1", "\(answer.text)")
-        #expect(answer.text.contains("\(Self.identity.pin)") && !answer.text.contains("pa@ss"))
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "proxy_untrusted")
+        #expect(response["Proxy-Status"]?.contains("tls_certificate_error") == true)
+        #expect(response.problem["host"] as? String == "127.0.0.1", "\(response.text)")
+        #expect(response.text.contains("\(Self.identity.pin)") && !response.text.contains("pa@ss"))
         let line = try #require(try proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "proxy_untrusted")
         // Neither the verdict nor the keys are the origin's.
@@ -98,7 +98,7 @@ struct HTTPSProxyTests {
                 )
                 while case let bytes = connection.read(), !bytes.isEmpty { try connection.write(bytes) }
             } else if text.hasPrefix("GET") {
-                try connection.answer("plain")
+                try connection.respond("plain")
             } else {
                 try connection.write(first)
                 while case let bytes = connection.read(), !bytes.isEmpty { try connection.write(bytes) }
@@ -128,8 +128,8 @@ struct HTTPSProxyTests {
                 fields: ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
             )
         )
-        let answer = try upgrading.readResponseHead()
-        #expect(answer.status == (isRight ? 101 : 502))
+        let response = try upgrading.readResponseHead()
+        #expect(response.status == (isRight ? 101 : 502))
         if isRight {
             try upgrading.send("ping")
             upgrading.finishSending()
@@ -227,10 +227,10 @@ struct HTTPSProxyTests {
         let upstream = try HTTPSProxy(Self.identity, to: origin.port) { _ in
             "HTTP/1.1 \(status) No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n"
         }
-        let answer = try ProxyUnderTest(settings(upstream.port)).get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "proxy_refused")
-        #expect(answer.text.contains("\(status)") && answer.text.contains("credentials") == (status == 407))
-        #expect(!answer.text.contains("pa@ss") && origin.connections.isEmpty)
+        let response = try ProxyUnderTest(settings(upstream.port)).get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "proxy_refused")
+        #expect(response.text.contains("\(status)") && response.text.contains("credentials") == (status == 407))
+        #expect(!response.text.contains("pa@ss") && origin.connections.isEmpty)
     }
 
     @Test(
@@ -260,16 +260,16 @@ struct HTTPSProxyTests {
         if hasCertificate { members["clientCertificate"] = ["certificate": "agent.pem", "key": "agent.key"] }
         inner.pin("127.0.0.1", to: Self.identity.pin, with: members)
         let first = try ProxyUnderTest(inner)
-        let answer = try first.get("http://\(Stage.host)/through")
+        let response = try first.get("http://\(Stage.host)/through")
         if hasCertificate {
-            #expect(answer.status == 200 && answer.text == "answer to /through", "\(answer.text)")
+            #expect(response.status == 200 && response.text == "answer to /through", "\(response.text)")
             // The tunnel's line comes with its end.
             _ = try first.terminate()
             let line = try #require(try second.waitForTaskLines(1).first)
             #expect(line.string("user") == "CN = build agent 7", "\(line.text)")
         } else {
-            #expect(answer.status == 502 && answer.text.contains("clientCertificate"), "\(answer.text)")
-            #expect(["proxy_refused", "proxy_handshake_failed"].contains(answer.problemCode ?? ""))
+            #expect(response.status == 502 && response.text.contains("clientCertificate"), "\(response.text)")
+            #expect(["proxy_refused", "proxy_handshake_failed"].contains(response.problemCode ?? ""))
             #expect(origin.connections.isEmpty)
         }
     }

@@ -39,7 +39,7 @@ struct InterceptionTests {
         )
     }
 
-    private static let answering: ScriptedOrigin.Script = { connection in
+    private static let responding: ScriptedOrigin.Script = { connection in
         while let request = try connection.readRequest() {
             let text = request.body.isEmpty ? "\(request.method) \(request.target)" : "\(request.body.count)"
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)")
@@ -58,7 +58,7 @@ struct InterceptionTests {
 
     @Test("curl's https request uses its pin, hooks and log as usual")
     func curlUsesIt() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let finished = try curl(stage, "https://\(Stage.host)/one", "https://\(Stage.host)/two")
         #expect(finished.output == "GET /oneGET /two", "\(finished.errors)")
         let lines = try stage.proxy.waitForTaskLines(3)
@@ -73,7 +73,7 @@ struct InterceptionTests {
 
     @Test("OPTIONS * reaches the origin")
     func serverOptions() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let words = ["-X", "OPTIONS", "--request-target", "*"]
         let finished = try curl(stage, words[0], words[1], words[2], words[3], "https://\(Stage.host)/")
         #expect(finished.output == "OPTIONS *", "\(finished.errors)")
@@ -81,7 +81,7 @@ struct InterceptionTests {
 
     @Test("the client gets a short-lived certificate for the host")
     func showsLeaf() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let finished = try Programs.run(
             "sh",
             [
@@ -125,7 +125,7 @@ struct InterceptionTests {
 
     @Test("Python trusts the local CA, too")
     func python() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let script = """
             import urllib.request
             print(urllib.request.urlopen("https://\(Stage.host)/python", timeout=30).read().decode())
@@ -149,7 +149,7 @@ struct InterceptionTests {
                 settings.files["own.key"] = own.privateKeyPEM
                 settings.listeners[0]["tls"] = ["certificate": "own.pem", "key": "own.key"]
             },
-            script: Self.answering
+            script: Self.responding
         )
         let path = try folder.write(bytes: patternBytes(1 << 20), as: "body")
         let finished = try curl(
@@ -168,19 +168,19 @@ struct InterceptionTests {
 
     @Test("with a wrong pin CONNECT is refused with 502, and nothing is sent")
     func wrongPin() throws {
-        let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.answering)
+        let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.responding)
         let client = try stage.proxy.connect()
         try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
-        let answer = try client.readResponse(to: "CONNECT")
-        #expect(answer.status == 502)
-        #expect(answer.problemCode == "pin_mismatch")
+        let response = try client.readResponse(to: "CONNECT")
+        #expect(response.status == 502)
+        #expect(response.problemCode == "pin_mismatch")
         #expect(stage.origin.applicationBytes == 0)
         #expect(try stage.proxy.waitForTaskLines(1)[0].string("error") == "pin_mismatch")
     }
 
     @Test("a pin that changes during the tunnel refuses its next request")
     func reloadedPin() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let script = """
             import http.client, ssl, sys
             context = ssl.create_default_context(cafile="\(ca)")
@@ -247,14 +247,14 @@ struct InterceptionTests {
         ]
     )
     func belongs(request: String, status: String) throws {
-        let stage = try stage(script: Self.answering)
-        let answer = try said(stage, request)
-        #expect(answer.contains("HTTP/1.1 \(status)"), "\(answer)")
+        let stage = try stage(script: Self.responding)
+        let response = try said(stage, request)
+        #expect(response.contains("HTTP/1.1 \(status)"), "\(response)")
     }
 
     @Test("a hello for another host gets an alert, and nothing else")
     func wrongName() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         #expect(try said(stage, "GET / HTTP/1.1\r\n\r\n", name: "other.example.com").contains("unrecognized name"))
         #expect(try handshakeProblem(of: stage).contains("names another server (SNI)"))
     }
@@ -270,14 +270,14 @@ struct InterceptionTests {
 
     @Test("a client without HTTP's protocols gets TLS's alert, and is logged")
     func otherProtocols() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         #expect(try said(stage, "", protocols: "spdy/1").contains("no application protocol"))
         #expect(try handshakeProblem(of: stage).contains("ALPN"))
     }
 
     @Test("a client that does not trust the local CA is logged with the remedy")
     func untrustedCA() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let finished = try Programs.run(
             "curl",
             ["-sS", "--max-time", "30", "--proxy", "http://127.0.0.1:\(stage.proxy.port)", "https://\(Stage.host)/"]
@@ -289,7 +289,7 @@ struct InterceptionTests {
 
     @Test("an alert before a reset of the client is logged")
     func alertAndReset() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let script = """
             import socket, ssl, struct
             for _ in range(20):
@@ -327,7 +327,7 @@ struct InterceptionTests {
         ]
     )
     func noTLS(first: String, expected: String) throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let client = try stage.proxy.connect()
         try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
         #expect(try client.readResponseHead(to: "CONNECT").status == 200)
@@ -337,7 +337,7 @@ struct InterceptionTests {
 
     @Test("a client of TLS 1.1 is logged as too old")
     func oldTLS() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let finished = try curl(
             stage,
             "--tls-max",
@@ -353,7 +353,7 @@ struct InterceptionTests {
 
     @Test("a client that never completes its handshake ends after timeouts.head")
     func lateHandshake() throws {
-        let stage = try stage({ $0.members["defaults"] = ["timeouts": ["head": "100ms"]] }, script: Self.answering)
+        let stage = try stage({ $0.members["defaults"] = ["timeouts": ["head": "100ms"]] }, script: Self.responding)
         let client = try stage.proxy.connect()
         try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
         #expect(try client.readResponseHead(to: "CONNECT").status == 200)
@@ -364,7 +364,7 @@ struct InterceptionTests {
 
     @Test("HTTP/2 inside the CONNECT has many streams, each with its pin")
     func http2() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let urls = (0..<10).map { "https://\(Stage.host)/\($0)" }
         let finished = try Programs.run(
             "curl",
@@ -381,7 +381,7 @@ struct InterceptionTests {
 
     @Test("a stream of HTTP/2 for another host than the CONNECT's is refused")
     func http2Elsewhere() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let finished = try curl(
             stage,
             "--http2",
@@ -401,7 +401,7 @@ struct InterceptionTests {
 
     @Test("requests inside a CONNECT to port 80 behave as with http URLs")
     func plain() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         let finished = try curl(stage, "--proxytunnel", "http://\(Stage.host)/one", "http://\(Stage.host)/two")
         #expect(finished.output == "GET /oneGET /two", "\(finished.errors)")
         let lines = try stage.proxy.waitForTaskLines(3)
@@ -415,7 +415,7 @@ struct InterceptionTests {
 
     @Test("with a wrong pin a request inside a CONNECT to port 80 gets 502")
     func plainWrongPin() throws {
-        let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.answering)
+        let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.responding)
         let finished = try curl(stage, "--proxytunnel", "-w", "%{http_code}", "http://\(Stage.host)/")
         #expect(finished.output.hasSuffix("502") && finished.output.contains("pin_mismatch"), "\(finished.output)")
         #expect(stage.origin.applicationBytes == 0)
@@ -423,7 +423,7 @@ struct InterceptionTests {
 
     @Test("HTTP/2 with prior knowledge works inside a CONNECT to port 80")
     func plainHTTP2() throws {
-        let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.answering)
+        let stage = try stage({ $0.listeners[0]["http2"] = true }, script: Self.responding)
         let words = ["--proxytunnel", "--http2-prior-knowledge", "-w", " %{http_version}"]
         let finished = try curl(stage, words[0], words[1], words[2], words[3], "http://\(Stage.host)/one")
         #expect(finished.output == "GET /one 2", "\(finished.errors)")
@@ -431,7 +431,7 @@ struct InterceptionTests {
 
     @Test("TLS and other hosts inside a CONNECT to port 80 are refused")
     func plainRefused() throws {
-        let stage = try stage(script: Self.answering)
+        let stage = try stage(script: Self.responding)
         func say(_ text: String) throws -> HTTPMessage {
             let client = try stage.proxy.connect()
             try client.send("CONNECT \(Stage.host):80 HTTP/1.1\r\nHost: \(Stage.host):80\r\n\r\n")
@@ -448,12 +448,12 @@ struct InterceptionTests {
 
     @Test("without interception a CONNECT to port 80 of a pinned host is refused")
     func plainDenied() throws {
-        let stage = try Stage(script: Self.answering)
-        let answer = try stage.proxy.exchange(
+        let stage = try Stage(script: Self.responding)
+        let response = try stage.proxy.exchange(
             "CONNECT \(Stage.host):80 HTTP/1.1\r\nHost: \(Stage.host):80\r\n\r\n",
             method: "CONNECT"
         )
-        #expect(answer.status == 403 && answer.problemCode == "connect_denied")
+        #expect(response.status == 403 && response.problemCode == "connect_denied")
         #expect(stage.origin.connections.isEmpty)
     }
 
@@ -467,7 +467,7 @@ struct InterceptionTests {
                 $0.files["users"] = "alice:" + hash
                 $0.members["authentication"] = ["basic": ["file": "users"]]
             },
-            script: Self.answering
+            script: Self.responding
         )
         #expect(try curl(stage, "https://\(Stage.host)/").exitCode == 56)
         #expect(stage.origin.connections.isEmpty)
@@ -481,7 +481,7 @@ struct InterceptionTests {
     func access() throws {
         let stage = try stage(
             { $0.members["access"] = ["denyHosts": [Stage.host], "denyAddresses": []] },
-            script: Self.answering
+            script: Self.responding
         )
         func connect(_ authority: String) throws -> HTTPMessage {
             try stage.proxy.exchange("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n\r\n", method: "CONNECT")

@@ -33,9 +33,9 @@ struct TunnelTests {
         func tunnel(receiveBuffer: Int32? = nil) throws -> TestClient {
             let client = try TestClient(port: proxy.port, receiveBuffer: receiveBuffer)
             try client.send(TunnelTests.connect())
-            let answer = try client.readResponseHead(to: "CONNECT")
-            #expect(answer.status == 200)
-            #expect(answer["Content-Length"] == nil && answer["Transfer-Encoding"] == nil)
+            let response = try client.readResponseHead(to: "CONNECT")
+            #expect(response.status == 200)
+            #expect(response["Content-Length"] == nil && response["Transfer-Encoding"] == nil)
             return client
         }
 
@@ -66,7 +66,7 @@ struct TunnelTests {
     func curl() throws {
         let server = try Stage.pki.server(Self.host)
         let stage = try TunnelStage(server: server) { connection in
-            while let request = try connection.readRequest() { try connection.answer("tunnelled \(request.target)") }
+            while let request = try connection.readRequest() { try connection.respond("tunnelled \(request.target)") }
         }
         let folder = try TemporaryFolder()
         let anchors = try folder.write(Stage.pki.root.certificate.pem, as: "root.pem")
@@ -226,11 +226,11 @@ struct TunnelTests {
         let client = try stage.proxy.connect()
         for _ in 0..<2 {
             try client.send(Self.connect(authority))
-            let answer = try client.readResponse(to: "CONNECT")
-            #expect(answer.status == 403)
-            #expect(answer.problemCode == code)
-            #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=") == true)
-            if remedy != "never" { #expect(answer.text.contains(remedy), "\(answer.text)") }
+            let response = try client.readResponse(to: "CONNECT")
+            #expect(response.status == 403)
+            #expect(response.problemCode == code)
+            #expect(response["Proxy-Status"]?.hasPrefix("pinproxy; error=") == true)
+            if remedy != "never" { #expect(response.text.contains(remedy), "\(response.text)") }
         }
         // The same connection makes a tunnel afterwards.
         try client.send(Self.connect())
@@ -247,9 +247,9 @@ struct TunnelTests {
         try client.send(
             Self.connect("\(Self.host):22") + "GET http://\(Self.host)/smuggled HTTP/1.1\r\nHost: \(Self.host)\r\n\r\n"
         )
-        let answer = try client.readResponse(to: "CONNECT")
-        #expect(answer.status == 403)
-        #expect(answer["Connection"] == "close")
+        let response = try client.readResponse(to: "CONNECT")
+        #expect(response.status == 403)
+        #expect(response["Connection"] == "close")
         #expect(try client.isAtEnd())
         #expect(stage.origin.connections.isEmpty)
     }
@@ -257,34 +257,34 @@ struct TunnelTests {
     @Test("without \"connect\" every CONNECT is denied, with the alternatives")
     func deniedByDefault() throws {
         let stage = try TunnelStage { $0.members["defaults"] = nil }
-        let answer = try stage.proxy.exchange(Self.connect(), method: "CONNECT")
-        #expect(answer.status == 403 && answer.problemCode == "connect_denied")
-        #expect(answer.text.contains("absolute form"))
+        let response = try stage.proxy.exchange(Self.connect(), method: "CONNECT")
+        #expect(response.status == 403 && response.problemCode == "connect_denied")
+        #expect(response.text.contains("absolute form"))
     }
 
     @Test("with unpinnedHosts deny no host may be tunnelled")
     func unpinnedDenied() throws {
         let stage = try TunnelStage { $0.members["unpinnedHosts"] = "deny" }
-        let answer = try stage.proxy.exchange(Self.connect(), method: "CONNECT")
-        #expect(answer.status == 403 && answer.problemCode == "unpinned_denied")
+        let response = try stage.proxy.exchange(Self.connect(), method: "CONNECT")
+        #expect(response.status == 403 && response.problemCode == "unpinned_denied")
     }
 
     @Test("a gateway makes no tunnels")
     func gateway() throws {
         let stage = try TunnelStage { $0.addGateway(to: Self.host) }
-        let answer = try stage.proxy.exchange(Self.connect(), method: "CONNECT", on: 1)
-        #expect(answer.status == 403 && answer.problemCode == "connect_denied")
+        let response = try stage.proxy.exchange(Self.connect(), method: "CONNECT", on: 1)
+        #expect(response.status == 403 && response.problemCode == "connect_denied")
     }
 
     @Test("a CONNECT with a body is refused")
     func withBody() throws {
         let stage = try TunnelStage()
         let authority = "\(Self.host):443"
-        let answer = try stage.proxy.exchange(
+        let response = try stage.proxy.exchange(
             "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\nContent-Length: 3\r\n\r\nabc",
             method: "CONNECT"
         )
-        #expect(answer.status == 400)
+        #expect(response.status == 400)
         #expect(stage.origin.connections.isEmpty)
     }
 
@@ -296,8 +296,8 @@ struct TunnelTests {
         let client = try stage.proxy.connect()
         for _ in 0..<2 {
             try client.send(Self.connect("down.example.com:443"))
-            let answer = try client.readResponse(to: "CONNECT")
-            #expect(answer.status == 502 && answer.problemCode == "connect_failed")
+            let response = try client.readResponse(to: "CONNECT")
+            #expect(response.status == 502 && response.problemCode == "connect_failed")
         }
     }
 

@@ -4,12 +4,12 @@ import Testing
 
 @Suite("Upgraded clients stay with the proxy", .onOwnThreads)
 struct UpgradeRewritingTests {
-    /// Answers with the fields that a test asks for in `X-Answer-…` fields.
+    /// Answers with the fields that a test asks for in `X-Response-…` fields.
     private static func echoFields(_ request: HTTPMessage) -> String {
         let prefix = "X-Answer-"
         let fields = request.fields.filter { $0.name.hasPrefix(prefix) }
             .map { "\($0.name.dropFirst(prefix.count)): \($0.value)" }
-        return OriginAnswer.text("", status: "302 Found", fields: fields)
+        return OriginResponse.text("", status: "302 Found", fields: fields)
     }
 
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
@@ -36,22 +36,22 @@ struct UpgradeRewritingTests {
             ("/relative?a", "/relative?a"), ("//\(host)/x", "//\(host)/x"), ("mailto:a@b.c", "mailto:a@b.c"),
         ]
         for (sent, expected) in cases {
-            let answer = try stage.get(fields: ["X-Answer-Location: \(sent)", "X-Answer-Content-Location: \(sent)"])
-            #expect(answer["Location"] == expected)
-            #expect(answer["Content-Location"] == expected)
+            let response = try stage.get(fields: ["X-Answer-Location: \(sent)", "X-Answer-Content-Location: \(sent)"])
+            #expect(response["Location"] == expected)
+            #expect(response["Content-Location"] == expected)
         }
     }
 
     @Test("Strict-Transport-Security is removed, and Secure from Set-Cookie alone")
     func securityFields() throws {
-        let answer = try stage().get(fields: [
+        let response = try stage().get(fields: [
             "X-Answer-Strict-Transport-Security: max-age=600", "X-Answer-Set-Cookie: a=1; Secure; HttpOnly; Path=/",
             "X-Answer-Set-Cookie: secure=secure;secure", "X-Answer-X-Other: Secure",
         ])
-        #expect(answer["Strict-Transport-Security"] == nil)
-        let cookies = answer.fields.filter { $0.name == "Set-Cookie" }.map(\.value)
+        #expect(response["Strict-Transport-Security"] == nil)
+        let cookies = response.fields.filter { $0.name == "Set-Cookie" }.map(\.value)
         #expect(cookies == ["a=1; HttpOnly; Path=/", "secure=secure"])
-        #expect(answer["X-Other"] == "Secure")
+        #expect(response["X-Other"] == "Secure")
     }
 
     private let telling = [
@@ -59,9 +59,9 @@ struct UpgradeRewritingTests {
         "X-Answer-Set-Cookie: a=1; Secure",
     ]
 
-    private func isUntouched(_ answer: HTTPMessage) -> Bool {
-        answer["Location"] == "https://api.example.com/x" && answer["Strict-Transport-Security"] == "max-age=600"
-            && answer["Set-Cookie"] == "a=1; Secure"
+    private func isUntouched(_ response: HTTPMessage) -> Bool {
+        response["Location"] == "https://api.example.com/x" && response["Strict-Transport-Security"] == "max-age=600"
+            && response["Set-Cookie"] == "a=1; Secure"
     }
 
     @Test("responses stay unchanged for https, and with rewriteUpgraded false")
@@ -79,10 +79,10 @@ struct UpgradeRewritingTests {
         let port = stage.proxy.port(of: 1)
         for name in ["127.0.0.1:\(port)", "localhost:\(port)"] {
             let fields = (["Host: \(name)"] + telling).joined(separator: "\r\n")
-            let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
-            #expect(answer["Location"] == "http://\(name)/x")
-            #expect(answer["Strict-Transport-Security"] == nil)
-            #expect(answer["Set-Cookie"] == "a=1")
+            let response = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
+            #expect(response["Location"] == "http://\(name)/x")
+            #expect(response["Strict-Transport-Security"] == nil)
+            #expect(response["Set-Cookie"] == "a=1")
         }
         let other = try stage.proxy.exchange(
             "GET / HTTP/1.1\r\nHost: localhost\r\nX-Answer-Location: https://upgraded.example.com/x\r\n\r\n",
@@ -101,20 +101,22 @@ struct UpgradeRewritingTests {
             "X-Answer-Location: https://\(Stage.host)/1", "X-Answer-Location: https://other.example.com/",
             "X-Answer-Set-Cookie: a=1; Domain=\(Stage.host); Secure", "X-Answer-Set-Cookie: __Host-b=1; Secure; Path=/",
         ]
-        let answer = try stage.get(fields: told)
-        #expect(answer["Refresh"] == "1; url=http://\(Stage.host)/r" && answer["Alt-Svc"] == nil)
-        #expect(answer["Link"] == "<http://\(Stage.host)/2>; rel=\"next\", <https://other.example.com/>; rel=\"help\"")
-        #expect(answer["Location"] == "http://\(Stage.host)/1, https://other.example.com/")
-        #expect(answer["Set-Cookie"] == "a=1; Domain=\(Stage.host), __Host-b=1; Secure; Path=/")
+        let response = try stage.get(fields: told)
+        #expect(response["Refresh"] == "1; url=http://\(Stage.host)/r" && response["Alt-Svc"] == nil)
+        #expect(
+            response["Link"] == "<http://\(Stage.host)/2>; rel=\"next\", <https://other.example.com/>; rel=\"help\""
+        )
+        #expect(response["Location"] == "http://\(Stage.host)/1, https://other.example.com/")
+        #expect(response["Set-Cookie"] == "a=1; Domain=\(Stage.host), __Host-b=1; Secure; Path=/")
 
         let port = stage.proxy.port(of: 1)
         for (name, keepsDomain) in [("localhost:\(port)", false), ("\(Stage.host):\(port)", true)] {
             let fields = (["Host: \(name)"] + told).joined(separator: "\r\n")
-            let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
-            #expect(answer["Refresh"] == "1; url=http://\(name)/r" && answer["Alt-Svc"] == nil)
-            #expect(answer["Link"]?.hasPrefix("<http://\(name)/2>") == true)
+            let response = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
+            #expect(response["Refresh"] == "1; url=http://\(name)/r" && response["Alt-Svc"] == nil)
+            #expect(response["Link"]?.hasPrefix("<http://\(name)/2>") == true)
             let cookie = keepsDomain ? "a=1; Domain=\(Stage.host)" : "a=1"
-            #expect(answer["Set-Cookie"] == "\(cookie), __Host-b=1; Secure; Path=/")
+            #expect(response["Set-Cookie"] == "\(cookie), __Host-b=1; Secure; Path=/")
         }
     }
 
@@ -122,8 +124,8 @@ struct UpgradeRewritingTests {
     func curlFollows() throws {
         let stage = try Stage { request in
             request.target == "/start"
-                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: https://\(Stage.host)/end"])
-                : OriginAnswer.text("the end")
+                ? OriginResponse.text("", status: "302 Found", fields: ["Location: https://\(Stage.host)/end"])
+                : OriginResponse.text("the end")
         }
         let curl = try Programs.run(
             "curl",

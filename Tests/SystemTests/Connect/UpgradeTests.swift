@@ -29,11 +29,11 @@ struct UpgradeTests {
         let stage = try Stage(script: Self.echo)
         let client = try stage.proxy.connect()
         try client.send(request(stage, fields: Self.offer + ["X-Own: 1", "Keep-Alive: timeout=5", "TE: gzip"]))
-        let answer = try client.readResponseHead()
-        #expect(answer.status == 101)
-        #expect(answer["Connection"] == "Upgrade" && answer["Upgrade"] == "WebSocket")
-        #expect(answer["X-Origin"] == "here" && answer["Via"] != nil)
-        #expect(answer["Content-Length"] == nil && answer["Transfer-Encoding"] == nil)
+        let response = try client.readResponseHead()
+        #expect(response.status == 101)
+        #expect(response["Connection"] == "Upgrade" && response["Upgrade"] == "WebSocket")
+        #expect(response["X-Origin"] == "here" && response["Via"] != nil)
+        #expect(response["Content-Length"] == nil && response["Transfer-Encoding"] == nil)
         // As much as fits into the buffers on the way.
         let data = patternBytes(100_000)
         try client.send(data)
@@ -68,8 +68,8 @@ struct UpgradeTests {
     @Test("a wrong pin is a 502, and the origin gets nothing")
     func wrongPin() throws {
         let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(9)) }, script: Self.echo)
-        let answer = try stage.proxy.exchange(request(stage))
-        #expect(answer.status == 502 && answer.problemCode == "pin_mismatch")
+        let response = try stage.proxy.exchange(request(stage))
+        #expect(response.status == 502 && response.problemCode == "pin_mismatch")
         #expect(try stage.origin.waitForClosed().map(\.applicationBytes) == [0])
     }
 
@@ -101,17 +101,17 @@ struct UpgradeTests {
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nsome",
         ]
     )
-    func declined(answer: String) throws {
+    func declined(response: String) throws {
         let stage = try Stage { connection in
             _ = try connection.readRequestHead()
-            for byte in answer.utf8 { try connection.write([byte]) }
+            for byte in response.utf8 { try connection.write([byte]) }
         }
         let client = try stage.proxy.connect()
         try client.send(request(stage))
         let head = try client.readResponse()
         #expect(head.text == "some")
         #expect(head["Connection"] == "close" && head["Upgrade"] == nil)
-        #expect(head.interim.map(\.status) == (answer.contains("103") ? [103] : []))
+        #expect(head.interim.map(\.status) == (response.contains("103") ? [103] : []))
         #expect(try client.isAtEnd())
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == nil, "\(line.text)")
@@ -127,14 +127,14 @@ struct UpgradeTests {
             "HTTP/1.1 200 OK\r\nContent-Length: 0\n\r\n",
         ]
     )
-    func badAnswer(answer: String) throws {
+    func badResponse(response: String) throws {
         let stage = try Stage { connection in
             _ = try connection.readRequestHead()
-            try connection.write(answer)
+            try connection.write(response)
             connection.readToEnd()
         }
-        let answer = try stage.proxy.exchange(request(stage))
-        #expect(answer.status == 502 && answer.problemCode == "response_invalid")
+        let response = try stage.proxy.exchange(request(stage))
+        #expect(response.status == 502 && response.problemCode == "response_invalid")
     }
 
     @Test("a response that breaks off breaks off for the client")
@@ -160,7 +160,7 @@ struct UpgradeTests {
     )
     func ignored(fields: [String]) throws {
         let stage = try Stage { request in
-            OriginAnswer.text("\(request["Upgrade"] ?? "none") \(request["HTTP2-Settings"] ?? "none")")
+            OriginResponse.text("\(request["Upgrade"] ?? "none") \(request["HTTP2-Settings"] ?? "none")")
         }
         let body = fields.contains("Content-Length: 2") ? "ab" : ""
         let client = try stage.proxy.connect()
@@ -173,11 +173,11 @@ struct UpgradeTests {
 
     @Test("of several protocols those of this hop are left out")
     func several() throws {
-        let stage = try Stage { request in OriginAnswer.text(request["Upgrade"] ?? "none") }
-        let answer = try stage.proxy.exchange(
+        let stage = try Stage { request in OriginResponse.text(request["Upgrade"] ?? "none") }
+        let response = try stage.proxy.exchange(
             request(stage, fields: ["Connection: Upgrade", "Upgrade: h2c, WebSocket", "Upgrade: foo/2"])
         )
-        #expect(answer.text == "WebSocket, foo/2")
+        #expect(response.text == "WebSocket, foo/2")
     }
 
     @Test("the host's rules for fields and responses hold in every case")
@@ -191,16 +191,16 @@ struct UpgradeTests {
         }) { connection in
             let request = try connection.readRequestHead()
             switch request?.target {
-            case "/page": try connection.answer("<p>", fields: ["Content-Type: text/html"])
-            case "/moved": try connection.answer("", status: "302 Found", fields: ["Location: https://\(Stage.host)/"])
-            case "/plain": try connection.answer("plain", fields: ["Content-Type: text/plain", "X-Origin: here"])
+            case "/page": try connection.respond("<p>", fields: ["Content-Type: text/html"])
+            case "/moved": try connection.respond("", status: "302 Found", fields: ["Location: https://\(Stage.host)/"])
+            case "/plain": try connection.respond("plain", fields: ["Content-Type: text/plain", "X-Origin: here"])
             default: try connection.write(Self.switching)
             }
         }
         let switched = try stage.proxy.connect()
         try switched.send(request(stage))
-        let answer = try switched.readResponseHead()
-        #expect(answer.status == 101 && answer["X-Origin"] == nil)
+        let response = try switched.readResponseHead()
+        #expect(response.status == 101 && response["X-Origin"] == nil)
         let plain = try stage.proxy.exchange(request(stage, "/plain"))
         #expect(plain.status == 200 && plain.text == "plain" && plain["X-Origin"] == nil)
         #expect(try stage.proxy.exchange(request(stage, "/page")).problemCode == "response_denied")
@@ -211,8 +211,8 @@ struct UpgradeTests {
     @Test("a missing response after timeouts.firstByte is a 504")
     func silence() throws {
         let stage = try Stage({ $0.setTimeouts(["firstByte": "200ms"]) }, script: { $0.readToEnd() })
-        let answer = try stage.proxy.exchange(request(stage))
-        #expect(answer.status == 504 && answer.problemCode == "response_timeout")
+        let response = try stage.proxy.exchange(request(stage))
+        #expect(response.status == 504 && response.problemCode == "response_timeout")
     }
 
     @Test("a silent connection ends after timeouts.stall, not with a reload")

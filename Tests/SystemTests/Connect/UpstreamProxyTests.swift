@@ -18,7 +18,7 @@ struct UpstreamProxyTests {
     }
 
     private static func origin() throws -> ScriptedOrigin {
-        try ScriptedOrigin(server) { request in OriginAnswer.text("answer to \(request.target)") }
+        try ScriptedOrigin(server) { request in OriginResponse.text("answer to \(request.target)") }
     }
 
     @Test("a pinned origin is reached through a tunnel, under its pin")
@@ -26,8 +26,8 @@ struct UpstreamProxyTests {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(to: origin.port)
         let proxy = try ProxyUnderTest(settings("http://user:pa%40ss@127.0.0.1:\(upstream.port)"))
-        let answer = try proxy.get("http://\(Stage.host)/secret-path", fields: ["X-Secret: hidden-value"])
-        #expect(answer.status == 200 && answer.text == "answer to /secret-path")
+        let response = try proxy.get("http://\(Stage.host)/secret-path", fields: ["X-Secret: hidden-value"])
+        #expect(response.status == 200 && response.text == "answer to /secret-path")
         let asked = upstream.asked.with { $0 }
         #expect(asked.count == 1)
         #expect(asked.first?.hasPrefix("CONNECT \(Stage.host):443 HTTP/1.1\r\n") == true)
@@ -47,8 +47,8 @@ struct UpstreamProxyTests {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(to: origin.port)
         let proxy = try ProxyUnderTest(settings("http://127.0.0.1:\(upstream.port)", pin: .unrelated(8)))
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "pin_mismatch")
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "pin_mismatch")
         #expect(try origin.waitForClosed().map(\.applicationBytes) == [0])
         #expect(upstream.asked.with { $0.count } == 1)
     }
@@ -69,7 +69,7 @@ struct UpstreamProxyTests {
         let origin = try ScriptedOrigin(nil) { connection in
             let first = connection.read()
             if String(decoding: first, as: UTF8.self).hasPrefix("GET") {
-                try connection.answer("plain")
+                try connection.respond("plain")
             } else {
                 try connection.write(first)
                 connection.readToEnd()
@@ -121,20 +121,20 @@ struct UpstreamProxyTests {
         let origin = try Self.origin()
         let upstream = try TunnelProxy(
             to: origin.port,
-            answer: "HTTP/1.1 \(status) No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n"
+            response: "HTTP/1.1 \(status) No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n"
         )
         let proxy = try ProxyUnderTest(settings("http://user:s3cret@127.0.0.1:\(upstream.port)"))
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "proxy_refused")
-        #expect(answer.text.contains("proxy") && answer.text.contains("\(status)"))
-        #expect(answer.text.contains("credentials") == (status == 407))
-        #expect(!answer.text.contains("s3cret"))
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "proxy_refused")
+        #expect(response.text.contains("proxy") && response.text.contains("\(status)"))
+        #expect(response.text.contains("credentials") == (status == 407))
+        #expect(!response.text.contains("s3cret"))
         #expect(origin.connections.isEmpty)
     }
 
     @Test("a refusal ends with its head: its body is not read")
     func endlessRefusal() throws {
-        let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text("answer to \(request.target)") }
+        let origin = try ScriptedOrigin(nil) { request in OriginResponse.text("answer to \(request.target)") }
         let upstream = try ScriptedOrigin(nil) { connection in
             _ = try connection.readRequestHead()
             try connection.write(
@@ -151,8 +151,8 @@ struct UpstreamProxyTests {
         try refused.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/"))
         try upstream.wait(for: "the begin of the body") { $0.first.map { $0.bytesWritten > 100 } == true ? true : nil }
         #expect(try proxy.get("http://direct.example.com/x").text == "answer to /x")
-        let answer = try refused.readResponse()
-        #expect(answer.status == 502 && answer.problemCode == "proxy_refused" && answer.text.contains("407"))
+        let response = try refused.readResponse()
+        #expect(response.status == 502 && response.problemCode == "proxy_refused" && response.text.contains("407"))
         _ = try upstream.waitForClosed()
     }
 
@@ -174,7 +174,7 @@ struct UpstreamProxyTests {
     func absent() throws {
         let (held, port) = try TestSocket.reserveRefusingPort()
         defer { close(held) }
-        let answer = try ProxyUnderTest(settings("http://127.0.0.1:\(port)")).get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "connect_failed")
+        let response = try ProxyUnderTest(settings("http://127.0.0.1:\(port)")).get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "connect_failed")
     }
 }

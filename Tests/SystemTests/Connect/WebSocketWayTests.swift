@@ -43,7 +43,7 @@ struct WebSocketWayTests {
     /// Returns the messages of the client, by a machine of the server's role.
     private static func echo(_ connection: OriginConnection) throws {
         guard let head = try connection.readRequestHead() else { return }
-        guard let key = head["Sec-WebSocket-Key"] else { return try connection.answer("at \(head.target)") }
+        guard let key = head["Sec-WebSocket-Key"] else { return try connection.respond("at \(head.target)") }
         let accept = String(decoding: WebSocketKey.accept(Array(key.utf8)), as: UTF8.self)
         try connection.write(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: \(accept)\r\n\r\n"

@@ -25,12 +25,12 @@ struct CredentialBodyTests {
         }) { connection in
             while let head = try connection.readRequestHead() {
                 if head.target == "/start" {
-                    try connection.answer("", status: "307 Temporary Redirect", fields: ["Location: /v1/end"])
+                    try connection.respond("", status: "307 Temporary Redirect", fields: ["Location: /v1/end"])
                     return connection.readToEnd()
                 }
                 let request = try connection.readBody(of: head)
                 if request.isTruncated { return }
-                try connection.answer("\(request.body.count)")
+                try connection.respond("\(request.body.count)")
             }
         }
     }
@@ -64,8 +64,8 @@ struct CredentialBodyTests {
         try client.send(Self.pieces.1 + Array("\r\n0\r\n\r\n".utf8))
         #expect(try stage.get("/other").status == 200)
         try source.give(value, toRun: 1)
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.status == 200 && answer.text == "\(size)", "\(answer)")
+        let response = try client.readResponse(to: "POST")
+        #expect(response.status == 200 && response.text == "\(size)", "\(response)")
         #expect(ends(stage).map { $0.body } == [Self.pieces.0 + Self.pieces.1])
     }
 
@@ -83,8 +83,8 @@ struct CredentialBodyTests {
         try peer.end(stream, trailers: [])
         #expect(try stage.get("/other").status == 200)
         try source.give(value, toRun: 1)
-        let answer = try peer.finish(stream)
-        #expect(answer.status == 502 && answer.text.contains("limits.redirectBodyBytes"), "\(answer.text)")
+        let response = try peer.finish(stream)
+        #expect(response.status == 502 && response.text.contains("limits.redirectBodyBytes"), "\(response.text)")
         #expect(ends(stage).isEmpty)
     }
 
@@ -98,12 +98,12 @@ struct CredentialBodyTests {
         }) { connection in
             while let head = try connection.readRequestHead() {
                 if head["X-Api-Key"] == value {
-                    try connection.answer("no", status: "401 Unauthorized")
+                    try connection.respond("no", status: "401 Unauthorized")
                     return connection.readToEnd()
                 }
                 let request = try connection.readBody(of: head)
                 if request.isTruncated { return }
-                try connection.answer("\(request.body.count)")
+                try connection.respond("\(request.body.count)")
             }
         }
     }
@@ -132,9 +132,9 @@ struct CredentialBodyTests {
         try client.send(Self.pieces.1 + Array("\r\n0\r\n\r\n".utf8))
         #expect(try stage.get("/other").status == 200)
         try source.give("value-of-the-second-run", toRun: 2)
-        let answer = try client.readResponse(to: "POST")
+        let response = try client.readResponse(to: "POST")
         let body = Self.pieces.0 + Self.pieces.1
-        #expect(answer.status == 200 && answer.text == "\(body.count)", "\(answer)")
+        #expect(response.status == 200 && response.text == "\(body.count)", "\(response)")
         let accepted = stage.origin.requests.filter { $0["X-Api-Key"] == "value-of-the-second-run" }
         #expect(accepted.map(\.body) == [body])
     }
@@ -165,8 +165,8 @@ struct CredentialBodyTests {
         try peer.end(stream, trailers: [])
         #expect(try stage.get("/other").status == 200)
         try source.give("value-of-the-second-run", toRun: 2)
-        let answer = try peer.finish(stream)
-        #expect(answer.status == 502 && answer.text.contains("limits.redirectBodyBytes"), "\(answer.text)")
+        let response = try peer.finish(stream)
+        #expect(response.status == 502 && response.text.contains("limits.redirectBodyBytes"), "\(response.text)")
         #expect(!stage.origin.requests.contains { $0["X-Api-Key"] != value && $0.target == "/v1/x" })
     }
 
@@ -208,7 +208,7 @@ struct CredentialBodyTests {
         let stage = try Stage({
             Self.sign(&$0)
             $0.members["limits"] = ["heldBytes": "16MB"]
-        }) { OriginAnswer.text("\($0.body.count)") }
+        }) { OriginResponse.text("\($0.body.count)") }
         let before = try Self.held(stage.proxy)
         let size = 1 << 20
         let head = "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: \(size)\r\n\r\n"
@@ -246,7 +246,7 @@ struct CredentialBodyTests {
         let stage = try Stage({
             Self.sign(&$0)
             $0.members["limits"] = ["heldBytes": "16MB"]
-        }) { OriginAnswer.text("\($0.body.count)") }
+        }) { OriginResponse.text("\($0.body.count)") }
         let before = try Self.held(stage.proxy)
         let peers = try (0..<5).map { _ in try HTTP2Peer(stage.proxy.connect()) }
         var most = 0
@@ -288,16 +288,16 @@ struct CredentialBodyTests {
             ]
             settings.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
         }) { request in
-            guard request.target == "/start" else { return OriginAnswer.text("\(request.body.count)") }
-            return OriginAnswer.text("", status: "303 See Other", fields: ["Location: /v1/end"])
+            guard request.target == "/start" else { return OriginResponse.text("\(request.body.count)") }
+            return OriginResponse.text("", status: "303 See Other", fields: ["Location: /v1/end"])
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("POST", stage.url("/start"), body: "a body"))
         try stage.origin.wait(for: "the first hop") { $0.contains { !$0.requests.isEmpty } ? true : nil }
         #expect(try stage.get("/other").status == 200)
         try source.give(Self.awsKeys.replacing("\n", with: " "), toRun: 1)
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.status == 200 && answer.text == "0", "\(answer)")
+        let response = try client.readResponse(to: "POST")
+        #expect(response.status == 200 && response.text == "0", "\(response)")
         let end = try #require(ends(stage).first)
         #expect(end.body.isEmpty && end["Authorization"]?.hasPrefix("AWS4-HMAC-SHA256 ") == true, "\(end)")
         #expect(stage.origin.requests.first?.text == "a body")
@@ -305,15 +305,15 @@ struct CredentialBodyTests {
 
     @Test("a body that is longer than a signature takes is refused")
     func length() throws {
-        let stage = try Stage(Self.sign) { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage(Self.sign) { OriginResponse.text("\($0.body.count)") }
         let size = (1 << 20) + 1
         let fields = ["Transfer-Encoding: chunked"]
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("POST", stage.url(), fields: fields) + "\(String(size, radix: 16))\r\n")
         // It may be refused before all of it was sent.
         _ = try? client.send([UInt8](repeating: 98, count: size))
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.status == 413 && answer.text.contains("X-Amz-Content-SHA256"), "\(answer)")
+        let response = try client.readResponse(to: "POST")
+        #expect(response.status == 413 && response.text.contains("X-Amz-Content-SHA256"), "\(response)")
         #expect(stage.origin.requests.isEmpty)
     }
 
@@ -328,7 +328,7 @@ struct CredentialBodyTests {
                 while let request = try connection.readRequest() {
                     received.with { $0 = request.body }
                     fields.with { $0 = Array((request["Authorization"] ?? "").utf8) }
-                    try connection.answer("\(request.body.count)")
+                    try connection.respond("\(request.body.count)")
                 }
                 return
             }
@@ -354,8 +354,8 @@ struct CredentialBodyTests {
         Self.sign(&settings)
         let proxy = try ProxyUnderTest(settings)
         let peer = try HTTP2Peer(proxy.connect())
-        let answer = try peer.finish(peer.request("POST", "/", authority: Stage.host, body: body))
-        #expect(answer.status == 200 && answer.text == "\(body.count)", "\(answer.text)")
+        let response = try peer.finish(peer.request("POST", "/", authority: Stage.host, body: body))
+        #expect(response.status == 200 && response.text == "\(body.count)", "\(response.text)")
         #expect(received.with { $0 } == body)
         // The field is not Huffman-coded where that is longer; over HTTP/1.1 it is text anyway.
         if version == "1.1" {

@@ -72,7 +72,7 @@ struct CredentialCommandTests {
         let pki = try TestPKI()
         let server = try pki.server("login.example")
         let origin = try ScriptedOrigin(server) { _ in
-            OriginAnswer.text(#"{"access_token": "s3cr3t-value", "token_type": "bearer", "expires_in": 600}"#)
+            OriginResponse.text(#"{"access_token": "s3cr3t-value", "token_type": "bearer", "expires_in": 600}"#)
         }
         for (pin, code) in [(server.pin, Int32(0)), (.unrelated(3), 1)] {
             let folder = try TemporaryFolder()
@@ -141,8 +141,8 @@ struct CredentialCommandTests {
             $0.members["admin"] = ["address": "127.0.0.1:0"]
             $0.files["secret"] = "s3cr3t-value"
             Self.define(credential, in: &$0)
-        } answering: { _ in
-            OriginAnswer.text("hello")
+        } responding: { _ in
+            OriginResponse.text("hello")
         }
     }
 

@@ -29,17 +29,17 @@ struct CredentialFieldTests {
     }
 
     /// An origin that leads from /start over /middle to /v1/end, and from /v1/on to /v2/end.
-    private static func answer(_ request: HTTPMessage) -> String {
+    private static func response(_ request: HTTPMessage) -> String {
         let next = ["/start": "/middle", "/middle": "/v1/end", "/v1/on": "/v2/end"][request.target]
-        guard let next else { return OriginAnswer.text("end", fields: ["X-Echo: \(value) \(other)"]) }
-        return OriginAnswer.text("", status: "302 Found", fields: ["Location: \(next)"])
+        guard let next else { return OriginResponse.text("end", fields: ["X-Echo: \(value) \(other)"]) }
+        return OriginResponse.text("", status: "302 Found", fields: ["Location: \(next)"])
     }
 
     // MARK: To the origin
 
     @Test("a client's fields stay behind only at a hop with a credential")
     func hops() throws {
-        let stage = try Stage({ Self.prepare(&$0) }, answering: Self.answer)
+        let stage = try Stage({ Self.prepare(&$0) }, responding: Self.response)
         let own = ["Authorization: of-client", "Cookie: a=of-client", "X_Api_Key: of-client", "X-Kept: yes"]
         #expect(try stage.get("/start", fields: own).text == "end")
         let requests = stage.origin.requests
@@ -54,13 +54,13 @@ struct CredentialFieldTests {
     @Test("trailers of the credential's name stay behind at such a hop")
     func trailersOfHop() throws {
         let stage = try Stage({ Self.prepare(&$0) }) { request in
-            guard request.target == "/start" else { return OriginAnswer.text("end") }
-            return OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /v1/end"])
+            guard request.target == "/start" else { return OriginResponse.text("end") }
+            return OriginResponse.text("", status: "307 Temporary Redirect", fields: ["Location: /v1/end"])
         }
         let head = ProxyUnderTest.request("POST", stage.url("/start"), fields: ["Transfer-Encoding: chunked"])
         let trailers = "X-Api-Key: of-client\r\nX!Api_Key: of-client\r\nX-Sum: 1\r\n"
-        let answer = try stage.proxy.exchange("\(head)2\r\nhi\r\n0\r\n\(trailers)\r\n", method: "POST")
-        #expect(answer.text == "end", "\(answer)")
+        let response = try stage.proxy.exchange("\(head)2\r\nhi\r\n0\r\n\(trailers)\r\n", method: "POST")
+        #expect(response.text == "end", "\(response)")
         let requests = stage.origin.requests
         #expect(requests.map(\.text) == ["hi", "hi"] && requests.last?["X-Api-Key"] == value)
         #expect(requests.map { $0.trailers.map(\.name) } == [["X-Api-Key", "X!Api_Key", "X-Sum"], ["X-Sum"]])
@@ -77,7 +77,7 @@ struct CredentialFieldTests {
                 "request": ["set": ["x-api-key": "of-headers"], "add": ["X_Api_Key": "of-headers"]]
             ]
         }
-        let stage = try Stage(change, answering: Self.answer)
+        let stage = try Stage(change, responding: Self.response)
         #expect(try stage.get("/v1/x").status == 200)
         #expect(try stage.get("/start").status == 200)
         #expect(try stage.get("/upgrade", fields: ["Connection: Upgrade", "Upgrade: echo"]).status == 200)
@@ -101,21 +101,21 @@ struct CredentialFieldTests {
                 + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Late: \(value)\r\n\r\n"
         }
         let own = ["Authorization: of-client", "Cookie: a=of-client", "X_Api_Key: of-client"]
-        let answer = try stage.get("/", fields: ["Connection: Upgrade", "Upgrade: echo", "TE: trailers"] + own)
+        let response = try stage.get("/", fields: ["Connection: Upgrade", "Upgrade: echo", "TE: trailers"] + own)
         let request = try #require(stage.origin.requests.first)
         #expect(request["X-Api-Key"] == value)
         #expect(!request.fields.contains { $0.value.contains("of-client") }, "\(request.fields)")
-        #expect(answer.status == 200 && answer.text == "ok" && answer["X-Echo"] == stars, "\(answer)")
-        #expect(answer.interim.map { $0["Link"] } == ["</\(stars)>"], "\(answer.interim)")
-        #expect(answer.trailers.map(\.value) == [stars], "\(answer.trailers)")
+        #expect(response.status == 200 && response.text == "ok" && response["X-Echo"] == stars, "\(response)")
+        #expect(response.interim.map { $0["Link"] } == ["</\(stars)>"], "\(response.interim)")
+        #expect(response.trailers.map(\.value) == [stars], "\(response.trailers)")
     }
 
     @Test("the value of an earlier hop is masked beside that of the last one")
     func earlierHop() throws {
-        let stage = try Stage({ Self.prepare(&$0) }, answering: Self.answer)
-        let answer = try stage.get("/v1/on")
+        let stage = try Stage({ Self.prepare(&$0) }, responding: Self.response)
+        let response = try stage.get("/v1/on")
         #expect(stage.origin.requests.map { $0["X-Api-Key"] } == [value, other])
-        #expect(answer.text == "end" && answer["X-Echo"] == "\(stars) \(stars)", "\(answer)")
+        #expect(response.text == "end" && response["X-Echo"] == "\(stars) \(stars)", "\(response)")
     }
 
     @Test("a shared cache keeps such a response only if the origin allows it")
@@ -126,7 +126,7 @@ struct CredentialFieldTests {
         }) { request in
             // RFC 9111, section 3.5.
             let control = request.target == "/v1/public" ? "public, max-age=1000" : "max-age=1000"
-            return OriginAnswer.text("stored", fields: ["Cache-Control: \(control)"])
+            return OriginResponse.text("stored", fields: ["Cache-Control: \(control)"])
         }
         for path in ["/v1/x", "/v1/public", "/other"] {
             for _ in 0..<2 { #expect(try stage.get(path).text == "stored") }
@@ -143,11 +143,11 @@ struct CredentialFieldTests {
             while let request = try connection.readRequest() {
                 if request["Authorization"] == "NTLM proof" { isAuthenticated = true }
                 if request.target == "/v1/on" {
-                    try connection.answer("", status: "302 Found", fields: ["Location: /end"])
+                    try connection.respond("", status: "302 Found", fields: ["Location: /end"])
                 } else if isAuthenticated {
-                    try connection.answer("authenticated", fields: ["X-Echo: \(value)"])
+                    try connection.respond("authenticated", fields: ["X-Echo: \(value)"])
                 } else {
-                    try connection.answer("", status: "401 No", fields: ["WWW-Authenticate: NTLM"])
+                    try connection.respond("", status: "401 No", fields: ["WWW-Authenticate: NTLM"])
                 }
             }
         }
@@ -158,8 +158,8 @@ struct CredentialFieldTests {
         }
         let known = try get("/other", "Authorization: NTLM proof")
         #expect(known.text == "authenticated" && known["X-Echo"] == value, "\(known)")
-        let answer = try get("/v1/on")
-        #expect(answer.text == "authenticated" && answer["X-Echo"] == stars, "\(answer)")
+        let response = try get("/v1/on")
+        #expect(response.text == "authenticated" && response["X-Echo"] == stars, "\(response)")
         // The credential went another way.
         let places = stage.origin.connections.map { $0.requests.map(\.target) }
         #expect(Set(places) == [["/other", "/end"], ["/v1/on"]], "\(places)")
@@ -168,7 +168,7 @@ struct CredentialFieldTests {
     @Test("an origin that authenticates connections gets no client's for a credential")
     func challenge() throws {
         let stage = try Stage({ Self.prepare(&$0) }) { _ in
-            OriginAnswer.text("no", status: "401 Unauthorized", fields: ["WWW-Authenticate: NTLM"])
+            OriginResponse.text("no", status: "401 Unauthorized", fields: ["WWW-Authenticate: NTLM"])
         }
         let client = try stage.proxy.connect()
         for path in ["/v1/x", "/v1/y"] {

@@ -75,8 +75,8 @@ struct CredentialScanTests {
         }
         var seen: [String] = []
         for path in ["/", "/stored", "/stored", "/redirect", "/refused", "/odd", "/cut"] {
-            let answer = try stage.get(path, fields: ["X-File: mine", "Authorization: mine"])
-            seen.append("\(answer.startLine) \(answer.fields) \(answer.text)")
+            let response = try stage.get(path, fields: ["X-File: mine", "Authorization: mine"])
+            seen.append("\(response.startLine) \(response.fields) \(response.text)")
         }
         #expect(try stage.proxy.get("http://gone.example.com/").status == 502)
         #expect(try stage.proxy.get("http://plain.other.example/").problemCode == "connect_failed")

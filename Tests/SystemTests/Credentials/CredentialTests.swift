@@ -14,9 +14,9 @@ struct CredentialTests {
         _ credential: [String: Any] = [:],
         rules: [[String: Any]]? = nil,
         _ change: (inout ProxySettings) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("here") }
+        responding response: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginResponse.text("here") }
     ) throws -> Stage {
-        try Stage({ Self.prepare(&$0, credential, rules: rules, change) }, answering: answer)
+        try Stage({ Self.prepare(&$0, credential, rules: rules, change) }, responding: response)
     }
 
     private static func prepare(
@@ -62,14 +62,14 @@ struct CredentialTests {
     @Test("the client's own credentials, fields of that name and trailers stay behind")
     func ownFields() throws {
         let stage = try stage()
-        let answer = try stage.proxy.exchange(
+        let response = try stage.proxy.exchange(
             "POST \(stage.url("/v1/x")) HTTP/1.1\r\nHost: \(Stage.host)\r\nAuthorization: Bearer of-attacker\r\n"
                 + "Cookie: a=of-attacker\r\nX_Api_Key: of-attacker\r\nX.Api.Key: of-attacker\r\nx-api-key: of-attacker\r\nTrailer: X-Api-Key\r\n"
                 + "Transfer-Encoding: chunked\r\nX-Kept: yes\r\n\r\n2\r\nab\r\n0\r\nX-Api-Key: of-attacker\r\n"
                 + "Authorization: of-attacker\r\nX_Api_Key: of-attacker\r\n\r\n",
             method: "POST"
         )
-        #expect(answer.status == 200)
+        #expect(response.status == 200)
         let request = try #require(stage.origin.requests.first)
         #expect(values("x-api-key", in: request) == [key] && values("x-kept", in: request) == ["yes"])
         let all = request.fields + request.trailers
@@ -92,8 +92,10 @@ struct CredentialTests {
     )
     func withheld(members: [String: any Sendable], cause: String) throws {
         let stage = try stage([:], { $0.pin(Stage.host, to: .unrelated(7), with: members) })
-        let answer = try stage.get("/v1/x")
-        #expect(answer.status == 502 && answer.problemCode == "credential_withheld" && answer.text.contains(cause))
+        let response = try stage.get("/v1/x")
+        #expect(
+            response.status == 502 && response.problemCode == "credential_withheld" && response.text.contains(cause)
+        )
         #expect(stage.origin.requests.isEmpty)
         #expect(try stage.get("/other").status == 200)
     }
@@ -107,11 +109,11 @@ struct CredentialTests {
             $0.pinnedDomains = [:]
             $0.hosts[Stage.host]?["upgrade"] = true
         }
-        let answer = try stage.get("/v1/x")
+        let response = try stage.get("/v1/x")
         if isAllowed {
-            #expect(answer.status == 200 && values("x-api-key", in: stage.origin.requests.first) == [key])
+            #expect(response.status == 200 && values("x-api-key", in: stage.origin.requests.first) == [key])
         } else {
-            #expect(answer.problemCode == "credential_withheld" && answer.text.contains("allowUnpinned"))
+            #expect(response.problemCode == "credential_withheld" && response.text.contains("allowUnpinned"))
             #expect(stage.origin.requests.isEmpty)
         }
     }
@@ -119,14 +121,14 @@ struct CredentialTests {
     @Test("a request without TLS gets no credential")
     func cleartext() throws {
         let origin = try ScriptedOrigin(nil) { connection in
-            while try connection.readRequest() != nil { try connection.write(OriginAnswer.text("plain")) }
+            while try connection.readRequest() != nil { try connection.write(OriginResponse.text("plain")) }
         }
         let stage = try stage(
             ["allowUnpinned": true],
             rules: [["id": "v1", "host": "*.example.com", "then": "allow", "credential": "llm"]]
         ) { $0.resolve("plain.example.com", to: origin.port) }
-        let answer = try stage.proxy.get("http://plain.example.com/v1/x")
-        #expect(answer.problemCode == "credential_withheld" && answer.text.contains("no TLS"))
+        let response = try stage.proxy.get("http://plain.example.com/v1/x")
+        #expect(response.problemCode == "credential_withheld" && response.text.contains("no TLS"))
         #expect(origin.requests.isEmpty)
     }
 
@@ -170,8 +172,8 @@ struct CredentialTests {
         )
         for field in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example"] {
             let request = "GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n\r\n"
-            let answer = try stage.proxy.exchange(request, on: 1)
-            #expect(answer.status == 403 && answer.problemCode == "credential_withheld")
+            let response = try stage.proxy.exchange(request, on: 1)
+            #expect(response.status == 403 && response.problemCode == "credential_withheld")
             #expect(try stage.get("/v1/x", fields: [field]).problemCode == "credential_withheld")
         }
         #expect(stage.origin.requests.isEmpty)
@@ -181,9 +183,9 @@ struct CredentialTests {
     func hops() throws {
         let stage = try stage([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
             switch request.target {
-            case "/v1/away": OriginAnswer.text("", status: "302 Found", fields: ["Location: /plain"])
-            case "/start": OriginAnswer.text("", status: "302 Found", fields: ["Location: /v1/end"])
-            default: OriginAnswer.text("end")
+            case "/v1/away": OriginResponse.text("", status: "302 Found", fields: ["Location: /plain"])
+            case "/start": OriginResponse.text("", status: "302 Found", fields: ["Location: /v1/end"])
+            default: OriginResponse.text("end")
             }
         }
         #expect(try stage.get("/v1/away").text == "end")
@@ -196,16 +198,16 @@ struct CredentialTests {
         let encoded = "%73k-live-0123456789"
         let stage = try stage([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
             if request.target == "/v1/redirect" {
-                return OriginAnswer.text("", status: "302 Found", fields: ["Location: /v1/end?k=\(encoded)"])
+                return OriginResponse.text("", status: "302 Found", fields: ["Location: /v1/end?k=\(encoded)"])
             }
             return "HTTP/1.1 200 OK\r\nX-Echo: a\(key)b\r\nX-Encoded: \(encoded)\r\nTransfer-Encoding: chunked\r\n\r\n"
                 + "2\r\nok\r\n0\r\nX-Trailer: \(key)\r\n\r\n"
         }
-        let answer = try stage.get("/v1/x")
+        let response = try stage.get("/v1/x")
         let stars = String(repeating: "*", count: key.utf8.count)
-        #expect(answer.text == "ok" && answer["X-Echo"] == "a\(stars)b")
-        #expect(answer["X-Encoded"] == String(repeating: "*", count: encoded.utf8.count))
-        #expect(!answer.trailers.contains { $0.value.contains(key) } && !answer.trailers.isEmpty)
+        #expect(response.text == "ok" && response["X-Echo"] == "a\(stars)b")
+        #expect(response["X-Encoded"] == String(repeating: "*", count: encoded.utf8.count))
+        #expect(!response.trailers.contains { $0.value.contains(key) } && !response.trailers.isEmpty)
         let redirect = try stage.get("/v1/redirect")
         #expect(redirect.status == 302 && redirect["Location"]?.contains(key) == false)
         #expect(stage.origin.requests.count == 2)
@@ -213,15 +215,15 @@ struct CredentialTests {
 
     @Test("an echo in an informational head is masked")
     func hints() throws {
-        let stage = try stage(answering: { _ in
-            "HTTP/1.1 103 Early Hints\r\nLink: </\(key)>; rel=preload\r\n\r\n" + OriginAnswer.text("ok")
+        let stage = try stage(responding: { _ in
+            "HTTP/1.1 103 Early Hints\r\nLink: </\(key)>; rel=preload\r\n\r\n" + OriginResponse.text("ok")
         })
         let link = try stage.get("/v1/x").interim.first?["Link"]
         #expect(link?.contains("***") == true && link?.contains(key) == false, "\(link ?? "")")
     }
 
     /// A shared cache, and a credential for users whose names begin with a b.
-    private func cachingStage(answering answer: @escaping @Sendable (HTTPMessage) -> String) throws -> Stage {
+    private func cachingStage(responding response: @escaping @Sendable (HTTPMessage) -> String) throws -> Stage {
         let rules: [[String: Any]] = [
             [
                 "id": "with", "host": Stage.host, "path": "/x", "method": "GET", "user": "b*", "then": "allow",
@@ -237,7 +239,7 @@ struct CredentialTests {
                 $0.files["tokens"] = ["anne", "bob", "beth"].map { "\($0):\(Self.digest("token-\($0)"))\n" }.joined()
                 $0.listeners[0]["authentication"] = ["bearer": ["file": "tokens"]]
             },
-            answering: answer
+            responding: response
         )
     }
 
@@ -247,7 +249,7 @@ struct CredentialTests {
         let stage = try cachingStage { request in
             if request["X-Api-Key"] != nil { try? gate.pass() }
             let text = request["X-Api-Key"] == nil ? "without" : "with"
-            return OriginAnswer.text(text, fields: ["Cache-Control: public, max-age=1000"])
+            return OriginResponse.text(text, fields: ["Cache-Control: public, max-age=1000"])
         }
         defer { gate.open() }
         let client = try stage.proxy.connect()
@@ -263,11 +265,11 @@ struct CredentialTests {
     @Test("users and rules have separate stored responses, also in a shared cache")
     func storedResponses() throws {
         let stage = try cachingStage { _ in
-            OriginAnswer.text("stored", fields: ["Cache-Control: public, max-age=1000", "Vary: X-Api-Key"])
+            OriginResponse.text("stored", fields: ["Cache-Control: public, max-age=1000", "Vary: X-Api-Key"])
         }
         func get(as user: String) throws -> Int {
-            let answer = try stage.get("/x", fields: ["Proxy-Authorization: Bearer token-\(user)"])
-            #expect(answer.status == 200, "\(answer.text)")
+            let response = try stage.get("/x", fields: ["Proxy-Authorization: Bearer token-\(user)"])
+            #expect(response.status == 200, "\(response.text)")
             return stage.origin.requests.count
         }
         #expect(try get(as: "anne") == 1)
@@ -289,10 +291,10 @@ struct CredentialTests {
                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Echo: \(key)\r\n\r\nhello"
             )
         }
-        let answer = try stage.proxy.exchange(
+        let response = try stage.proxy.exchange(
             "GET \(stage.url("/")) HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
         )
-        #expect(answer.status == 101 && answer["X-Echo"] == String(repeating: "*", count: key.utf8.count))
+        #expect(response.status == 101 && response["X-Echo"] == String(repeating: "*", count: key.utf8.count))
         #expect(values("x-api-key", in: stage.origin.requests.first) == [key])
     }
 
@@ -325,7 +327,7 @@ struct CredentialTests {
         ) { request in
             let key = request.fields.first { $0.name.lowercased() == "x-api-key" }?.value
             return key == "value-number-2" && request.text == "a body"
-                ? OriginAnswer.text("accepted") : OriginAnswer.text("no", status: "401 Unauthorized")
+                ? OriginResponse.text("accepted") : OriginResponse.text("no", status: "401 Unauthorized")
         }
         func post() throws -> HTTPMessage {
             try stage.proxy.exchange(
@@ -361,8 +363,8 @@ struct CredentialTests {
         Self.prepare(&settings, [:], rules: nil) { $0.files["llm"] = plain }
         let proxy = try ProxyUnderTest(settings)
         for _ in 0..<2 {
-            let answer = try proxy.get("http://\(Stage.host)/v1/x")
-            #expect(answer.status == 200 && answer["X-Echo"] == String(repeating: "*", count: plain.utf8.count))
+            let response = try proxy.get("http://\(Stage.host)/v1/x")
+            #expect(response.status == 200 && response["X-Echo"] == String(repeating: "*", count: plain.utf8.count))
         }
         #expect(origin.connections.count == 1)
         for payload in frames.with({ $0 }) { #expect(Self.isNeverIndexed(plain, in: payload)) }

@@ -45,14 +45,14 @@ struct CredentialWaitTests {
     private func stage(
         _ source: GatedSource,
         _ change: (inout ProxySettings) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String = { OriginAnswer.text($0.text) }
+        responding response: @escaping @Sendable (HTTPMessage) -> String = { OriginResponse.text($0.text) }
     ) throws -> Stage {
         try Stage(
             {
                 source.prepare(&$0)
                 change(&$0)
             },
-            answering: answer
+            responding: response
         )
     }
 
@@ -86,11 +86,11 @@ struct CredentialWaitTests {
         let client = try waitingClient(stage, source, Self.post)
         try stage.reload { meanwhile.change(&$0, stage.server) }
         try source.give(first, toRun: 1)
-        let answer = try client.readResponse(to: "POST")
+        let response = try client.readResponse(to: "POST")
         let requests = stage.origin.requests.filter { $0.target == "/v1/x" }
-        #expect(answer.problemCode == meanwhile.refusal, "\(answer)")
+        #expect(response.problemCode == meanwhile.refusal, "\(response)")
         if meanwhile == .nothing {
-            #expect(answer.text == "a body" && requests.count == 1 && key(requests.first) == first, "\(answer)")
+            #expect(response.text == "a body" && requests.count == 1 && key(requests.first) == first, "\(response)")
         } else {
             #expect(requests.isEmpty)
         }
@@ -176,7 +176,7 @@ struct CredentialWaitTests {
         }) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/v1/first" { try gate.pass() }
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         defer { gate.open() }
@@ -213,11 +213,11 @@ struct CredentialWaitTests {
 
     private func refusedStage(
         _ change: (inout ProxySettings) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws -> (GatedSource, Stage) {
         let source = try GatedSource()
         try source.give(first, toRun: 1)
-        return (source, try stage(source, change, answering: answer))
+        return (source, try stage(source, change, responding: response))
     }
 
     /// A source is run again ten seconds after a run at the earliest; until then each 401 is passed on.
@@ -248,14 +248,14 @@ struct CredentialWaitTests {
     )
     func renewals() throws {
         let isKnown = Self.isKnown
-        let never: @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("no", status: "401 Unauthorized") }
-        let long = try refusedStage({ $0.members["limits"] = ["redirectBodyBytes": "1KB"] }, answering: never)
+        let never: @Sendable (HTTPMessage) -> String = { _ in OriginResponse.text("no", status: "401 Unauthorized") }
+        let long = try refusedStage({ $0.members["limits"] = ["redirectBodyBytes": "1KB"] }, responding: never)
         let body = String(repeating: "b", count: 2000)
         let longPost = ProxyUnderTest.request("POST", "http://\(Stage.host)/v1/x", body: body)
         #expect(try long.1.proxy.exchange(longPost, method: "POST").status == 401)
         let stages = [
-            try refusedStage(answering: never), try refusedStage(answering: isKnown),
-            try refusedStage(answering: isKnown),
+            try refusedStage(responding: never), try refusedStage(responding: isKnown),
+            try refusedStage(responding: isKnown),
         ]
         let expecting = Self.post.replacing("\r\n\r\n", with: "\r\nExpect: 100-continue\r\n\r\n")
         // All pauses at once.
@@ -362,7 +362,7 @@ struct CredentialWaitTests {
 
     private static let isKnown: @Sendable (HTTPMessage) -> String = { request in
         key(request) == first
-            ? OriginAnswer.text("no", status: "401 Unauthorized") : OriginAnswer.text(request.text)
+            ? OriginResponse.text("no", status: "401 Unauthorized") : OriginResponse.text(request.text)
     }
 
     @Test(
@@ -370,7 +370,7 @@ struct CredentialWaitTests {
         .timeLimit(.minutes(2))
     )
     func reloadDuringRenewal() throws {
-        let stages = try (0...ReloadMeanwhile.allCases.count).map { _ in try refusedStage(answering: Self.isKnown) }
+        let stages = try (0...ReloadMeanwhile.allCases.count).map { _ in try refusedStage(responding: Self.isKnown) }
         let get = ProxyUnderTest.request("GET", "http://\(Stage.host)/v1/x")
         // All pauses at once.
         let refused = try stages.enumerated().map { number, stage in
@@ -381,9 +381,9 @@ struct CredentialWaitTests {
             let former = keys(one.stage).count
             try one.stage.reload { meanwhile.change(&$0, one.stage.server) }
             try one.source.give(second, toRun: 2)
-            let answer = try one.client.readResponse()
-            #expect(answer.problemCode == meanwhile.refusal, "\(meanwhile): \(answer)")
-            if meanwhile == .nothing { #expect(answer.status == 200) }
+            let response = try one.client.readResponse()
+            #expect(response.problemCode == meanwhile.refusal, "\(meanwhile): \(response)")
+            if meanwhile == .nothing { #expect(response.status == 200) }
             // Not the value that was refused.
             #expect(keys(one.stage).dropFirst(former) == (meanwhile == .nothing ? [second] : []))
         }
@@ -414,9 +414,9 @@ struct CredentialWaitTests {
         }) { connection in
             while let request = try connection.readRequest() {
                 guard key(request) == second else {
-                    return try connection.answer("no", status: "401 Unauthorized", fields: ["Connection: close"])
+                    return try connection.respond("no", status: "401 Unauthorized", fields: ["Connection: close"])
                 }
-                try connection.answer("\(request.body.count)")
+                try connection.respond("\(request.body.count)")
             }
         }
         port.with { $0 = stage.origin.port }
@@ -432,12 +432,12 @@ struct CredentialWaitTests {
         let dialled = accept(silent.descriptor, nil, nil)
         defer { close(dialled) }
         try stage.reload { $0.resolve(Stage.host, to: stage.origin.port) }
-        let answer = try refused.client.readResponse(to: "POST")
+        let response = try refused.client.readResponse(to: "POST")
         // A part of a long one is in a file, which goes with the policy that the request began under.
         if count > 64 << 10 {
-            #expect(answer.problemCode == "session_invalidated", "\(answer)")
+            #expect(response.problemCode == "session_invalidated", "\(response)")
         } else {
-            #expect(answer.text == "\(count)", "\(answer)")
+            #expect(response.text == "\(count)", "\(response)")
         }
         let again = stage.origin.requests.filter { key($0) == second }
         #expect(again.allSatisfy { $0.body.count == count })
@@ -465,12 +465,12 @@ struct CredentialWaitTests {
         }) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/start" {
-                    try connection.answer("", status: "302 Found", fields: ["Location: /v1/end"])
+                    try connection.respond("", status: "302 Found", fields: ["Location: /v1/end"])
                 } else if request.target == "/v1/end", key(request) == first {
                     try gate.pass()
-                    try connection.answer("no", status: "401 Unauthorized")
+                    try connection.respond("no", status: "401 Unauthorized")
                 } else {
-                    try connection.answer(request.target)
+                    try connection.respond(request.target)
                 }
             }
         }
@@ -507,9 +507,9 @@ struct CredentialWaitTests {
         try source.give(second, toRun: 2)
         let stage = try Stage({ source.prepare(&$0) }) { connection in
             while let head = try connection.readRequestHead() {
-                guard key(head) == second else { return try connection.answer("no", status: "401 Unauthorized") }
+                guard key(head) == second else { return try connection.respond("no", status: "401 Unauthorized") }
                 if head["Expect"] != nil { try connection.write("HTTP/1.1 100 Continue\r\n\r\n") }
-                try connection.answer(try connection.readBody(of: head).text)
+                try connection.respond(try connection.readBody(of: head).text)
             }
         }
         let fields = "Host: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4"
@@ -519,8 +519,8 @@ struct CredentialWaitTests {
             return String(decoding: try client.receive(), as: UTF8.self).hasPrefix("HTTP/1.1 100") ? client : nil
         }
         try client.send("body")
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.text == "body" && answer.interim.isEmpty, "\(answer)")
+        let response = try client.readResponse(to: "POST")
+        #expect(response.text == "body" && response.interim.isEmpty, "\(response)")
     }
 
     @Test(
@@ -539,12 +539,12 @@ struct CredentialWaitTests {
                 $0.members["cache"] = ["shared": false]
             }
         ) { request in
-            if key(request) == second { return OriginAnswer.text("accepted") }
+            if key(request) == second { return OriginResponse.text("accepted") }
             guard kind == "refresh", request["If-None-Match"] == nil else {
-                return OriginAnswer.text("no", status: "401 Unauthorized")
+                return OriginResponse.text("no", status: "401 Unauthorized")
             }
             let age = "Cache-Control: max-age=0, stale-while-revalidate=1000"
-            return OriginAnswer.text("stored", fields: ["ETag: \"a\"", age])
+            return OriginResponse.text("stored", fields: ["ETag: \"a\"", age])
         }
         let upload = ProxyUnderTest.request("PUT", stage.url("/v1/x"), body: String(repeating: "b", count: 32 << 10))
         try Patience.poll(for: "a request with another value", every: 0.5) {

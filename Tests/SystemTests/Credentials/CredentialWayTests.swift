@@ -26,14 +26,14 @@ struct CredentialWayTests {
     private func stage(
         rules: [[String: Any]] = rules,
         _ change: (inout ProxySettings) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("here") }
+        responding response: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginResponse.text("here") }
     ) throws -> Stage {
         try Stage(
             {
                 Self.prepare(&$0, rules: rules)
                 change(&$0)
             },
-            answering: answer
+            responding: response
         )
     }
 
@@ -75,8 +75,8 @@ struct CredentialWayTests {
             ["id": "ws", "host": Stage.host, "method": ["GET", "UPGRADE"], "then": "allow", "credential": "llm"]
         ]
         let stage = try stage(rules: rules) { $0.pin(Stage.host, to: .unrelated(7), with: ["enforcePinning": false]) }
-        let answer = try stage.get("/", fields: ["Connection: Upgrade", "Upgrade: echo"])
-        #expect(answer.problemCode == "credential_withheld", "\(answer)")
+        let response = try stage.get("/", fields: ["Connection: Upgrade", "Upgrade: echo"])
+        #expect(response.problemCode == "credential_withheld", "\(response)")
         #expect(stage.origin.requests.isEmpty)
     }
 
@@ -87,15 +87,15 @@ struct CredentialWayTests {
             while let request = try connection.readRequest() {
                 switch request["Authorization"] {
                 case "NTLM hello":
-                    try connection.answer("", status: "401 No", fields: ["WWW-Authenticate: NTLM challenge"])
+                    try connection.respond("", status: "401 No", fields: ["WWW-Authenticate: NTLM challenge"])
                     continue
                 case "NTLM proof": isAuthenticated = true
                 default: break
                 }
                 if isAuthenticated || request["X-Api-Key"] != nil {
-                    try connection.answer(isAuthenticated ? "authenticated" : "new")
+                    try connection.respond(isAuthenticated ? "authenticated" : "new")
                 } else {
-                    try connection.answer("", status: "401 No", fields: ["WWW-Authenticate: NTLM"])
+                    try connection.respond("", status: "401 No", fields: ["WWW-Authenticate: NTLM"])
                 }
             }
         }
@@ -119,7 +119,7 @@ struct CredentialWayTests {
     @Test("a renewed value closes no connection and drops no stored response")
     func renewal() throws {
         let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "stored",
                 fields: request.target == "/v1/stored" ? ["Cache-Control: max-age=1000"] : ["Cache-Control: no-store"]
             )
@@ -190,7 +190,7 @@ struct CredentialWayTests {
                 "llm": ["header": "X-Api-Key", "file": "llm", "placeholder": "agent-key-1"]
             ]
             $0.members["cache"] = ["shared": false]
-        }) { _ in OriginAnswer.text("stored", fields: ["Cache-Control: max-age=1000"]) }
+        }) { _ in OriginResponse.text("stored", fields: ["Cache-Control: max-age=1000"]) }
         let fields = ["X-Api-Key: agent-key-1"]
         #expect(try stage.get("/v1/x", fields: fields).text == "stored")
         #expect(try stage.get("/v1/x", fields: fields).text == "stored")
@@ -202,7 +202,7 @@ struct CredentialWayTests {
     func refresh() throws {
         let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
             let age = request["If-None-Match"] == nil ? "max-age=0, stale-while-revalidate=1000" : "max-age=1000"
-            return OriginAnswer.text("stored", fields: ["ETag: \"a\"", "Cache-Control: \(age)", "X-Echo: \(value)"])
+            return OriginResponse.text("stored", fields: ["ETag: \"a\"", "Cache-Control: \(age)", "X-Echo: \(value)"])
         }
         for path in ["/v1/x", "/other"] {
             #expect(try stage.get(path).text == "stored")
@@ -215,9 +215,9 @@ struct CredentialWayTests {
             #expect(request["X-Api-Key"] == (request.target == "/v1/x" ? value : nil))
         }
         try Patience.poll(for: "the refreshed response") {
-            let answer = try stage.get("/v1/x")
-            #expect(answer["X-Echo"] == stars, "\(answer)")
-            return answer["Cache-Control"] == "max-age=1000" ? true : nil
+            let response = try stage.get("/v1/x")
+            #expect(response["X-Echo"] == stars, "\(response)")
+            return response["Cache-Control"] == "max-age=1000" ? true : nil
         }
         try Patience.poll(for: "the line of the refresh") {
             let lines = stage.proxy.taskLines.filter {
@@ -235,7 +235,7 @@ struct CredentialWayTests {
         let open: [[String: any Sendable]] = [["id": "all", "host": Stage.host, "then": "allow"]]
         let stage = try stage(rules: open, { $0.members["cache"] = ["shared": false] }) { request in
             let control = "Cache-Control: max-age=0, stale-while-revalidate=1000"
-            return OriginAnswer.text("stored", fields: [control, "X-Given: \(request["X-Api-Key"] == nil ? 0 : 1)"])
+            return OriginResponse.text("stored", fields: [control, "X-Given: \(request["X-Api-Key"] == nil ? 0 : 1)"])
         }
         #expect(try stage.get("/v1/x")["X-Given"] == "0")
         // What is stored without a credential may be used for a HEAD alone.
@@ -269,7 +269,7 @@ struct CredentialWayTests {
             while let request = try connection.readRequest() {
                 guard request["If-None-Match"] != nil else {
                     let control = "Cache-Control: max-age=0, stale-while-revalidate=600"
-                    try connection.answer("whole", fields: ["ETag: \"a\"", control])
+                    try connection.respond("whole", fields: ["ETag: \"a\"", control])
                     continue
                 }
                 try gate.pass()
@@ -313,14 +313,14 @@ struct CredentialWayTests {
     func validation() throws {
         let stage = try stage({ $0.members["cache"] = ["shared": false] }) { request in
             guard request["If-None-Match"] != nil else {
-                return OriginAnswer.text("stored", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
+                return OriginResponse.text("stored", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
             }
             return "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nX-Echo: \(request["X-Api-Key"] ?? "")\r\n\r\n"
         }
         #expect(try stage.get("/v1/x").text == "stored")
         for _ in 0..<2 {
-            let answer = try stage.get("/v1/x")
-            #expect(answer.text == "stored" && answer["X-Echo"] == stars, "\(answer)")
+            let response = try stage.get("/v1/x")
+            #expect(response.text == "stored" && response["X-Echo"] == stars, "\(response)")
         }
     }
 
@@ -355,9 +355,11 @@ struct CredentialWayTests {
         let proxy = try ProxyUnderTest(settings)
         for _ in names {
             let fields = version == "upgrade" ? ["Connection: Upgrade", "Upgrade: echo"] : []
-            let answer = try proxy.get("http://\(Stage.host)/v1/x", fields: fields)
-            #expect(answer.problemCode == "response_invalid", "\(answer)")
-            for text in [answer.text, answer["Proxy-Status"] ?? ""] { #expect(!text.contains("sk-live"), "\(text)") }
+            let response = try proxy.get("http://\(Stage.host)/v1/x", fields: fields)
+            #expect(response.problemCode == "response_invalid", "\(response)")
+            for text in [response.text, response["Proxy-Status"] ?? ""] {
+                #expect(!text.contains("sk-live"), "\(text)")
+            }
         }
         let lines = try proxy.waitForTaskLines(names.count)
         #expect(lines.allSatisfy { $0.string("errorDetails")?.contains("(rule response-") == true })
@@ -368,14 +370,14 @@ struct CredentialWayTests {
     func echoOfEarlierHop() throws {
         let stage = try stage({ $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
             switch request.target {
-            case "/v1/away": OriginAnswer.text("", status: "302 Found", fields: ["Location: /echo"])
-            case "/v1/further": OriginAnswer.text("", status: "302 Found", fields: ["Location: /leave"])
-            case "/leave": OriginAnswer.text("", status: "302 Found", fields: ["Location: /echo?\(value)"])
-            default: OriginAnswer.text("end", fields: ["X-Echo: \(value)"])
+            case "/v1/away": OriginResponse.text("", status: "302 Found", fields: ["Location: /echo"])
+            case "/v1/further": OriginResponse.text("", status: "302 Found", fields: ["Location: /leave"])
+            case "/leave": OriginResponse.text("", status: "302 Found", fields: ["Location: /echo?\(value)"])
+            default: OriginResponse.text("end", fields: ["X-Echo: \(value)"])
             }
         }
-        let answer = try stage.get("/v1/away")
-        #expect(answer.text == "end" && answer["X-Echo"] == stars, "\(answer)")
+        let response = try stage.get("/v1/away")
+        #expect(response.text == "end" && response["X-Echo"] == stars, "\(response)")
         let left = try stage.get("/v1/further")
         #expect(left.status == 302 && left["Location"]?.contains(value) == false, "\(left)")
         #expect(keys(stage) == [value, nil, value, nil])
@@ -399,10 +401,10 @@ struct CredentialWayTests {
         }) { request in
             switch request.target {
             case "/v1/redirect":
-                OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(value).example.com/"])
-            case "/v1/type": OriginAnswer.text("seen", fields: ["Content-Type: text/x-\(value)"])
+                OriginResponse.text("", status: "302 Found", fields: ["Location: http://\(value).example.com/"])
+            case "/v1/type": OriginResponse.text("seen", fields: ["Content-Type: text/x-\(value)"])
             default:
-                OriginAnswer.text(
+                OriginResponse.text(
                     "saved",
                     fields: [
                         "Content-Type: application/octet-stream",
@@ -444,8 +446,8 @@ struct CredentialWayTests {
             stream,
             trailers: [("x-api-key", "of-attacker"), ("authorization", "of-attacker"), ("x-sum", "1")]
         )
-        let answer = try peer.finish(stream)
-        #expect(answer.status == 200 && answer.head["x-echo"] == stars && answer.trailers?["x-late"] == stars)
+        let response = try peer.finish(stream)
+        #expect(response.status == 200 && response.head["x-echo"] == stars && response.trailers?["x-late"] == stars)
         let request = try #require(stage.origin.requests.first)
         #expect(request["X-Api-Key"] == value && request["X-Kept"] == "yes" && request.text == "ab")
         #expect(!(request.fields + request.trailers).contains { $0.value.contains("of-attacker") }, "\(request)")
@@ -472,11 +474,11 @@ struct CredentialWayTests {
         settings.hosts[Stage.host]?["httpVersion"] = "2"
         Self.prepare(&settings)
         let proxy = try ProxyUnderTest(settings)
-        let answer = try proxy.exchange(
+        let response = try proxy.exchange(
             ProxyUnderTest.request("GET", "http://\(Stage.host)/v1/x", fields: ["TE: trailers"])
         )
-        #expect(answer.text == "ok" && answer["X-Echo"] == stars, "\(answer)")
-        #expect(answer.interim.first?["Link"] == "</\(stars)>", "\(answer.interim)")
-        #expect(answer.trailers.map(\.value) == [stars], "\(answer.trailers)")
+        #expect(response.text == "ok" && response["X-Echo"] == stars, "\(response)")
+        #expect(response.interim.first?["Link"] == "</\(stars)>", "\(response.interim)")
+        #expect(response.trailers.map(\.value) == [stars], "\(response.trailers)")
     }
 }

@@ -7,7 +7,7 @@ struct HTTP2AttackTests {
     private func stage() throws -> Stage {
         try Stage(HTTP2ClientTests.takeHTTP2) { connection in
             while let request = try connection.readRequest() {
-                try connection.write(OriginAnswer.text(request.target))
+                try connection.write(OriginResponse.text(request.target))
             }
         }
     }
@@ -22,7 +22,7 @@ struct HTTP2AttackTests {
         _ frames: (Int) -> [UInt8]
     ) throws -> UInt32? {
         let client = try proxy.connect()
-        var answer: [UInt8] = []
+        var response: [UInt8] = []
         try client.send(RawFrames.opening + opening)
         do {
             for number in 0..<times { try client.send(frames(number)) }
@@ -33,12 +33,12 @@ struct HTTP2AttackTests {
             while true {
                 let bytes = try client.receive()
                 if bytes.isEmpty { break }
-                answer += bytes
+                response += bytes
             }
         } catch is TestSocket.Failure {
             // A reset: what came before it counts.
         }
-        return RawFrames.goAway(in: answer)
+        return RawFrames.goAway(in: response)
     }
 
     private func expectAlive(_ stage: Stage) throws {
@@ -109,12 +109,12 @@ struct HTTP2AttackTests {
                 HTTP2ClientTests.takeHTTP2(&settings)
                 settings.setTimeouts(["head": "300ms"])
             },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let client = try stage.proxy.connect()
         try client.send(RawFrames.opening + RawFrames.frame(type: 1, flags: 1, stream: 1, RawFrames.head(Stage.host)))
-        let answer = try client.readToEnd()
-        #expect(RawFrames.goAway(in: answer) == Self.enhanceYourCalm)
+        let response = try client.readToEnd()
+        #expect(RawFrames.goAway(in: response) == Self.enhanceYourCalm)
         #expect(stage.origin.connections.isEmpty)
     }
 }

@@ -13,8 +13,8 @@ struct HTTP2ClientTests {
         settings.listeners[1]["http2"] = true
     }
 
-    private func stage(_ answer: @escaping @Sendable (HTTPMessage) -> String) throws -> Stage {
-        try Stage(Self.takeHTTP2, answering: answer)
+    private func stage(_ response: @escaping @Sendable (HTTPMessage) -> String) throws -> Stage {
+        try Stage(Self.takeHTTP2, responding: response)
     }
 
     private func peer(_ stage: Stage, on listener: Int = 0, window: Int32 = 1 << 20) throws -> HTTP2Peer {
@@ -24,7 +24,7 @@ struct HTTP2ClientTests {
     @Test("forward listeners and gateways serve HTTP/2 beside HTTP/1.1")
     func bothListeners() throws {
         let stage = try stage {
-            OriginAnswer.text("\($0.target) \($0["Host"] ?? "") \($0["Via"] ?? "")")
+            OriginResponse.text("\($0.target) \($0["Host"] ?? "") \($0["Via"] ?? "")")
         }
         let forward = try peer(stage)
         let one = try forward.finish(forward.request(authority: Stage.host))
@@ -45,12 +45,12 @@ struct HTTP2ClientTests {
     @Test("a POST with an empty body has a length towards HTTP/1.1")
     func emptyBodies() throws {
         let stage = try stage {
-            OriginAnswer.text("\($0.method) \($0["Content-Length"] ?? "-") \($0["Transfer-Encoding"] ?? "-")")
+            OriginResponse.text("\($0.method) \($0["Content-Length"] ?? "-") \($0["Transfer-Encoding"] ?? "-")")
         }
         let peer = try peer(stage)
         for method in ["POST", "PUT", "PATCH", "GET", "DELETE"] {
-            let answer = try peer.finish(peer.request(method, authority: Stage.host))
-            #expect(answer.text == "\(method) \(["GET", "DELETE"].contains(method) ? "-" : "0") -")
+            let response = try peer.finish(peer.request(method, authority: Stage.host))
+            #expect(response.text == "\(method) \(["GET", "DELETE"].contains(method) ? "-" : "0") -")
         }
         let empty = try peer.finish(peer.request("POST", authority: Stage.host, fields: [("content-length", "0")]))
         #expect(empty.text == "POST 0 -")
@@ -64,7 +64,7 @@ struct HTTP2ClientTests {
 
     @Test("a listener without HTTP/2 responds to its preface with 505")
     func preface() throws {
-        let stage = try Stage(answering: { OriginAnswer.text($0.target) })
+        let stage = try Stage(responding: { OriginResponse.text($0.target) })
         let client = try stage.proxy.connect()
         try client.send(RawFrames.opening)
         #expect(try client.readResponse().status == 505)
@@ -72,7 +72,7 @@ struct HTTP2ClientTests {
 
     @Test("a preface is recognised byte by byte, and a similar request is not")
     func slowPreface() throws {
-        let stage = try stage { OriginAnswer.text($0.target) }
+        let stage = try stage { OriginResponse.text($0.target) }
         let slow = try stage.proxy.connect()
         for byte in RawFrames.opening { try slow.send([byte]) }
         try slow.send(RawFrames.frame(type: 1, flags: 5, stream: 1, RawFrames.head(Stage.host)))
@@ -144,7 +144,7 @@ struct HTTP2ClientTests {
                 Self.takeHTTP2(&settings)
                 settings.setTimeouts(["body": "300ms"])
             },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let peer = try peer(stage)
         let slow = try peer.request(
@@ -182,7 +182,7 @@ struct HTTP2ClientTests {
                 Self.takeHTTP2(&settings)
                 settings.pin(Stage.host, to: PublicKeyPin.unrelated(7))
             },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let peer = try peer(stage, on: 1)
         let stream = try peer.finish(peer.request("POST", "/", authority: "localhost", body: Array("secret".utf8)))
@@ -202,7 +202,7 @@ struct HTTP2ClientTests {
         ]
     )
     func refused(_ method: String, _ path: String?, _ authority: String, _ status: Int) throws {
-        let stage = try stage { OriginAnswer.text($0.target) }
+        let stage = try stage { OriginResponse.text($0.target) }
         let peer = try peer(stage)
         let stream = try peer.finish(peer.request(method, path, authority: authority))
         // nghttp2 refuses some by itself: then as malformed.
@@ -212,7 +212,7 @@ struct HTTP2ClientTests {
 
     @Test("a gateway does not respond to another's name")
     func foreignName() throws {
-        let stage = try stage { OriginAnswer.text($0.target) }
+        let stage = try stage { OriginResponse.text($0.target) }
         let peer = try peer(stage, on: 1)
         #expect(try peer.finish(peer.request(authority: "rebound.example")).status == 421)
         #expect(stage.origin.connections.isEmpty)
@@ -225,7 +225,7 @@ struct HTTP2ClientTests {
                 Self.takeHTTP2(&settings)
                 settings.members["limits"] = ["headBytes": "8KB"]
             },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let peer = try peer(stage)
         let large = (0..<10).map { ("x-\($0)", String(repeating: "v", count: 1000)) }
@@ -254,7 +254,7 @@ struct HTTP2ClientTests {
                     connection.readToEnd()
                     return
                 }
-                try connection.write(OriginAnswer.text(request.target))
+                try connection.write(OriginResponse.text(request.target))
             }
         }
         let peer = try peer(stage)
@@ -277,7 +277,7 @@ struct HTTP2ClientTests {
                     let piece = [UInt8](repeating: 7, count: 1 << 20)
                     for _ in 0..<64 { try connection.write(piece) }
                 } else {
-                    try connection.write(OriginAnswer.text(request.target))
+                    try connection.write(OriginResponse.text(request.target))
                 }
             }
         }
@@ -299,7 +299,7 @@ struct HTTP2ClientTests {
         let stage = try Stage(Self.takeHTTP2) { connection in
             guard try connection.readRequest() != nil else { return }
             try gate.pass()
-            try connection.write(OriginAnswer.text("late"))
+            try connection.write(OriginResponse.text("late"))
         }
         let peer = try peer(stage)
         let stream = try peer.request(authority: Stage.host)
@@ -320,7 +320,7 @@ struct HTTP2ClientTests {
                 Self.takeHTTP2(&settings)
                 settings.setTimeouts(["idle": "300ms"])
             },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let peer = try peer(stage)
         #expect(try peer.finish(peer.request(authority: Stage.host)).status == 200)

@@ -17,7 +17,7 @@ struct HTTP2HeadTests {
         response.head.filter { !Self.own.contains($0.key) }
     }
 
-    private static func answer(_ request: HTTPMessage) -> String {
+    private static func response(_ request: HTTPMessage) -> String {
         let head =
             switch request.target {
             case "/cookies":
@@ -44,7 +44,7 @@ struct HTTP2HeadTests {
                 HTTP2ClientTests.takeHTTP2(&settings)
                 settings.members["cache"] = [:] as [String: Any]
             },
-            answering: Self.answer
+            responding: Self.response
         )
         let authority = "localhost:\(stage.proxy.port(of: 1))"
         let first = try stage.proxy.connect(to: 1)
@@ -76,7 +76,7 @@ struct HTTP2HeadTests {
                 HTTP2ClientTests.takeHTTP2(&settings)
                 settings.pin(Stage.host, to: PublicKeyPin.unrelated(7))
             },
-            answering: Self.answer
+            responding: Self.response
         )
         let text = try stage.get("/plain")
         let peer = try HTTP2Peer(stage.proxy.connect())

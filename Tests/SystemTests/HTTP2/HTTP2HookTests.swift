@@ -10,14 +10,14 @@ struct HTTP2HookTests {
 
     private func stage(
         _ members: [String: Any],
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws -> Stage {
         try Stage(
             {
                 HTTP2ClientTests.takeHTTP2(&$0)
                 $0.hosts[Stage.host]?.merge(members) { $1 }
             },
-            answering: answer
+            responding: response
         )
     }
 
@@ -25,9 +25,9 @@ struct HTTP2HookTests {
     func followed() throws {
         let stage = try stage(["redirects": ["policy": "follow"]]) { request in
             guard request.target != "/start" else {
-                return OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /end"])
+                return OriginResponse.text("", status: "307 Temporary Redirect", fields: ["Location: /end"])
             }
-            return OriginAnswer.text("\(request.target) \(request.body.count)")
+            return OriginResponse.text("\(request.target) \(request.body.count)")
         }
         let peer = try peer(stage)
         let sizes = [0, 10, 1 << 20, 200 << 10]
@@ -35,8 +35,8 @@ struct HTTP2HookTests {
             try peer.request("POST", "/start", authority: Stage.host, body: patternBytes(size))
         }
         for (stream, size) in zip(streams, sizes) {
-            let answer = try peer.finish(stream)
-            #expect(answer.statuses == [200] && answer.text == "/end \(size)")
+            let response = try peer.finish(stream)
+            #expect(response.statuses == [200] && response.text == "/end \(size)")
         }
         let uploads = stage.origin.requests.filter { $0.target == "/end" && $0.body.count == 1 << 20 }
         let isIntact = uploads.count == 1 && uploads[0].body == patternBytes(1 << 20)
@@ -54,12 +54,12 @@ struct HTTP2HookTests {
         let stage = try stage(members) { request in
             let chunk = "8000\r\n\(String(repeating: "x", count: 32 << 10))\r\n"
             switch request.target {
-            case "/redirect": return OriginAnswer.text("", status: "302 Found", fields: ["Location: /end"])
-            case "/html": return OriginAnswer.text("x", fields: ["Content-Type: text/html"])
+            case "/redirect": return OriginResponse.text("", status: "302 Found", fields: ["Location: /end"])
+            case "/html": return OriginResponse.text("x", fields: ["Content-Type: text/html"])
             case "/long":
                 return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
                     + String(repeating: chunk, count: 10) + "0\r\n\r\n"
-            default: return OriginAnswer.text("fine")
+            default: return OriginResponse.text("fine")
             }
         }
         let peer = try peer(stage)
@@ -81,7 +81,7 @@ struct HTTP2HookTests {
             "headers": ["request": ["set": ["X-Key": "given"]], "response": ["remove": ["Server"]]],
         ]
         let stage = try stage(members) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 request["X-Key"] ?? "none",
                 status: request.target == "/file" ? "203 Other" : "200 OK",
                 fields: ["Server: x"]

@@ -8,7 +8,7 @@ struct HTTP2LimitTests {
     private typealias Raw = RawFrames
 
     private func stage() throws -> Stage {
-        try Stage(HTTP2ClientTests.takeHTTP2) { OriginAnswer.text($0.target) }
+        try Stage(HTTP2ClientTests.takeHTTP2) { OriginResponse.text($0.target) }
     }
 
     /// A head in frames of 16 KB.

@@ -8,7 +8,7 @@ struct HTTP2OriginTests {
     private static let varying = ["date", "via"]
 
     @Test("nginx with h2 and with HTTP/1.1 gives the client the same response")
-    func sameAnswer() throws {
+    func sameResponse() throws {
         let server = try Stage.pki.server(Stage.host, "h2.example.com")
         let blob = patternBytes(300 << 10)
         let one = try NginxOrigin(server, files: ["blob": blob])
@@ -24,16 +24,16 @@ struct HTTP2OriginTests {
         ]
         for (method, path) in requests {
             let body = method == "POST" ? "some body" : nil
-            let answers = try [Stage.host, "h2.example.com"].map { host in
+            let responses = try [Stage.host, "h2.example.com"].map { host in
                 let request = ProxyUnderTest.request(method, "http://\(host)\(path)", body: body)
                 return try proxy.exchange(request, method: method)
             }
-            #expect(answers[0].startLine == answers[1].startLine, "\(method) \(path)")
-            let isSameBody = answers[0].body == answers[1].body
+            #expect(responses[0].startLine == responses[1].startLine, "\(method) \(path)")
+            let isSameBody = responses[0].body == responses[1].body
             #expect(isSameBody, "\(method) \(path)")
-            #expect(fields(answers[0]) == fields(answers[1]), "\(method) \(path)")
+            #expect(fields(responses[0]) == fields(responses[1]), "\(method) \(path)")
             if method == "GET", path == "/files/blob" {
-                let isBlob = answers[1].body == blob
+                let isBlob = responses[1].body == blob
                 #expect(isBlob)
             }
         }
@@ -46,8 +46,8 @@ struct HTTP2OriginTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    private func fields(_ answer: HTTPMessage) -> [String] {
-        answer.fields.filter { !Self.varying.contains($0.name.lowercased()) && $0.name.lowercased() != "etag" }
+    private func fields(_ response: HTTPMessage) -> [String] {
+        response.fields.filter { !Self.varying.contains($0.name.lowercased()) && $0.name.lowercased() != "etag" }
             .map { "\($0.name.lowercased()): \($0.value)" }.sorted()
     }
 
@@ -91,13 +91,13 @@ struct HTTP2OriginTests {
         for (number, client) in clients.enumerated() {
             try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/echo/\(number)"))
         }
-        let answers = try clients.map { try $0.readResponse() }
-        let wrong = answers.enumerated().filter { $0.element.text != "GET /echo/\($0.offset)\n" }
+        let responses = try clients.map { try $0.readResponse() }
+        let wrong = responses.enumerated().filter { $0.element.text != "GET /echo/\($0.offset)\n" }
         #expect(wrong.isEmpty, "\(wrong.count) of 200, \(wrong.first?.element.text ?? "")")
     }
 
     @Test("each request on a shared h2 connection gets its own response")
-    func ownAnswers() throws {
+    func ownResponses() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true)
         let proxy = try proxy(to: origin.port, server)
@@ -117,7 +117,7 @@ struct HTTP2OriginTests {
     func fallback() throws {
         let stage = try Stage(
             { $0.hosts[Stage.host]?["httpVersion"] = "2" },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         #expect(try stage.get("/x").text == "/x")
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)

@@ -35,9 +35,9 @@ struct HTTP2ResponseFieldTests {
             [("x-a", "  b c \t"), ("x-d", " "), ("content_length", "9"), ("content-length", "5")],
             trailers: [("x-sum", " 1 ")]
         )
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 200 && answer.text == "hello", "\(answer.text)")
-        #expect(answer["x-a"] == "b c" && answer["x-d"] == "" && answer["content_length"] == nil)
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 200 && response.text == "hello", "\(response.text)")
+        #expect(response["x-a"] == "b c" && response["x-d"] == "" && response["content_length"] == nil)
         #expect(try proxy.get("http://\(Stage.host)/").text == "hello")
         #expect(origin.connections.count == 1)
     }
@@ -55,11 +55,11 @@ struct HTTP2ResponseFieldTests {
     )
     func refusedByHTTP2(name: String, value: String, rule: String) throws {
         let (proxy, origin) = try stage([("x-secret", "hidden"), (name, value)])
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "response_invalid", "\(answer.text)")
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "response_invalid", "\(response.text)")
         #expect(
-            answer.text.contains("(rule \(rule), field \\\"\(name.replacing(" ", with: "?"))\\\")"),
-            "\(answer.text)"
+            response.text.contains("(rule \(rule), field \\\"\(name.replacing(" ", with: "?"))\\\")"),
+            "\(response.text)"
         )
         let line = try #require(try proxy.waitForTaskLines(1).first)
         #expect(line.string("errorDetails")?.contains("rule \(rule)") == true)

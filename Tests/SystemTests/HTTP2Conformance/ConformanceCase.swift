@@ -25,11 +25,11 @@ struct ConformanceCase: Sendable {
         case data(stream: Int, count: Int?)
         /// The end of the stream: END_STREAM, or a reset.
         case end(stream: Int)
-        case pingAnswer
-        case settingsAnswer
+        case pingAcknowledgement
+        case settingsAcknowledgement
         /// The end of the connection, whatever is said before it.
         case closed
-        case pingAnswerOrClosed
+        case pingAcknowledgementOrClosed
     }
 
     let name: String

@@ -103,10 +103,11 @@ final class ConformanceClient {
                 (.end(let stream), 1) where frame.stream == stream && frame.flags & 1 != 0,
                 (.end(let stream), 3) where frame.stream == stream:
                 return
-            case (.pingAnswer, 6) where frame.flags & 1 != 0, (.pingAnswerOrClosed, 6) where frame.flags & 1 != 0:
+            case (.pingAcknowledgement, 6) where frame.flags & 1 != 0,
+                (.pingAcknowledgementOrClosed, 6) where frame.flags & 1 != 0:
                 return
-            case (.settingsAnswer, 4) where frame.flags & 1 != 0: return
-            case (.closed, _), (.pingAnswerOrClosed, _): continue
+            case (.settingsAcknowledgement, 4) where frame.flags & 1 != 0: return
+            case (.closed, _), (.pingAcknowledgementOrClosed, _): continue
             case (_, 7): throw wrong(frame)
             case (.head(let stream), 3) where frame.stream == stream,
                 (.data(let stream, _), 3) where frame.stream == stream:
@@ -115,7 +116,7 @@ final class ConformanceClient {
             }
         }
         switch expectation {
-        case .closed, .pingAnswerOrClosed: return
+        case .closed, .pingAcknowledgementOrClosed: return
         default: throw Unexpected(description: "the connection has ended")
         }
     }

@@ -6,7 +6,7 @@ enum DefinitionCases {
     private typealias Raw = RawFrames
 
     private static let ping: ConformanceCase.Step = .send(Raw.ping)
-    private static let answered: ConformanceCase.Step = .expect(.pingAnswer)
+    private static let acknowledged: ConformanceCase.Step = .expect(.pingAcknowledgement)
     private static let request: ConformanceCase.Step = .send(Raw.headers(1, Raw.get))
     private static let open: ConformanceCase.Step = .send(Raw.open(1))
     private static let field = Raw.field("x-dummy", "test")
@@ -87,23 +87,23 @@ enum DefinitionCases {
         ),
         ConformanceCase("6.5.2 MAX_FRAME_SIZE below 2^14", .send(Raw.settings([(5, 16383)])), fails(.protocolError)),
         ConformanceCase("6.5.2 MAX_FRAME_SIZE of 2^24", .send(Raw.settings([(5, 1 << 24)])), fails(.protocolError)),
-        ConformanceCase("6.5.2 an unknown setting", .send(Raw.settings([(0xFF, 1)])), ping, answered),
+        ConformanceCase("6.5.2 an unknown setting", .send(Raw.settings([(0xFF, 1)])), ping, acknowledged),
         ConformanceCase(
             "6.5.3 INITIAL_WINDOW_SIZE twice: the last one counts",
             .send(Raw.settings([(4, 100), (4, 1)])),
             request,
             .expect(.data(stream: 1, count: 1))
         ),
-        ConformanceCase("6.5.3 SETTINGS are acknowledged", .send(Raw.settings()), .expect(.settingsAnswer)),
+        ConformanceCase("6.5.3 SETTINGS are acknowledged", .send(Raw.settings()), .expect(.settingsAcknowledgement)),
     ]
 
     static let connection: [ConformanceCase] = [
-        ConformanceCase("6.7 PING", ping, answered),
+        ConformanceCase("6.7 PING", ping, acknowledged),
         ConformanceCase(
             "6.7 PING with ACK",
             .send(Raw.frame(type: 6, flags: 1, Raw.number(9) + Raw.number(9))),
             ping,
-            answered
+            acknowledged
         ),
         ConformanceCase(
             "6.7 PING on a stream",
@@ -215,13 +215,13 @@ enum DefinitionCases {
             "7 GOAWAY with an unknown code",
             .send(Raw.frame(type: 7, Raw.number(0) + Raw.number(0xFF))),
             ping,
-            .expect(.pingAnswerOrClosed)
+            .expect(.pingAcknowledgementOrClosed)
         ),
         ConformanceCase(
             "7 RST_STREAM with an unknown code",
             .send(Raw.open(1) + Raw.reset(1, 0xFF)),
             ping,
-            answered
+            acknowledged
         ),
     ]
 }

@@ -6,7 +6,7 @@ enum FrameCases {
     private typealias Raw = RawFrames
 
     private static let ping: ConformanceCase.Step = .send(Raw.ping)
-    private static let answered: ConformanceCase.Step = .expect(.pingAnswer)
+    private static let acknowledged: ConformanceCase.Step = .expect(.pingAcknowledgement)
     private static let request: ConformanceCase.Step = .send(Raw.headers(1, Raw.get))
     private static let finished: ConformanceCase.Step = .expect(.end(stream: 1))
     private static let unknown = Raw.frame(type: 0x16, [UInt8](repeating: 0, count: 8))
@@ -18,16 +18,16 @@ enum FrameCases {
     }
 
     static let format: [ConformanceCase] = [
-        ConformanceCase("4.1 a frame of unknown type", .send(unknown), ping, answered),
+        ConformanceCase("4.1 a frame of unknown type", .send(unknown), ping, acknowledged),
         ConformanceCase(
             "4.1 a frame with an undefined flag",
             .send(Raw.frame(type: 6, flags: 0x16, Raw.number(0) + Raw.number(0))),
-            answered
+            acknowledged
         ),
         ConformanceCase(
             "4.1 a frame with the reserved bit",
             .send([0, 0, 8, 6, 0, 0x80, 0, 0, 0] + Raw.number(0) + Raw.number(0)),
-            answered
+            acknowledged
         ),
         ConformanceCase(
             "4.2 DATA of 2^14 bytes",
@@ -118,7 +118,7 @@ enum FrameCases {
             .send(Raw.settings([(4, 0)]) + (0...100).flatMap { Raw.headers(2 * $0 + 1, Raw.get) }),
             .expect(.reset(.refusedStream, stream: 201)),
             ping,
-            answered
+            acknowledged
         ),
         ConformanceCase(
             "5.3.1 HEADERS that depend on their own stream",
@@ -140,7 +140,7 @@ enum FrameCases {
             .send(Raw.frame(type: 6, stream: 3, Raw.number(0) + Raw.number(0))),
             fails(.protocolError)
         ),
-        ConformanceCase("5.5 an unknown frame", .send(unknown), ping, answered),
+        ConformanceCase("5.5 an unknown frame", .send(unknown), ping, acknowledged),
         ConformanceCase(
             "5.5 an unknown frame amid a field block",
             .send(Raw.headers(1, Raw.get, flags: Raw.endStream) + unknown),

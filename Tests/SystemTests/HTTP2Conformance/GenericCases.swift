@@ -5,15 +5,15 @@ import TestSupport
 enum GenericCases {
     private typealias Raw = RawFrames
 
-    private static let answered: ConformanceCase.Step = .expect(.head(stream: 1))
+    private static let responded: ConformanceCase.Step = .expect(.head(stream: 1))
     /// No answer's body goes yet, so that its stream stays open.
     private static let noWindow: ConformanceCase.Step = .send(Raw.settings([(4, 0)]))
     private static let request: ConformanceCase.Step = .send(Raw.headers(1, Raw.get))
     private static let ping: ConformanceCase.Step = .send(Raw.ping)
 
     static let streams: [ConformanceCase] = [
-        ConformanceCase("1 a client's preface", .send(Raw.ping), .expect(.pingAnswer)),
-        ConformanceCase("2 PRIORITY on an idle stream", .send(Raw.priority(1)), ping, .expect(.pingAnswer)),
+        ConformanceCase("1 a client's preface", .send(Raw.ping), .expect(.pingAcknowledgement)),
+        ConformanceCase("2 PRIORITY on an idle stream", .send(Raw.priority(1)), ping, .expect(.pingAcknowledgement)),
         ConformanceCase(
             "2 WINDOW_UPDATE on a half-closed (remote) stream",
             noWindow,
@@ -34,7 +34,7 @@ enum GenericCases {
             request,
             .send(Raw.reset(1)),
             ping,
-            .expect(.pingAnswer)
+            .expect(.pingAcknowledgement)
         ),
         ConformanceCase(
             "2 PRIORITY on a closed stream",
@@ -42,98 +42,98 @@ enum GenericCases {
             .expect(.end(stream: 1)),
             .send(Raw.priority(1)),
             ping,
-            .expect(.pingAnswer)
+            .expect(.pingAcknowledgement)
         ),
     ]
 
     static let frames: [ConformanceCase] = [
-        ConformanceCase("3.1 a DATA frame", .send(Raw.open(1) + Raw.data(1, Raw.test)), answered),
+        ConformanceCase("3.1 a DATA frame", .send(Raw.open(1) + Raw.data(1, Raw.test)), responded),
         ConformanceCase(
             "3.1 several DATA frames",
             .send(Raw.open(1) + Raw.data(1, Raw.test, ends: false)),
             .send(Raw.data(1, Raw.test)),
-            answered
+            responded
         ),
         ConformanceCase(
             "3.1 a DATA frame with padding",
             .send(Raw.open(1) + Raw.frame(type: 0, flags: 9, stream: 1, [6] + Raw.test + zeros(6))),
-            answered
+            responded
         ),
-        ConformanceCase("3.2 a HEADERS frame", request, answered),
+        ConformanceCase("3.2 a HEADERS frame", request, responded),
         ConformanceCase(
             "3.2 a HEADERS frame with padding",
             .send(Raw.headers(1, [6] + Raw.get + zeros(6), flags: Raw.whole | Raw.padded)),
-            answered
+            responded
         ),
         ConformanceCase(
             "3.2 a HEADERS frame with priority",
             .send(Raw.headers(1, [0, 0, 0, 0, 255] + Raw.get, flags: Raw.whole | Raw.priority)),
-            answered
+            responded
         ),
-        ConformanceCase("3.3 PRIORITY with weight 1", .send(Raw.priority(1, weight: 0)), request, answered),
-        ConformanceCase("3.3 PRIORITY with weight 256", .send(Raw.priority(1)), request, answered),
+        ConformanceCase("3.3 PRIORITY with weight 1", .send(Raw.priority(1, weight: 0)), request, responded),
+        ConformanceCase("3.3 PRIORITY with weight 256", .send(Raw.priority(1)), request, responded),
         ConformanceCase(
             "3.3 PRIORITY with a dependency",
             .send(Raw.priority(3, dependsOn: 1, weight: 0)),
             request,
-            answered
+            responded
         ),
         ConformanceCase(
             "3.3 PRIORITY with the exclusive flag",
             .send(Raw.priority(1, exclusive: true)),
             request,
-            answered
+            responded
         ),
         ConformanceCase(
             "3.3 PRIORITY for an idle stream, then HEADERS for a lower one",
             .send(Raw.priority(3)),
             request,
-            answered
+            responded
         ),
-        ConformanceCase("3.4 a RST_STREAM frame", request, .send(Raw.reset(1)), ping, .expect(.pingAnswer)),
-        ConformanceCase("3.5 a SETTINGS frame", .send(Raw.settings([(3, 100)])), .expect(.settingsAnswer)),
-        ConformanceCase("3.7 a PING frame", ping, .expect(.pingAnswer)),
+        ConformanceCase("3.4 a RST_STREAM frame", request, .send(Raw.reset(1)), ping, .expect(.pingAcknowledgement)),
+        ConformanceCase("3.5 a SETTINGS frame", .send(Raw.settings([(3, 100)])), .expect(.settingsAcknowledgement)),
+        ConformanceCase("3.7 a PING frame", ping, .expect(.pingAcknowledgement)),
         ConformanceCase(
             "3.8 a GOAWAY frame",
             .send(Raw.frame(type: 7, zeros(8))),
             ping,
-            .expect(.pingAnswerOrClosed)
+            .expect(.pingAcknowledgementOrClosed)
         ),
         ConformanceCase(
             "3.9 WINDOW_UPDATE of the connection",
             .send(Raw.windowUpdate(0, 1)),
             ping,
-            .expect(.pingAnswer)
+            .expect(.pingAcknowledgement)
         ),
-        ConformanceCase("3.9 WINDOW_UPDATE of a stream", request, .send(Raw.windowUpdate(1, 1)), answered),
+        ConformanceCase("3.9 WINDOW_UPDATE of a stream", request, .send(Raw.windowUpdate(1, 1)), responded),
         ConformanceCase(
             "3.10 a CONTINUATION frame",
             .send(Raw.headers(1, Raw.get, flags: Raw.endStream)),
             .send(Raw.continuation(1, field)),
-            answered
+            responded
         ),
         ConformanceCase(
             "3.10 several CONTINUATION frames",
             .send(Raw.headers(1, Raw.get, flags: Raw.endStream)),
             .send(Raw.continuation(1, field, ends: false) + Raw.continuation(1, field)),
-            answered
+            responded
         ),
     ]
 
     static let messages: [ConformanceCase] = [
-        ConformanceCase("4 GET", request, answered),
+        ConformanceCase("4 GET", request, responded),
         ConformanceCase(
             "4 HEAD",
             .send(Raw.headers(1, [2, 4] + Array("HEAD".utf8) + [0x86, 0x84] + Raw.authority)),
-            answered
+            responded
         ),
-        ConformanceCase("4 POST", .send(Raw.open(1)), .send(Raw.data(1, Raw.test)), answered),
+        ConformanceCase("4 POST", .send(Raw.open(1)), .send(Raw.data(1, Raw.test)), responded),
         ConformanceCase(
             "4 POST with trailers",
             .send(Raw.open(1)),
             .send(Raw.data(1, Raw.test, ends: false)),
             .send(Raw.headers(1, field)),
-            answered
+            responded
         ),
     ]
 
@@ -152,16 +152,16 @@ enum GenericCases {
         block("5 a literal never indexed, indexed name, Huffman coded", [0x1F, 0x2B] + packedTest),
         block("5 a literal never indexed, new name", [0x10] + plain("x-test") + plain("test")),
         block("5 a literal never indexed, new name, Huffman coded", [0x10] + packedName + packedTest),
-        ConformanceCase("5 an update of the table's size", .send(Raw.headers(1, [0x20] + Raw.get)), answered),
+        ConformanceCase("5 an update of the table's size", .send(Raw.headers(1, [0x20] + Raw.get)), responded),
         ConformanceCase(
             "5 several updates of the table's size",
             .send(Raw.headers(1, [0x20, 0x3F, 0xE1, 0x1F] + Raw.get)),
-            answered
+            responded
         ),
     ]
 
     private static func block(_ name: String, _ field: [UInt8]) -> ConformanceCase {
-        ConformanceCase(name, .send(Raw.headers(1, Raw.get + field)), answered)
+        ConformanceCase(name, .send(Raw.headers(1, Raw.get + field)), responded)
     }
 
     private static let field = Raw.field("x-dummy", "test")

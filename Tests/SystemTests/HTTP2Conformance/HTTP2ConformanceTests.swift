@@ -12,7 +12,7 @@ struct HTTP2ConformanceTests {
     ]
 
     private func stage() throws -> Stage {
-        try Stage(HTTP2ClientTests.takeHTTP2) { OriginAnswer.text($0.target + String(repeating: ".", count: 100)) }
+        try Stage(HTTP2ClientTests.takeHTTP2) { OriginResponse.text($0.target + String(repeating: ".", count: 100)) }
     }
 
     @Test("every case of the list behaves as the standards say", arguments: all.indices)

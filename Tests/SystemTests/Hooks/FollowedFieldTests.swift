@@ -11,8 +11,8 @@ struct FollowedFieldTests {
     private func stage(_ fields: [String], at place: String = "/b/c", status: String = "200 OK") throws -> Stage {
         try Stage({ $0.hosts[Self.host]?["redirects"] = ["policy": "follow"] }) { request in
             request.target == "/start"
-                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: \(place)"])
-                : OriginAnswer.text("", status: status, fields: fields)
+                ? OriginResponse.text("", status: "302 Found", fields: ["Location: \(place)"])
+                : OriginResponse.text("", status: status, fields: fields)
         }
     }
 
@@ -49,9 +49,9 @@ struct FollowedFieldTests {
         let place = "/" + String(repeating: "x", count: 4000) + "/"
         let many = "Link: " + String(repeating: "<>", count: 2000)
         let few = "Link: " + String(repeating: "<a>", count: 40)
-        let answer = try stage([many, few], at: place).get("/start")
+        let response = try stage([many, few], at: place).get("/start")
         // The budget of the second one is what the first one has left.
-        #expect(answer["Link"] == nil)
+        #expect(response["Link"] == nil)
         let short = try stage([few], at: "/b/").get("/start")
         let challenge =
             "WWW-Authenticate: Bearer " + Array(repeating: "a=\"https://x\"", count: 2000).joined(separator: ",")

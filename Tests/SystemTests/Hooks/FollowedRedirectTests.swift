@@ -24,10 +24,10 @@ struct FollowedRedirectTests {
         temporary: String? = nil,
         _ change: (inout ProxySettings) -> Void = { _ in },
         first: @escaping @Sendable (HTTPMessage) -> String,
-        second answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("the end") }
+        second response: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginResponse.text("the end") }
     ) throws -> Pair {
         let server = try Stage.pki.server(Self.second)
-        let second = try ScriptedOrigin(server, answering: answer)
+        let second = try ScriptedOrigin(server, responding: response)
         let stage = try Stage(
             {
                 $0.hosts[Stage.host]?["redirects"] = redirects
@@ -36,24 +36,24 @@ struct FollowedRedirectTests {
                 change(&$0)
             },
             environment: temporary.map { ["TMPDIR": $0] } ?? [:],
-            answering: first
+            responding: first
         )
         return Pair(stage: stage, second: second)
     }
 
     private static func redirect(_ location: String, status: String = "302 Found") -> String {
-        OriginAnswer.text("", status: status, fields: ["Location: \(location)"])
+        OriginResponse.text("", status: status, fields: ["Location: \(location)"])
     }
 
     @Test("a hop reaches the named host under its own pins")
     func followed() throws {
         let pair = try pair(first: { _ in Self.redirect("https://\(Self.second)/next?a=b&code=7#c") })
-        let answer = try pair.stage.get(
+        let response = try pair.stage.get(
             "/start?token=x",
             fields: ["Accept: text/plain", "Authorization: secret", "Cookie: a=b"]
         )
-        #expect(answer.status == 200 && answer.text == "the end")
-        #expect(answer["Location"] == nil)
+        #expect(response.status == 200 && response.text == "the end")
+        #expect(response["Location"] == nil)
         let request = try #require(pair.second.requests.first)
         #expect(request.startLine == "GET /next?a=b&code=7 HTTP/1.1")
         #expect(request["Host"] == Self.second && request["Accept"] == "text/plain")
@@ -77,8 +77,8 @@ struct FollowedRedirectTests {
     @Test("a hop to a host with a wrong pin sends nothing there")
     func secondPinFails() throws {
         let pair = try pair({ $0.pin(Self.second, to: .unrelated(2)) }, location: "https://\(Self.second)/")
-        let answer = try pair.stage.get("/start")
-        #expect(answer.status == 502 && answer.problemCode == "pin_mismatch")
+        let response = try pair.stage.get("/start")
+        #expect(response.status == 502 && response.problemCode == "pin_mismatch")
         #expect(try pair.second.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
         let line = try #require(try pair.stage.proxy.waitForTaskLines(1).first)
         #expect(line.transactions.count == 2 && line.integer("redirectCount") == 1)
@@ -96,7 +96,7 @@ struct FollowedRedirectTests {
 
     @Test("leaving TLS or pins is denied, unless a rule names the target")
     func guards() throws {
-        let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("in the clear") }
+        let plain = try ScriptedOrigin(nil) { _ in OriginResponse.text("in the clear") }
         let cases: [(location: String, isPinned: Bool, rule: [String: Any], waives: Bool)] = [
             ("http://plain.example.com/", true, ["scheme": "http", "to": "plain.example.com", "then": "follow"], true),
             ("http://plain.example.com/", true, ["to": "plain.example.com", "then": "follow"], false),
@@ -111,12 +111,15 @@ struct FollowedRedirectTests {
                 redirects: redirects,
                 isPinned: one.isPinned
             )
-            let answer = try pair.stage.get("/start")
+            let response = try pair.stage.get("/start")
             if one.waives {
-                #expect(answer.status == 200, "\(one.rule): \(answer.text)")
+                #expect(response.status == 200, "\(one.rule): \(response.text)")
             } else {
-                #expect(answer.status == 403 && answer.problemCode == "redirect_denied", "\(one.rule): \(answer.text)")
-                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                #expect(
+                    response.status == 403 && response.problemCode == "redirect_denied",
+                    "\(one.rule): \(response.text)"
+                )
+                #expect(response["Proxy-Status"]?.contains("error=http_request_denied") == true)
                 #expect(pair.second.connections.isEmpty)
             }
         }
@@ -151,8 +154,11 @@ struct FollowedRedirectTests {
             )
             return (try pair.stage.proxy.exchange(request, method: "POST"), pair.second)
         }
-        let (answer, second) = try post(members)
-        #expect(answer.status == 403 && answer.problemCode == "redirect_denied", "\(answer.startLine) \(answer.text)")
+        let (response, second) = try post(members)
+        #expect(
+            response.status == 403 && response.problemCode == "redirect_denied",
+            "\(response.startLine) \(response.text)"
+        )
         #expect(second.applicationBytes == 0)
         // With pins that hold, the hop is made, and they refuse the server.
         let (held, _) = try post(["expiration": "2098-12-31"])
@@ -176,9 +182,9 @@ struct FollowedRedirectTests {
                 },
                 first: { _ in Self.redirect(location) }
             )
-            let answer = try pair.stage.get("/start")
-            #expect(answer.problemCode == code, "\(location): \(answer.text)")
-            if code != "dns_failed" { #expect(answer.text.contains("redirects to"), "\(answer.text)") }
+            let response = try pair.stage.get("/start")
+            #expect(response.problemCode == code, "\(location): \(response.text)")
+            if code != "dns_failed" { #expect(response.text.contains("redirects to"), "\(response.text)") }
         }
     }
 
@@ -189,9 +195,9 @@ struct FollowedRedirectTests {
     func methods(status: String) throws {
         let pair = try pair(
             first: { _ in Self.redirect("https://\(Self.second)/next", status: status) },
-            second: { OriginAnswer.text("\($0.method) \($0.text)") }
+            second: { OriginResponse.text("\($0.method) \($0.text)") }
         )
-        let answer = try pair.stage.proxy.exchange(
+        let response = try pair.stage.proxy.exchange(
             ProxyUnderTest.request(
                 "POST",
                 pair.stage.url("/start"),
@@ -201,7 +207,7 @@ struct FollowedRedirectTests {
             method: "POST"
         )
         let keeps = status.hasPrefix("307")
-        #expect(answer.text == (keeps ? "POST the body" : "GET "))
+        #expect(response.text == (keeps ? "POST the body" : "GET "))
         let request = try #require(pair.second.requests.first)
         #expect((request["Content-Type"] != nil) == keeps)
         #expect(request["Content-Length"] == (keeps ? "8" : nil))
@@ -214,7 +220,7 @@ struct FollowedRedirectTests {
         let pair = try pair(
             temporary: folder.path,
             first: { _ in Self.redirect("https://\(Self.second)/next", status: "308 Permanent Redirect") },
-            second: { OriginAnswer.text("\($0.body.count)") }
+            second: { OriginResponse.text("\($0.body.count)") }
         )
         let body = patternBytes(3 << 20)
         let file = try pair.stage.proxy.folder.write(bytes: body, as: "upload")
@@ -266,7 +272,7 @@ struct FollowedRedirectTests {
             let head = try connection.readRequestHead()
             #expect(head?["Expect"] == "100-continue")
             try connection.write("HTTP/1.1 100 Continue\r\n\r\n")
-            if let head { try connection.answer(connection.readBody(of: head).text) }
+            if let head { try connection.respond(connection.readBody(of: head).text) }
         }
         let stage = try Stage({
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
@@ -281,8 +287,8 @@ struct FollowedRedirectTests {
         try client.send("POST \(stage.url("/")) HTTP/1.1\r\n\(fields)\r\n\r\n")
         #expect(String(decoding: try client.receive(), as: UTF8.self) == "HTTP/1.1 100 Continue\r\n\r\n")
         try client.send("body")
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.text == "body" && answer.interim.isEmpty)
+        let response = try client.readResponse(to: "POST")
+        #expect(response.text == "body" && response.interim.isEmpty)
         #expect(stage.origin.connections.allSatisfy { $0.requests.allSatisfy { $0.body.isEmpty } })
     }
 
@@ -302,8 +308,8 @@ struct FollowedRedirectTests {
         } else {
             try client.send(Array("\(String(body.count, radix: 16))\r\n".utf8) + body + Array("\r\n0\r\n\r\n".utf8))
         }
-        let answer = try client.readResponse(to: "PUT")
-        #expect(answer.status == 307 && answer["Location"] == "http://\(Self.second)/next")
+        let response = try client.readResponse(to: "PUT")
+        #expect(response.status == 307 && response["Location"] == "http://\(Self.second)/next")
         let isIntact = pair.stage.origin.requests.first?.body == body
         #expect(isIntact)
         #expect(pair.second.connections.isEmpty)
@@ -312,7 +318,7 @@ struct FollowedRedirectTests {
     @Test("after an early redirect the rest goes to the next host")
     func earlyRedirect() throws {
         let server = try Stage.pki.server(Self.second)
-        let second = try ScriptedOrigin(server) { OriginAnswer.text("\($0.body.count)") }
+        let second = try ScriptedOrigin(server) { OriginResponse.text("\($0.body.count)") }
         let stage = try Stage({
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
             $0.resolve(Self.second, to: second.port)
@@ -343,8 +349,10 @@ struct FollowedRedirectTests {
             ["policy": "follow"],
             first: { $0.target == "/a" ? Self.redirect("/b") : Self.redirect("/a") }
         )
-        let answer = try circle.stage.get("/a")
-        #expect(answer.status == 403 && answer.problemCode == "redirect_denied" && answer.text.contains("circles"))
+        let response = try circle.stage.get("/a")
+        #expect(
+            response.status == 403 && response.problemCode == "redirect_denied" && response.text.contains("circles")
+        )
         #expect(circle.stage.origin.requests.map(\.target) == ["/a", "/b"])
         // One connection served both.
         #expect(circle.stage.origin.connections.count == 1)
@@ -374,14 +382,14 @@ struct FollowedRedirectTests {
             "Set-Cookie: a=1", "Strict-Transport-Security: max-age=1", "Alt-Svc: h3=\":443\"", "Clear-Site-Data: \"*\"",
             "X-Own: 1",
         ]
-        let answered = OriginAnswer.text("", fields: fields)
+        let responded = OriginResponse.text("", fields: fields)
         let pair = try pair(
             first: {
                 $0.target == "/stay"
                     ? Self.redirect("/here")
-                    : $0.target == "/here" ? answered : Self.redirect("https://\(Self.second)/")
+                    : $0.target == "/here" ? responded : Self.redirect("https://\(Self.second)/")
             },
-            second: { _ in answered }
+            second: { _ in responded }
         )
         let foreign = try pair.stage.proxy.get("https://\(Stage.host)/go")
         #expect(foreign["X-Own"] == "1")
@@ -403,7 +411,7 @@ struct FollowedRedirectTests {
                     return
                         "HTTP/1.1 302 Found\r\n\(fields[0])\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nmoved\r\n0\r\nX-T: 1\r\n\r\n"
                 }
-                return OriginAnswer.text(
+                return OriginResponse.text(
                     request.target == "/long" ? text : "moved",
                     status: "302 Found",
                     fields: fields
@@ -411,14 +419,14 @@ struct FollowedRedirectTests {
             },
             second: { request in
                 request.method == "HEAD"
-                    ? "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" : OriginAnswer.text("at \(request.target)")
+                    ? "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" : OriginResponse.text("at \(request.target)")
             }
         )
         let client = try pair.stage.proxy.connect()
         for target in ["/short", "/long", "/chunked", "/short"] {
             try client.send(ProxyUnderTest.request("GET", pair.stage.url(target)))
-            let answer = try client.readResponse()
-            #expect(answer.text == "at \(target)" && answer.trailers.isEmpty)
+            let response = try client.readResponse()
+            #expect(response.text == "at \(target)" && response.trailers.isEmpty)
         }
         try client.send(ProxyUnderTest.request("HEAD", pair.stage.url("/short")))
         #expect(try client.readResponse(to: "HEAD")["Content-Length"] == "9")
@@ -430,18 +438,18 @@ struct FollowedRedirectTests {
         let stage = try Stage({
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
             $0.addGateway(to: Stage.host)
-        }) { $0.target == "/a" ? Self.redirect("http://\(Stage.host)/b") : OriginAnswer.text("at \($0.target)") }
+        }) { $0.target == "/a" ? Self.redirect("http://\(Stage.host)/b") : OriginResponse.text("at \($0.target)") }
         let port = stage.proxy.port(of: 1)
-        let answer = try stage.proxy.exchange("GET /a HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n\r\n", on: 1)
-        #expect(answer.text == "at /b")
+        let response = try stage.proxy.exchange("GET /a HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n\r\n", on: 1)
+        #expect(response.text == "at /b")
     }
 
     @Test("a denying policy responds itself, and hides the origin's response")
     func denied() throws {
         let pair = try pair(["policy": "deny"], first: { _ in Self.redirect("https://\(Self.second)/") })
-        let answer = try pair.stage.get("/start")
-        #expect(answer.status == 403 && answer.problemCode == "redirect_denied")
-        #expect(answer.text.contains("hosts/\(Stage.host)/redirects/policy") && answer["Location"] == nil)
+        let response = try pair.stage.get("/start")
+        #expect(response.status == 403 && response.problemCode == "redirect_denied")
+        #expect(response.text.contains("hosts/\(Stage.host)/redirects/policy") && response["Location"] == nil)
         #expect(pair.second.connections.isEmpty)
     }
 
@@ -454,7 +462,7 @@ struct FollowedRedirectTests {
         let pair = try pair(
             ["policy": "return", "rules": [rule]],
             first: { _ in Self.redirect("https://old.example.com/old/a?b") },
-            second: { _ in OriginAnswer.text("new") }
+            second: { _ in OriginResponse.text("new") }
         )
         #expect(try pair.stage.get("/start", fields: ["X-Client: 1", "X-Other: 1"]).text == "new")
         let request = try #require(pair.second.requests.first)
@@ -475,7 +483,7 @@ struct FollowedRedirectTests {
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
             $0.resolve(Self.second, to: second.port)
             $0.pin(Self.second, to: server.pin)
-        }) { $0.target == "/go" ? Self.redirect("https://\(Self.second)/") : OriginAnswer.text("here") }
+        }) { $0.target == "/go" ? Self.redirect("https://\(Self.second)/") : OriginResponse.text("here") }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url("/go")))
         try isAsked.pass()
@@ -488,20 +496,20 @@ struct FollowedRedirectTests {
 
     @Test("a reload between two hops governs the second")
     func reloadBetween() throws {
-        let mayAnswer = Gate()
+        let mayRespond = Gate()
         let isAsked = Gate()
         let pair = try pair(first: { request in
             isAsked.open()
-            try? mayAnswer.pass()
+            try? mayRespond.pass()
             return Self.redirect("https://\(Self.second)/next")
         })
         let client = try pair.stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", pair.stage.url("/start")))
         try isAsked.pass()
         try pair.stage.reload { $0.members["access"] = ["denyHosts": [Self.second]] }
-        mayAnswer.open()
-        let answer = try client.readResponse()
-        #expect(answer.status == 403 && answer.problemCode == "host_denied", "\(answer.text)")
+        mayRespond.open()
+        let response = try client.readResponse()
+        #expect(response.status == 403 && response.problemCode == "host_denied", "\(response.text)")
         #expect(pair.second.connections.isEmpty)
     }
 
@@ -513,7 +521,7 @@ struct FollowedRedirectTests {
                     ? Self.redirect("https://\(Self.second)/end")
                     : Self.redirect("\((Int($0.target.dropFirst()) ?? 0) + 1)")
             },
-            second: { _ in OriginAnswer.text("the end") }
+            second: { _ in OriginResponse.text("the end") }
         )
         let curl = try Programs.run(
             "curl",

@@ -7,8 +7,8 @@ import Testing
 struct ForwardedFieldsTests {
     @Test("rules 44 and 47: end-to-end fields arrive in order, hop-by-hop ones do not")
     func requestFields() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
-        let answer = try stage.get(
+        let stage = try Stage { OriginResponse.text($0.target) }
+        let response = try stage.get(
             "/path?query=a%20b",
             fields: [
                 "User-Agent: test/1", "Accept: text/plain", "X-First: 1", "Connection: X-Dropped, keep-alive, TE",
@@ -17,7 +17,7 @@ struct ForwardedFieldsTests {
                 "Cookie: a=b", "X-First: again",
             ]
         )
-        #expect(answer.status == 200)
+        #expect(response.status == 200)
         let request = try #require(stage.origin.requests.first)
         #expect(request.startLine == "GET /path?query=a%20b HTTP/1.1")
         #expect(request["Host"] == Stage.host)
@@ -34,7 +34,7 @@ struct ForwardedFieldsTests {
 
     @Test("only Via and Host are added to a request")
     func nothingAdded() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         _ = try stage.get()
         let request = try #require(stage.origin.requests.first)
         #expect(Set(request.fields.map(\.name)) == ["Host", "Via"])
@@ -45,7 +45,7 @@ struct ForwardedFieldsTests {
         arguments: ["Host", "Authorization", "Cookie", "Via"]
     )
     func connectionNamesEndToEnd(name: String) throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let fields = ["Connection: \(name), Content-Length", "Authorization: x", "Cookie: a=b"]
         let request = ProxyUnderTest.request("POST", stage.url(), fields: fields, body: "four")
         #expect(try stage.proxy.exchange(request, method: "POST").status == 200)
@@ -56,16 +56,16 @@ struct ForwardedFieldsTests {
 
     @Test("rule 46: Max-Forwards of OPTIONS counts down, and the proxy responds at 0")
     func maxForwards() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         for (sent, arriving) in [("2", "1"), ("1", "0")] {
             let request = ProxyUnderTest.request("OPTIONS", stage.url(), fields: ["Max-Forwards: \(sent)"])
             #expect(try stage.proxy.exchange(request, method: "OPTIONS").status == 200)
             #expect(stage.origin.requests.last?["Max-Forwards"] == arriving)
         }
         let last = ProxyUnderTest.request("OPTIONS", stage.url(), fields: ["Max-Forwards: 0"])
-        let answer = try stage.proxy.exchange(last, method: "OPTIONS")
-        #expect(answer.status == 200)
-        #expect(answer["Allow"]?.contains("OPTIONS") == true)
+        let response = try stage.proxy.exchange(last, method: "OPTIONS")
+        #expect(response.status == 200)
+        #expect(response["Allow"]?.contains("OPTIONS") == true)
         #expect(stage.origin.requests.count == 2)
         // Other methods are not concerned.
         #expect(try stage.get(fields: ["Max-Forwards: 0"]).status == 200)
@@ -75,7 +75,7 @@ struct ForwardedFieldsTests {
     @Test("rule 44: hop-by-hop fields of a response do not reach the client")
     func responseFields() throws {
         let stage = try Stage { _ in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "body",
                 fields: [
                     "Server: origin", "Connection: X-Dropped", "X-Dropped: 1", "Keep-Alive: timeout=5",
@@ -84,29 +84,29 @@ struct ForwardedFieldsTests {
                 ]
             )
         }
-        let answer = try stage.get()
+        let response = try stage.get()
         for name in ["X-Dropped", "Keep-Alive", "Proxy-Authenticate", "Upgrade", "Connection"] {
-            #expect(answer[name] == nil, "\(name)")
+            #expect(response[name] == nil, "\(name)")
         }
-        #expect(answer["Server"] == "origin")
-        #expect(answer["Set-Cookie"] == "a=1, b=2")
-        #expect(answer["X-Kept"] == "1")
-        #expect(answer["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
+        #expect(response["Server"] == "origin")
+        #expect(response["Set-Cookie"] == "a=1, b=2")
+        #expect(response["X-Kept"] == "1")
+        #expect(response["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
     }
 
     @Test("rule 45: Via names this process both ways, after earlier ones")
     func via() throws {
-        let stage = try Stage { _ in OriginAnswer.text("body", fields: ["Via: 1.1 inner"]) }
-        let answer = try stage.get(fields: ["Via: 1.0 outer"])
+        let stage = try Stage { _ in OriginResponse.text("body", fields: ["Via: 1.1 inner"]) }
+        let response = try stage.get(fields: ["Via: 1.0 outer"])
         let sent = try #require(stage.origin.requests.first?["Via"])
         #expect(sent.wholeMatch(of: /1\.0 outer, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(sent)")
-        let received = try #require(answer["Via"])
+        let received = try #require(response["Via"])
         #expect(received.wholeMatch(of: /1\.1 inner, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(received)")
     }
 
     @Test("rule 45: a request that has been here before is a loop: 508")
     func loop() throws {
-        let stage = try Stage { OriginAnswer.text($0["Via"] ?? "") }
+        let stage = try Stage { OriginResponse.text($0["Via"] ?? "") }
         let own = try stage.get().text
         let again = try stage.get(fields: ["Via: \(own)"])
         #expect(again.status == 508)
@@ -121,12 +121,12 @@ struct ForwardedFieldsTests {
         let stage = try Stage({ $0.hosts[Stage.host]?["via"] = "off" }) { connection in
             while let request = try connection.readRequest() {
                 try connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-                try connection.answer(request["Via"] ?? "-", fields: ["Via: 1.1 inner"])
+                try connection.respond(request["Via"] ?? "-", fields: ["Via: 1.1 inner"])
             }
         }
-        let answer = try stage.get()
-        #expect(answer.text == "-" && answer["Via"] == "1.1 inner")
-        #expect(answer.interim.map { $0["Via"] } == [nil])
+        let response = try stage.get()
+        #expect(response.text == "-" && response["Via"] == "1.1 inner")
+        #expect(response.interim.map { $0["Via"] } == [nil])
         // A reload takes it in, in both directions.
         try stage.reload { $0.hosts[Stage.host]?["via"] = "on" }
         #expect(try stage.get().text.hasPrefix("1.1 pinproxy-"))
@@ -148,8 +148,8 @@ struct ForwardedFieldsTests {
         let second = try ProxyUnderTest(settings)
         settings.resolve(Stage.host, to: second.port(of: 1))
         _ = try first.reload(settings)
-        let answer = try first.get("http://\(Stage.host)/")
-        #expect(answer.status == 508 && answer.problemCode == "loop_detected", "\(answer.text)")
+        let response = try first.get("http://\(Stage.host)/")
+        #expect(response.status == 508 && response.problemCode == "loop_detected", "\(response.text)")
         #expect(try first.waitForTaskLines(2).count == 2)
         #expect(try second.waitForTaskLines(1).count == 1)
     }
@@ -157,7 +157,7 @@ struct ForwardedFieldsTests {
     @Test("rule 45: with via off, CDN-Loop names this process")
     func cdnLoop() throws {
         let stage = try Stage({ $0.members["defaults"] = ["via": "off"] }) {
-            OriginAnswer.text("\($0["Via"] ?? "-") \($0["CDN-Loop"] ?? "-")")
+            OriginResponse.text("\($0["Via"] ?? "-") \($0["CDN-Loop"] ?? "-")")
         }
         let sent = try stage.get(fields: ["Via: 1.1 other", "CDN-Loop: cdn.example"]).text
         let match = try #require(sent.wholeMatch(of: /1\.1 other cdn\.example, (pinproxy-[a-z0-9]{8})/), "\(sent)")
@@ -181,44 +181,44 @@ struct ForwardedFieldsTests {
             settings.serve(Stage.host, server, at: origin.port)
             settings.hosts[Stage.host]?["via"] = via
             let proxy = try ProxyUnderTest(settings)
-            let answer = try proxy.get("http://\(Stage.host)/files/page", fields: ["Accept-Encoding: gzip"])
-            #expect(answer.status == 200 && (answer["Content-Encoding"] == "gzip") == isCompressed, "\(via)")
-            #expect(isCompressed ? answer.body.count < 1000 : answer.body.count == page.count, "\(via)")
+            let response = try proxy.get("http://\(Stage.host)/files/page", fields: ["Accept-Encoding: gzip"])
+            #expect(response.status == 200 && (response["Content-Encoding"] == "gzip") == isCompressed, "\(via)")
+            #expect(isCompressed ? response.body.count < 1000 : response.body.count == page.count, "\(via)")
         }
     }
 
     @Test("rule 53: a response without Date gets one")
     func date() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let date = try #require(try stage.get()["Date"])
         #expect(date.wholeMatch(of: /[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/) != nil)
     }
 
     @Test("rule 9: unknown methods pass through", arguments: ["PATCH", "PROPFIND", "X-OWN"])
     func methods(method: String) throws {
-        let stage = try Stage { OriginAnswer.text("\($0.method) \($0.text)") }
+        let stage = try Stage { OriginResponse.text("\($0.method) \($0.text)") }
         let request = ProxyUnderTest.request(method, stage.url(), body: "with a body")
         #expect(try stage.proxy.exchange(request, method: method).text == "\(method) with a body")
     }
 
     @Test("rule 52: Upgrade without its Connection token is ignored, and goes no further")
     func upgradeWithoutToken() throws {
-        let stage = try Stage { OriginAnswer.text($0["Upgrade"] ?? "none") }
+        let stage = try Stage { OriginResponse.text($0["Upgrade"] ?? "none") }
         let client = try stage.proxy.connect()
         let incomplete = [
             ["Upgrade: websocket"], ["Upgrade: websocket", "Connection: keep-alive"], ["Connection: upgrade"],
         ]
         for fields in incomplete {
             try client.send(ProxyUnderTest.request("GET", stage.url(), fields: fields))
-            let answer = try client.readResponse()
-            #expect(answer.status == 200)
-            #expect(answer.text == "none")
+            let response = try client.readResponse()
+            #expect(response.status == 200)
+            #expect(response.text == "none")
         }
     }
 
     @Test("a GET with a body is forwarded with it")
     func getWithBody() throws {
-        let stage = try Stage { OriginAnswer.text($0.text) }
+        let stage = try Stage { OriginResponse.text($0.text) }
         let client = try stage.proxy.connect()
         for body in ["one", "two"] {
             try client.send(ProxyUnderTest.request("GET", stage.url(), body: body))
@@ -228,7 +228,7 @@ struct ForwardedFieldsTests {
 
     @Test("rule 20: Host has the target's host, and an unusual port")
     func host() throws {
-        let stage = try Stage { OriginAnswer.text($0["Host"] ?? "") }
+        let stage = try Stage { OriginResponse.text($0["Host"] ?? "") }
         #expect(try stage.proxy.get("http://API.Example.COM/").text == Stage.host)
         #expect(try stage.proxy.get("https://\(Stage.host):443/").text == Stage.host)
         #expect(try stage.proxy.get("http://\(Stage.host):8443/").text == "\(Stage.host):8443")
@@ -239,12 +239,12 @@ struct ForwardedFieldsTests {
 
     @Test("rule 20: a Host that differs from the target is replaced; limits.strictHost refuses it")
     func differingHost() throws {
-        let stage = try Stage { OriginAnswer.text("\($0["Host"] ?? "") \($0.target)") }
+        let stage = try Stage { OriginResponse.text("\($0["Host"] ?? "") \($0.target)") }
         for host in ["localhost:8080", "other.example.com", "\(Stage.host):8080"] {
-            let answer = try stage.proxy.exchange("GET http://\(Stage.host)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n")
-            #expect(answer.status == 200 && answer.text == "\(Stage.host) /x")
+            let response = try stage.proxy.exchange("GET http://\(Stage.host)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n")
+            #expect(response.status == 200 && response.text == "\(Stage.host) /x")
         }
-        let strict = try Stage({ $0.members["limits"] = ["strictHost": true] }) { OriginAnswer.text($0.target) }
+        let strict = try Stage({ $0.members["limits"] = ["strictHost": true] }) { OriginResponse.text($0.target) }
         let refused = try strict.proxy.exchange("GET http://\(Stage.host)/ HTTP/1.1\r\nHost: other.example.com\r\n\r\n")
         #expect(refused.status == 400 && refused.text.contains("(rule host-differs)"))
         #expect(try strict.get("/").status == 200)
@@ -253,10 +253,12 @@ struct ForwardedFieldsTests {
 
     @Test("rule 15: user information in the target becomes Authorization, and is not logged")
     func userinfo() throws {
-        let stage = try Stage { OriginAnswer.text("\($0["Authorization"] ?? "none") \($0["Host"] ?? "") \($0.target)") }
+        let stage = try Stage {
+            OriginResponse.text("\($0["Authorization"] ?? "none") \($0["Host"] ?? "") \($0.target)")
+        }
         let url = "http://user:s%20cret@\(Stage.host)/x"
-        let answer = try stage.proxy.get(url)
-        #expect(answer.text == "Basic dXNlcjpzIGNyZXQ= \(Stage.host) /x")
+        let response = try stage.proxy.get(url)
+        #expect(response.text == "Basic dXNlcjpzIGNyZXQ= \(Stage.host) /x")
         let own = try stage.proxy.get(url, fields: ["Authorization: Bearer own"])
         #expect(own.text == "Bearer own \(Stage.host) /x")
         let lines = try stage.proxy.waitForTaskLines(2)
@@ -265,7 +267,7 @@ struct ForwardedFieldsTests {
 
     @Test("rule 12: a fragment is removed, rule 11: UTF-8 is percent-encoded")
     func unusualTargets() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         #expect(try stage.get("/a?b#part").text == "/a?b")
         #expect(try stage.proxy.get("http://\(Stage.host)#part").text == "/")
         #expect(try stage.get("/caf\u{E9}").text == "/caf%C3%A9")
@@ -274,7 +276,7 @@ struct ForwardedFieldsTests {
     @Test("rule 10: limits.targetBytes bounds the target")
     func targetBytes() throws {
         let stage = try Stage({ $0.members["limits"] = ["targetBytes": "32KB"] }) {
-            OriginAnswer.text("\($0.target.utf8.count)")
+            OriginResponse.text("\($0.target.utf8.count)")
         }
         #expect(try stage.get("/" + String(repeating: "x", count: 32_000)).text == "32001")
         #expect(try stage.get("/" + String(repeating: "x", count: 33_000)).status == 414)
@@ -282,17 +284,17 @@ struct ForwardedFieldsTests {
 
     @Test("rule 16: ws and wss URLs with an Upgrade are requests for http and https ones", arguments: ["ws", "wss"])
     func webSocketURL(scheme: String) throws {
-        let stage = try Stage { OriginAnswer.text("\($0["Host"] ?? "") \($0["Upgrade"] ?? "")") }
-        let answer = try stage.proxy.get(
+        let stage = try Stage { OriginResponse.text("\($0["Host"] ?? "") \($0["Upgrade"] ?? "")") }
+        let response = try stage.proxy.get(
             "\(scheme)://\(Stage.host)/",
             fields: ["Connection: Upgrade", "Upgrade: websocket"]
         )
-        #expect(answer.status == 200 && answer.text == "\(Stage.host) websocket")
+        #expect(response.status == 200 && response.text == "\(Stage.host) websocket")
     }
 
     @Test("the path goes through as it was written")
     func exactPath() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         for path in ["/a/../b", "/a//b/./c", "/%2e%2E/%00", "/?", "/?a=b&c=%20+;:@!$'()*,", "/~x"] {
             #expect(try stage.get(path).text == path)
         }

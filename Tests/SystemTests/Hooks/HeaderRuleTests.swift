@@ -26,17 +26,17 @@ struct HeaderRuleTests {
             },
             environment: ["PINPROXY_TEST_KEY": "from-the-environment"]
         ) { _ in
-            OriginAnswer.text("", fields: ["Server: secret/1.0", "X-Powered-By: x", "X-Kept: 1"])
+            OriginResponse.text("", fields: ["Server: secret/1.0", "X-Powered-By: x", "X-Kept: 1"])
         }
-        let answer = try stage.get(fields: [
+        let response = try stage.get(fields: [
             "authorization: own", "X-Internal: 1", "Accept-Language: de", "User-Agent: curl", "X-Kept: 1",
         ])
         let request = try #require(stage.origin.requests.first)
         #expect(request["Authorization"] == "Bearer from-a-file" && request["X-From-Env"] == "from-the-environment")
         #expect(request["User-Agent"] == "ours" && request["Accept-Language"] == "de, en")
         #expect(request["X-Internal"] == nil && request["X-Kept"] == "1")
-        #expect(answer["Server"] == "hidden" && answer["X-Added"] == "1")
-        #expect(answer["X-Powered-By"] == nil && answer["X-Kept"] == "1")
+        #expect(response["Server"] == "hidden" && response["X-Added"] == "1")
+        #expect(response["X-Powered-By"] == nil && response["X-Kept"] == "1")
         _ = try stage.proxy.waitForTaskLines(1)
         for secret in ["from-a-file", "from-the-environment"] {
             #expect(!stage.proxy.output.contains(secret) && !stage.proxy.errors.contains(secret))
@@ -49,7 +49,7 @@ struct HeaderRuleTests {
             $0.hosts[Stage.host]?["headers"] = [
                 "request": ["set": ["X-Api-Key": "ours", "User-Agent": "ours"], "remove": ["X-Gone"]]
             ]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         let request = [
             "POST \(stage.url()) HTTP/1.1", "Host: \(Stage.host)", "X_Api_Key: theirs", "x-api_key: theirs",
             "User_Agent: theirs", "X_Gone: 1", "X_Kept: 1", "Transfer-Encoding: chunked", "", "1", "a", "0",
@@ -68,7 +68,7 @@ struct HeaderRuleTests {
         let stage = try Stage({
             $0.files["token"] = "first"
             $0.hosts[Stage.host]?["headers"] = ["request": ["set": ["Authorization": ["file": "token"]]]]
-        }) { OriginAnswer.text($0["Authorization"] ?? "none") }
+        }) { OriginResponse.text($0["Authorization"] ?? "none") }
         #expect(try stage.get().text == "first")
         try stage.proxy.folder.write("second\n", as: "token")
         try stage.proxy.waitForEvent("reloaded") { $0.string("trigger") == "files" }
@@ -83,7 +83,7 @@ struct HeaderRuleTests {
     @Test("a host's fields go to no other host")
     func notCarriedAlong() throws {
         let server = try Stage.pki.server(Self.second)
-        let other = try ScriptedOrigin(server) { _ in OriginAnswer.text("there", fields: ["X-Powered-By: x"]) }
+        let other = try ScriptedOrigin(server) { _ in OriginResponse.text("there", fields: ["X-Powered-By: x"]) }
         let stage = try Stage({
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
             $0.hosts[Stage.host]?["headers"] = [
@@ -95,7 +95,7 @@ struct HeaderRuleTests {
                 "request": ["set": ["X-Key": "second"]], "response": ["remove": ["X-Powered-By"]],
             ]
         }) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 "",
                 status: "302 Found",
                 fields: [
@@ -103,8 +103,8 @@ struct HeaderRuleTests {
                 ]
             )
         }
-        let answer = try stage.get(fields: ["X-Client: 1", "X-Only: own"])
-        #expect(answer.text == "there" && answer["X-Powered-By"] == nil)
+        let response = try stage.get(fields: ["X-Client: 1", "X-Only: own"])
+        #expect(response.text == "there" && response["X-Powered-By"] == nil)
         // Within its host it is given again.
         #expect(stage.origin.requests.map { $0["Authorization"] } == ["first", "first"])
         let request = try #require(other.requests.first)

@@ -7,13 +7,13 @@ import Testing
 struct OriginViewTests {
     private static let other = "upgraded.example.com"
 
-    /// Answers with the request's fields, each in a field `X-Seen-…` of its own, and with those of `X-Answer-…`.
+    /// Answers with the request's fields, each in a field `X-Seen-…` of its own, and with those of `X-Response-…`.
     private static func echo(_ request: HTTPMessage) -> String {
         let seen = request.fields.map { "X-Seen-\($0.name): \($0.value)" }
         let prefix = "X-Answer-"
-        let answers = request.fields.filter { $0.name.hasPrefix(prefix) }
+        let responses = request.fields.filter { $0.name.hasPrefix(prefix) }
             .map { "\($0.name.dropFirst(prefix.count)): \($0.value)" }
-        return OriginAnswer.text("", status: request["X-Status"] ?? "200 OK", fields: seen + answers)
+        return OriginResponse.text("", status: request["X-Status"] ?? "200 OK", fields: seen + responses)
     }
 
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
@@ -40,8 +40,8 @@ struct OriginViewTests {
             ("http://a@b@\(host)/", "http://a@b@\(host)/"),
             ("http://\(host)\\@evil.test/", "http://\(host)\\@evil.test/"),
         ] {
-            let answer = try stage.get(fields: Self.names.map { "\($0): \(sent)" })
-            for name in Self.names { #expect(answer["X-Seen-\(name)"] == seen, "\(name): \(sent)") }
+            let response = try stage.get(fields: Self.names.map { "\($0): \(sent)" })
+            for name in Self.names { #expect(response["X-Seen-\(name)"] == seen, "\(name): \(sent)") }
         }
     }
 
@@ -57,8 +57,8 @@ struct OriginViewTests {
                 ("https://\(name)/", "https://\(name)/"), ("http://\(Stage.host)/", "http://\(Stage.host)/"),
             ] {
                 let fields = (["Host: \(name)"] + Self.names.map { "\($0): \(sent)" }).joined(separator: "\r\n")
-                let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
-                for field in Self.names { #expect(answer["X-Seen-\(field)"] == seen, "\(field): \(sent)") }
+                let response = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
+                for field in Self.names { #expect(response["X-Seen-\(field)"] == seen, "\(field): \(sent)") }
             }
         }
     }
@@ -66,15 +66,15 @@ struct OriginViewTests {
     @Test("tagged lists in If and targets of Link change; tokens do not")
     func lists() throws {
         let host = Stage.host
-        let answer = try stage().get(fields: [
+        let response = try stage().get(fields: [
             "If: <http://\(host)/a> (<http://\(host)/token> [\"W/)<http://\(host)/>\"]) <http://other.test/> (<urn:b>)",
             "Link: <http://\(host)/b>; rel=\"http://\(host)/c\"",
         ])
         #expect(
-            answer["X-Seen-If"]
+            response["X-Seen-If"]
                 == "<https://\(host)/a> (<http://\(host)/token> [\"W/)<http://\(host)/>\"]) <http://other.test/> (<urn:b>)"
         )
-        #expect(answer["X-Seen-Link"] == "<https://\(host)/b>; rel=\"http://\(host)/c\"")
+        #expect(response["X-Seen-Link"] == "<https://\(host)/b>; rel=\"http://\(host)/c\"")
     }
 
     @Test("requests stay unchanged for https, and with rewriteUpgraded false")
@@ -109,11 +109,11 @@ struct OriginViewTests {
                 let all = (["Host: \(name)", "Origin: \(page)"] + fields).joined(separator: "\r\n")
                 return try stage.proxy.exchange("GET \(target) HTTP/1.1\r\n\(all)\r\n\r\n", on: listener)
             }
-            let answer = try ask("http://\(name)")
-            #expect(answer["Access-Control-Allow-Origin"] == "http://\(name)")
+            let response = try ask("http://\(name)")
+            #expect(response["Access-Control-Allow-Origin"] == "http://\(name)")
             // Another page than the one that has asked keeps its name.
             #expect(try ask("https://\(host)")["Access-Control-Allow-Origin"] == "https://\(host)")
-            let challenges = answer.fields.filter { $0.name == "WWW-Authenticate" }.map(\.value)
+            let challenges = response.fields.filter { $0.name == "WWW-Authenticate" }.map(\.value)
             #expect(
                 challenges == [
                     challenge("http://\(name)/token"),
@@ -129,8 +129,8 @@ struct OriginViewTests {
         let stage = try stage()
         for path in ["//evil.test/x", "/\\evil.test", "/a"] {
             let location = "X-Answer-Location: https://\(Stage.host)\(path)"
-            let answer = try stage.proxy.exchange("GET / HTTP/1.0\r\n\(location)\r\n\r\n", on: 1)
-            #expect(answer["Location"] == (path == "/a" ? path : "/." + path))
+            let response = try stage.proxy.exchange("GET / HTTP/1.0\r\n\(location)\r\n\r\n", on: 1)
+            #expect(response["Location"] == (path == "/a" ? path : "/." + path))
         }
     }
 
@@ -148,14 +148,14 @@ struct OriginViewTests {
                     return
                 }
                 try connection.write("HTTP/1.1 103 Early Hints\r\nLink: <https://\(Stage.host)/s>; rel=preload\r\n\r\n")
-                try connection.answer("")
+                try connection.respond("")
             }
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url()))
-        let answer = try client.readResponse()
-        #expect(answer.status == 200)
-        #expect(answer.interim.map { $0["Link"] } == ["<http://\(Stage.host)/s>; rel=preload"])
+        let response = try client.readResponse()
+        #expect(response.status == 200)
+        #expect(response.interim.map { $0["Link"] } == ["<http://\(Stage.host)/s>; rel=preload"])
         try client.send(
             ProxyUnderTest.request(
                 "GET",
@@ -175,11 +175,11 @@ struct OriginViewTests {
             $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
         }) { request in
             request.target == "/start"
-                ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /end"])
+                ? OriginResponse.text("", status: "307 Temporary Redirect", fields: ["Location: /end"])
                 : Self.echo(request)
         }
-        let answer = try stage.get("/start", fields: ["Referer: http://\(Stage.host)/page"])
-        #expect(answer["X-Seen-Referer"] == "https://\(Stage.host)/page")
+        let response = try stage.get("/start", fields: ["Referer: http://\(Stage.host)/page"])
+        #expect(response["X-Seen-Referer"] == "https://\(Stage.host)/page")
     }
 
     // MARK: - A real server

@@ -13,8 +13,8 @@ struct RedirectTests {
     ) throws -> Stage {
         try Stage(change) { request in
             request.target == "/start"
-                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: \(location)"])
-                : OriginAnswer.text("the end")
+                ? OriginResponse.text("", status: "302 Found", fields: ["Location: \(location)"])
+                : OriginResponse.text("the end")
         }
     }
 
@@ -30,15 +30,15 @@ struct RedirectTests {
         let server = try Stage.pki.server(Self.second)
         for isRight in [false, true] {
             let origin = try ScriptedOrigin(server) { connection in
-                while try connection.readRequest() != nil { try connection.answer("from the second host") }
+                while try connection.readRequest() != nil { try connection.respond("from the second host") }
             }
             let stage = try stage(leadingTo: "https://\(Self.second)/next") {
                 $0.resolve(Self.second, to: origin.port)
                 $0.pin(Self.second, to: isRight ? server.pin : .unrelated(2))
             }
-            let answer = try stage.get("/start")
+            let response = try stage.get("/start")
             // pinproxy goes nowhere by itself.
-            #expect(answer.status == 302 && answer["Location"] == "http://\(Self.second)/next")
+            #expect(response.status == 302 && response["Location"] == "http://\(Self.second)/next")
             #expect(origin.connections.isEmpty)
             let curl = try follow(stage)
             if isRight {
@@ -66,19 +66,19 @@ struct RedirectTests {
     @Test("71 a redirect to http on a pinned host keeps TLS")
     func plainOnPinned() throws {
         let plain = try ScriptedOrigin(nil) { connection in
-            while try connection.readRequest() != nil { try connection.answer("in the clear") }
+            while try connection.readRequest() != nil { try connection.respond("in the clear") }
         }
         let server = try Stage.pki.server(Self.second)
         for isTLS in [false, true] {
             let secure = try ScriptedOrigin(server) { connection in
-                while try connection.readRequest() != nil { try connection.answer("over TLS") }
+                while try connection.readRequest() != nil { try connection.respond("over TLS") }
             }
             let stage = try stage(leadingTo: "http://\(Self.second)/next") {
                 $0.resolve(Self.second, to: isTLS ? secure.port : plain.port)
                 $0.pin(Self.second, to: server.pin)
             }
-            let answer = try stage.get("/start")
-            #expect(answer.status == 302 && answer["Location"] == "http://\(Self.second)/next")
+            let response = try stage.get("/start")
+            #expect(response.status == 302 && response["Location"] == "http://\(Self.second)/next")
             let curl = try follow(stage)
             if isTLS {
                 #expect(curl.output.hasSuffix("over TLS"), "\(curl.output)\(curl.errors)")
@@ -92,7 +92,7 @@ struct RedirectTests {
     @Test("71 a redirect to http on an unpinned host is relayed or denied")
     func plainOnUnpinned() throws {
         let plain = try ScriptedOrigin(nil) { connection in
-            while try connection.readRequest() != nil { try connection.answer("in the clear") }
+            while try connection.readRequest() != nil { try connection.respond("in the clear") }
         }
         for isDenied in [true, false] {
             let stage = try stage(leadingTo: "http://\(Self.second)/next") {

@@ -32,7 +32,7 @@ struct ResponseRuleTests {
         try FileManager.default.contentsOfDirectory(atPath: folder.path)
     }
 
-    private static func answer(_ connection: OriginConnection, _ body: [UInt8], chunked: Bool = false) throws {
+    private static func respond(_ connection: OriginConnection, _ body: [UInt8], chunked: Bool = false) throws {
         let framing = chunked ? "Transfer-Encoding: chunked" : "Content-Length: \(body.count)"
         try connection.write("HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\n\(framing)\r\n\r\n")
         if chunked { try connection.write("\(String(body.count, radix: 16))\r\n") }
@@ -48,7 +48,7 @@ struct ResponseRuleTests {
         let stage = try stage(responses, { $0.members["workers"] = 1 }) {
             while let request = try $0.readRequest() {
                 let type = request.target == "/html" ? "text/html; charset=utf-8" : "text/plain"
-                try $0.answer(
+                try $0.respond(
                     "body",
                     status: request.target == "/bad" ? "404 Not Found" : "200 OK",
                     fields: ["Content-Type: \(type)"]
@@ -56,12 +56,12 @@ struct ResponseRuleTests {
             }
         }
         for (target, status) in [("/", 200), ("/html", 502), ("/bad", 502)] {
-            let answer = try stage.get(target)
-            #expect(answer.status == status)
+            let response = try stage.get(target)
+            #expect(response.status == status)
             if status == 502 {
-                #expect(answer.problemCode == "response_denied")
-                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
-                #expect(answer.text.contains("hosts/\(Stage.host)/responses/"), "\(answer.text)")
+                #expect(response.problemCode == "response_denied")
+                #expect(response["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                #expect(response.text.contains("hosts/\(Stage.host)/responses/"), "\(response.text)")
             }
         }
         // The first and the second request had one connection, the third needed another.
@@ -96,12 +96,12 @@ struct ResponseRuleTests {
     func tooLong() throws {
         let stage = try stage(["maxBytes": "1KB"]) { connection in
             while try connection.readRequest() != nil {
-                try connection.answer(String(repeating: "x", count: connection.number == 0 ? 1025 : 1024))
+                try connection.respond(String(repeating: "x", count: connection.number == 0 ? 1025 : 1024))
             }
         }
-        let answer = try stage.get("/")
-        #expect(answer.status == 502 && answer.problemCode == "response_too_large")
-        #expect(answer["Proxy-Status"]?.contains("error=http_response_body_size") == true)
+        let response = try stage.get("/")
+        #expect(response.status == 502 && response.problemCode == "response_too_large")
+        #expect(response["Proxy-Status"]?.contains("error=http_response_body_size") == true)
         #expect(try stage.get("/").body.count == 1024)
     }
 
@@ -110,17 +110,17 @@ struct ResponseRuleTests {
         let folder = try TemporaryFolder()
         let body = patternBytes(3 << 20)
         let stage = try downloads(folder) { connection in
-            while try connection.readRequest() != nil { try Self.answer(connection, body, chunked: chunked) }
+            while try connection.readRequest() != nil { try Self.respond(connection, body, chunked: chunked) }
         }
         let client = try stage.proxy.connect()
         for number in 1...2 {
             try client.send(ProxyUnderTest.request("GET", stage.url("/files/report%20(1).zip?key=x")))
-            let answer = try client.readResponse()
-            #expect(answer.status == 201 && answer["Content-Type"] == "application/json")
-            let told = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+            let response = try client.readResponse()
+            #expect(response.status == 201 && response["Content-Type"] == "application/json")
+            let told = try #require(try JSONSerialization.jsonObject(with: Data(response.body)) as? [String: Any])
             let path = try #require(told["path"] as? String)
             #expect(path.hasPrefix("\(folder.path)/") && path.hasSuffix("-report_20_1_.zip"))
-            #expect(answer["Location"] == "file://\(path)")
+            #expect(response["Location"] == "file://\(path)")
             #expect(told["bytes"] as? Int == body.count)
             let isIntact = try Array(Data(contentsOf: URL(fileURLWithPath: path))) == body
             #expect(isIntact)
@@ -139,10 +139,10 @@ struct ResponseRuleTests {
     func emptyDownload() throws {
         let folder = try TemporaryFolder()
         let stage = try downloads(folder) { connection in
-            while try connection.readRequest() != nil { try Self.answer(connection, []) }
+            while try connection.readRequest() != nil { try Self.respond(connection, []) }
         }
-        let answer = try stage.get("/")
-        #expect(answer.status == 201 && answer.text.contains("\"bytes\":0"))
+        let response = try stage.get("/")
+        #expect(response.status == 201 && response.text.contains("\"bytes\":0"))
         #expect(try files(folder).first?.hasSuffix("-download") == true)
     }
 
@@ -157,9 +157,9 @@ struct ResponseRuleTests {
             let piece = String(repeating: "x", count: 64 << 10)
             for _ in 0..<32 { try connection.write("10000\r\n\(piece)\r\n") }
         }
-        let answer = try stage.get("/")
-        #expect(answer.status == 502)
-        #expect(answer.problemCode == (how == "long" ? "response_too_large" : "response_truncated"))
+        let response = try stage.get("/")
+        #expect(response.status == 502)
+        #expect(response.problemCode == (how == "long" ? "response_too_large" : "response_truncated"))
         #expect(try files(folder).isEmpty)
     }
 
@@ -188,12 +188,12 @@ struct ResponseRuleTests {
     func unwritable() throws {
         let folder = try TemporaryFolder()
         let stage = try downloads(folder) { connection in
-            while try connection.readRequest() != nil { try Self.answer(connection, patternBytes(2 << 20)) }
+            while try connection.readRequest() != nil { try Self.respond(connection, patternBytes(2 << 20)) }
         }
         try FileManager.default.removeItem(atPath: folder.path)
-        let answer = try stage.get("/")
-        #expect(answer.status == 500 && answer.problemCode == "file_failed")
-        #expect(answer.text.contains(folder.path))
+        let response = try stage.get("/")
+        #expect(response.status == 500 && response.problemCode == "file_failed")
+        #expect(response.text.contains(folder.path))
     }
 
     @Test("HEAD of a file response is relayed unchanged")
@@ -204,8 +204,8 @@ struct ResponseRuleTests {
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nContent-Length: 10\r\n\r\n")
             }
         }
-        let answer = try stage.proxy.exchange(ProxyUnderTest.request("HEAD", stage.url("/")), method: "HEAD")
-        #expect(answer.status == 200 && answer["Content-Length"] == "10")
+        let response = try stage.proxy.exchange(ProxyUnderTest.request("HEAD", stage.url("/")), method: "HEAD")
+        #expect(response.status == 200 && response["Content-Length"] == "10")
         #expect(try files(folder).isEmpty)
     }
 
@@ -234,7 +234,7 @@ struct ResponseRuleTests {
         try folder.write(String(repeating: "x", count: 400 << 10), as: "there-before")
         let admin: (inout ProxySettings) -> Void = { $0.members["admin"] = ["address": "127.0.0.1:0"] }
         let stage = try quota(folder, "1MB", admin) { connection in
-            while try connection.readRequest() != nil { try Self.answer(connection, body, chunked: chunked) }
+            while try connection.readRequest() != nil { try Self.respond(connection, body, chunked: chunked) }
         }
         let first = try [stage.get("/1"), stage.get("/2")]
         #expect(first.map(\.status) == [201, 201], "\(first.map(\.text))")

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Responses that would become those of other requests", .earlyOnOwnThreads)
 struct AttackTestsDesynchronisation {
-    private static let poison = OriginAnswer.text("poison")
+    private static let poison = OriginResponse.text("poison")
 
     /// The bytes that the origin sends behind the response to the first request of a connection, and the time of
     /// sending them.
@@ -23,9 +23,9 @@ struct AttackTestsDesynchronisation {
         var method: String { self == .bodyOfHead ? "HEAD" : "GET" }
 
         /// The bytes that belong to the request.
-        var answer: String {
+        var response: String {
             switch self {
-            case .atOnce, .later: OriginAnswer.text("first")
+            case .atOnce, .later: OriginResponse.text("first")
             case .bodyOfHead: "HTTP/1.1 200 OK\r\nContent-Length: \(poison.utf8.count)\r\n\r\n"
             case .bodyOf204: "HTTP/1.1 204 No Content\r\nContent-Length: 6\r\n\r\n"
             }
@@ -36,10 +36,10 @@ struct AttackTestsDesynchronisation {
         { connection in
             while let request = try connection.readRequest() {
                 guard request.target == "/first" else {
-                    try connection.answer("right")
+                    try connection.respond("right")
                     continue
                 }
-                try connection.write(excess.answer)
+                try connection.write(excess.response)
                 if excess != .atOnce { try gate.pass() }
                 try connection.write(Self.poison)
             }
@@ -56,12 +56,12 @@ struct AttackTestsDesynchronisation {
         gate.open()
         // Bytes that arrive during the next request cannot be told from its response.
         try stage.origin.wait(for: "the excess") {
-            $0[0].bytesWritten == excess.answer.utf8.count + Self.poison.utf8.count ? true : nil
+            $0[0].bytesWritten == excess.response.utf8.count + Self.poison.utf8.count ? true : nil
         }
         for path in ["/second", "/third"] {
-            let answer = try stage.get(path)
-            #expect(answer.status == 200)
-            #expect(answer.text == "right")
+            let response = try stage.get(path)
+            #expect(response.status == 200)
+            #expect(response.text == "right")
         }
         // Sent again on a new connection, and seen by the origin once.
         #expect(stage.origin.requests.filter { $0.target == "/third" }.count == 1)
@@ -71,15 +71,15 @@ struct AttackTestsDesynchronisation {
     func pipelined(excess: Excess) throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
-                let text = OriginAnswer.text("answer to \(request.target)")
+                let text = OriginResponse.text("answer to \(request.target)")
                 try connection.write(request.target == "/1" ? text + Self.poison : text)
             }
         }
         let client = try stage.proxy.connect()
         try client.send(["/1", "/2", "/3"].map { ProxyUnderTest.request("GET", stage.url($0)) }.joined())
         for path in ["/1", "/2", "/3"] {
-            let answer = try client.readResponse()
-            #expect(answer.text == "answer to \(path)")
+            let response = try client.readResponse()
+            #expect(response.text == "answer to \(path)")
         }
     }
 
@@ -87,7 +87,7 @@ struct AttackTestsDesynchronisation {
     func headWithBody() throws {
         let stage = try Stage { request in
             request.startLine.hasPrefix("HEAD")
-                ? "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" : OriginAnswer.text(request.target)
+                ? "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" : OriginResponse.text(request.target)
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("HEAD", stage.url("/head"), body: "abc"))
@@ -101,14 +101,14 @@ struct AttackTestsDesynchronisation {
     @Test("a 204 has no Content-Length for the client, whatever the origin says")
     func lengthOf204() throws {
         let stage = try Stage { _ in "HTTP/1.1 204 No Content\r\nContent-Length: 6\r\n\r\n" }
-        let answer = try stage.get("/")
-        #expect(answer.status == 204)
-        #expect(answer["Content-Length"] == nil)
+        let response = try stage.get("/")
+        #expect(response.status == 204)
+        #expect(response["Content-Length"] == nil)
     }
 
     @Test("a client that does not read is bounded, and gets every response")
-    func unreadAnswers() throws {
-        let stage = try Stage { _ in OriginAnswer.text("") }
+    func unreadResponses() throws {
+        let stage = try Stage { _ in OriginResponse.text("") }
         let client = try stage.proxy.connect()
         let count = 1000
         // Each is refused by the proxy itself, with an answer several times as long as the request. Shorter ones would be a
@@ -132,7 +132,7 @@ struct AttackTestsDesynchronisation {
     }
 
     @Test("a stop gives a slow client the rest of its response")
-    func stopWithUnreadAnswer() throws {
+    func stopWithUnreadResponse() throws {
         let pattern = patternBytes(8_000_000)
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
@@ -160,8 +160,8 @@ struct AttackTestsDesynchronisation {
             stage.proxy.signal(SIGTERM)
             // The time that a stop leaves to idle connections is over.
             #expect(try idle.isAtEnd())
-            let answer = try client.readResponse()
-            #expect(firstDifference(answer.body, Array(pattern.prefix(size))) == nil)
+            let response = try client.readResponse()
+            #expect(firstDifference(response.body, Array(pattern.prefix(size))) == nil)
             #expect(try stage.proxy.waitForExit().exitCode == 0)
             return
         }

@@ -50,10 +50,10 @@ struct BadOriginTests {
             _ = try connection.readRequest()
             try connection.write(text)
         }
-        let answer = try stage.get()
-        #expect(answer.status == 502, "\(answer.startLine) \(answer.text)")
-        #expect(answer.problemCode == "response_invalid", "\(answer.text)")
-        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_protocol_error") == true)
+        let response = try stage.get()
+        #expect(response.status == 502, "\(response.startLine) \(response.text)")
+        #expect(response.problemCode == "response_invalid", "\(response.text)")
+        #expect(response["Proxy-Status"]?.hasPrefix("pinproxy; error=http_protocol_error") == true)
         #expect(try stage.proxy.terminate().exitCode == 0)
     }
 
@@ -76,8 +76,8 @@ struct BadOriginTests {
             try connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(body)")
             connection.readToEnd()
         }
-        let answer = try stage.get()
-        #expect(answer.status == 502 || answer.isTruncated, "\(answer.startLine) \(answer.text)")
+        let response = try stage.get()
+        #expect(response.status == 502 || response.isTruncated, "\(response.startLine) \(response.text)")
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "response_invalid")
         let details = line.string("errorDetails") ?? ""
@@ -87,18 +87,18 @@ struct BadOriginTests {
     }
 
     @Test("an unrequested response does not become the next one")
-    func unaskedAnswer() throws {
+    func unaskedResponse() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
-                try connection.write(OriginAnswer.text(request.target) + OriginAnswer.text("poison"))
+                try connection.write(OriginResponse.text(request.target) + OriginResponse.text("poison"))
             }
         }
         let client = try stage.proxy.connect()
         for number in 0..<10 {
             try client.send(ProxyUnderTest.request("GET", stage.url("/\(number)")))
-            let answer = try client.readResponse()
-            #expect(answer.status == 502 || answer.text == "/\(number)", "\(number): \(answer.text)")
-            #expect(!answer.text.contains("poison"))
+            let response = try client.readResponse()
+            #expect(response.status == 502 || response.text == "/\(number)", "\(number): \(response.text)")
+            #expect(!response.text.contains("poison"))
         }
     }
 
@@ -106,15 +106,15 @@ struct BadOriginTests {
         "an origin that closes without a response gives 502",
         arguments: [OriginConnection.Ending.clean, .cut, .reset]
     )
-    func noAnswer(ending: OriginConnection.Ending) throws {
+    func noResponse(ending: OriginConnection.Ending) throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()
             connection.close(ending)
         }
-        let answer = try stage.get()
-        #expect(answer.status == 502)
-        #expect(answer.problemCode == "response_truncated")
-        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_response_incomplete") == true)
+        let response = try stage.get()
+        #expect(response.status == 502)
+        #expect(response.problemCode == "response_truncated")
+        #expect(response["Proxy-Status"]?.hasPrefix("pinproxy; error=http_response_incomplete") == true)
     }
 
     @Test("an endless head gives 502, and costs no memory")
@@ -125,24 +125,24 @@ struct BadOriginTests {
             let line = "X-Field: \(String(repeating: "x", count: 1000))\r\n"
             for _ in 0..<100_000 { try connection.write(line) }
         }
-        let answer = try stage.get()
-        #expect(answer.status == 502)
-        #expect(["response_invalid", "response_too_large"].contains(answer.problemCode))
+        let response = try stage.get()
+        #expect(response.status == 502)
+        #expect(["response_invalid", "response_too_large"].contains(response.problemCode))
         try stage.origin.waitForClosed()
     }
 
     @Test("an early response to an upload reaches the client")
-    func earlyAnswer() throws {
+    func earlyResponse() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequestHead()
-            try connection.answer("enough", status: "403 Forbidden", fields: ["Connection: close"])
+            try connection.respond("enough", status: "403 Forbidden", fields: ["Connection: close"])
             connection.readToEnd()
         }
         let client = try stage.proxy.connect()
         try client.send("PUT \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: 1000000\r\n\r\nstart")
-        let answer = try client.readResponse(to: "PUT")
-        #expect(answer.status == 403)
-        #expect(answer.text == "enough")
-        #expect(answer["Connection"] == "close")
+        let response = try client.readResponse(to: "PUT")
+        #expect(response.status == 403)
+        #expect(response.text == "enough")
+        #expect(response["Connection"] == "close")
     }
 }

@@ -57,7 +57,7 @@ struct BrokenBodyRuleTests {
             guard let head = try connection.readRequestHead() else { return }
             _ = try connection.readBody(of: head)
             // Never comes to this: the body is not whole.
-            try connection.answer("whole")
+            try connection.respond("whole")
         }
         for (number, (bytes, status)) in rule.cases.enumerated() {
             let what = String(decoding: bytes.prefix(60), as: UTF8.self).debugDescription
@@ -69,10 +69,10 @@ struct BrokenBodyRuleTests {
                 records.contains { $0.requests.contains { $0.target == path } } ? true : nil
             }
             try client.send(bytes + Array(ProxyUnderTest.request("GET", stage.url("/smuggled")).utf8))
-            let answer = try client.readResponse(to: "PUT")
-            #expect(answer.status == status, "\(what) \(answer.startLine)")
-            #expect(answer.problemCode == "request_invalid", "\(what)")
-            #expect(answer["Connection"] == "close")
+            let response = try client.readResponse(to: "PUT")
+            #expect(response.status == status, "\(what) \(response.startLine)")
+            #expect(response.problemCode == "request_invalid", "\(what)")
+            #expect(response["Connection"] == "close")
             #expect(try client.isAtEnd(), "\(what)")
         }
         let records = try stage.origin.waitForClosed()
@@ -85,7 +85,7 @@ struct BrokenBodyRuleTests {
         let stage = try Stage { request in
             request.method == "HEAD"
                 ? "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
-                : OriginAnswer.text("\(request.method) \(request.body.count)")
+                : OriginResponse.text("\(request.method) \(request.body.count)")
         }
         let smuggled = ProxyUnderTest.request("GET", stage.url("/smuggled"))
         for method in ["GET", "HEAD", "OPTIONS"] {
@@ -98,9 +98,9 @@ struct BrokenBodyRuleTests {
                 } else {
                     try client.send(ProxyUnderTest.request(method, stage.url(), body: smuggled))
                 }
-                let answer = try client.readResponse(to: method)
-                #expect(answer.status == 200)
-                if method != "HEAD" { #expect(answer.text == "\(method) \(smuggled.utf8.count)") }
+                let response = try client.readResponse(to: method)
+                #expect(response.status == 200)
+                if method != "HEAD" { #expect(response.text == "\(method) \(smuggled.utf8.count)") }
                 try client.send(ProxyUnderTest.request("GET", stage.url("/next")))
                 #expect(try client.readResponse().text == "GET 0")
             }
@@ -110,7 +110,7 @@ struct BrokenBodyRuleTests {
 
     @Test("rule 42: valid extensions are not passed on")
     func extensions() throws {
-        let stage = try Stage { OriginAnswer.text($0.text) }
+        let stage = try Stage { OriginResponse.text($0.text) }
         let head = ProxyUnderTest.request("PUT", stage.url(), fields: ["Transfer-Encoding: chunked"])
         let body = "5;name=value\r\nhello\r\n1 ;a=\"quoted;\"\r\n!\r\n0;last\r\n\r\n"
         #expect(try stage.proxy.exchange(head + body, method: "PUT").text == "hello!")

@@ -26,14 +26,14 @@ struct FoldedFieldTests {
         #expect(try proxy.terminate().exitCode == 0)
     }
 
-    private static func script(_ answer: String) -> ScriptedOrigin.Script {
+    private static func script(_ response: String) -> ScriptedOrigin.Script {
         { connection in
             while let request = try connection.readRequest() {
                 guard request.target.hasSuffix("other") else {
-                    try connection.answer("hi", fields: ["X-One: 1", "X-Two: 2", "X-Three: 3"])
+                    try connection.respond("hi", fields: ["X-One: 1", "X-Two: 2", "X-Three: 3"])
                     continue
                 }
-                try connection.write(answer)
+                try connection.write(response)
             }
         }
     }
@@ -72,16 +72,16 @@ struct FoldedFieldTests {
     @Test("a folded first field of a proxy's response to CONNECT is refused")
     func upstreamProxy() throws {
         let server = try Stage.pki.server(Stage.host)
-        let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }
-        let upstream = try TunnelProxy(to: origin.port, answer: "HTTP/1.1 200 OK\r\n X: \(Self.long)\r\n\r\n")
+        let origin = try ScriptedOrigin(server) { OriginResponse.text($0.target) }
+        let upstream = try TunnelProxy(to: origin.port, response: "HTTP/1.1 200 OK\r\n X: \(Self.long)\r\n\r\n")
         var settings = ProxySettings(trusting: Stage.pki)
         settings.members["workers"] = 1
         settings.pin(Stage.host, to: server.pin)
         settings.members["upstreamProxy"] = "http://127.0.0.1:\(upstream.port)"
         let proxy = try ProxyUnderTest(settings, environment: Self.environment)
         for _ in 0..<Self.rounds {
-            let answer = try proxy.get("http://\(Stage.host)/")
-            try #require(answer.problemCode == "proxy_refused", "\(answer.startLine) \(answer.text)")
+            let response = try proxy.get("http://\(Stage.host)/")
+            try #require(response.problemCode == "proxy_refused", "\(response.startLine) \(response.text)")
         }
         #expect(upstream.asked.with { $0.count } == Self.rounds)
         #expect(try proxy.terminate().exitCode == 0)

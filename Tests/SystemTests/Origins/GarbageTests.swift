@@ -9,7 +9,7 @@ struct GarbageTests {
 
     @Test("bytes of any kind are refused or time out, without harm")
     func garbage() throws {
-        let stage = try Stage({ $0.setTimeouts(["head": "500ms", "idle": "500ms"]) }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.setTimeouts(["head": "500ms", "idle": "500ms"]) }) { OriginResponse.text($0.target) }
         var generator = SeededGenerator(seed: 11)
         var pieces = [Self.hello, Array("SSH-2.0-OpenSSH_9.2\r\n".utf8), Array("EHLO mail.example\r\n".utf8)]
         pieces += (1..<30).map { count in
@@ -18,8 +18,8 @@ struct GarbageTests {
         for bytes in pieces {
             let client = try stage.proxy.connect()
             try client.send(bytes)
-            let answer = String(decoding: try client.readToEnd(), as: UTF8.self)
-            #expect(answer.hasPrefix("HTTP/1.1 4") || answer.hasPrefix("HTTP/1.1 5"), "\(bytes.prefix(20))")
+            let response = String(decoding: try client.readToEnd(), as: UTF8.self)
+            #expect(response.hasPrefix("HTTP/1.1 4") || response.hasPrefix("HTTP/1.1 5"), "\(bytes.prefix(20))")
         }
         #expect(try stage.get("/after").text == "/after")
         #expect(stage.origin.requests.map(\.target) == ["/after"])
@@ -28,7 +28,7 @@ struct GarbageTests {
 
     @Test("endless fields are refused at their limit, and cost no memory")
     func endlessFields() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         #expect(try stage.get("/first").text == "/first")
         let before = try stage.proxy.residentMemory()
         let client = try stage.proxy.connect()
@@ -48,7 +48,7 @@ struct GarbageTests {
 
     @Test("limits.headFields bounds the number of fields")
     func fieldCount() throws {
-        let stage = try Stage({ $0.members["limits"] = ["headFields": 20] }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["limits"] = ["headFields": 20] }) { OriginResponse.text($0.target) }
         #expect(try stage.get(fields: (0..<19).map { "X-\($0): 1" }).status == 200)
         #expect(try stage.get(fields: (0..<20).map { "X-\($0): 1" }).status == 431)
     }

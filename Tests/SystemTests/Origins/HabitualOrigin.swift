@@ -6,16 +6,16 @@ enum HabitualOrigin {
     static func serve(_ connection: OriginConnection) throws {
         while let head = try connection.readRequestHead() {
             if head.target == "/refuse" {
-                try connection.answer("too large", status: "413", fields: ["Connection: Close"])
+                try connection.respond("too large", status: "413", fields: ["Connection: Close"])
                 return connection.readToEnd()
             }
             // IIS says it to every request with a body, whether or not the client has asked.
             if head.method == "POST" { try connection.write("HTTP/1.1 100 Continue\r\n\r\n") }
-            try answer(try connection.readBody(of: head), on: connection)
+            try respond(try connection.readBody(of: head), on: connection)
         }
     }
 
-    private static func answer(_ request: HTTPMessage, on connection: OriginConnection) throws {
+    private static func respond(_ request: HTTPMessage, on connection: OriginConnection) throws {
         let path = request.target
         if path == "/chunked" {
             // Akamai's Connection, with a name in it that is no field of this hop alone; IIS's sizes with zeros before them, and
@@ -28,7 +28,7 @@ enum HabitualOrigin {
             )
         }
         if path == "/echo" {
-            return try connection.answer(request.text, fields: ["X-Powered-By: ASP.NET", "X-Empty:"])
+            return try connection.respond(request.text, fields: ["X-Powered-By: ASP.NET", "X-Empty:"])
         }
         // Cloudflare's hints before the response, and its fields in lower case.
         try connection.write("HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n")

@@ -12,7 +12,7 @@ struct HostLimitTests {
         }) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/held" { try gate.pass() }
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
     }
@@ -99,7 +99,7 @@ struct HostLimitTests {
             $0.hosts[Stage.host]?["timeouts"] = ["queue": "200ms"]
         }) { connection in
             guard connection.number == 0 else {
-                while let request = try connection.readRequest() { try connection.answer(request.target) }
+                while let request = try connection.readRequest() { try connection.respond(request.target) }
                 return
             }
             _ = try connection.readRequestHead()

@@ -20,10 +20,10 @@ struct InformationalFloodTests {
     func flood(isUpgrade: Bool) throws {
         let stage = try Stage(script: Self.plays(Self.flood))
         let fields = isUpgrade ? ["Connection: Upgrade", "Upgrade: websocket"] : []
-        let answer = try stage.get(fields: fields)
-        #expect(answer.status == 502 && answer.problemCode == "response_invalid")
-        #expect(answer.text.contains("informational responses without end"))
-        #expect(answer.interim.count == 16)
+        let response = try stage.get(fields: fields)
+        #expect(response.status == 502 && response.problemCode == "response_invalid")
+        #expect(response.text.contains("informational responses without end"))
+        #expect(response.interim.count == 16)
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "response_invalid")
     }
@@ -34,7 +34,7 @@ struct InformationalFloodTests {
         let final =
             isUpgrade
             ? "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-            : OriginAnswer.text("whole")
+            : OriginResponse.text("whole")
         let stage = try Stage(script: Self.plays(hints + final))
         let client = try stage.proxy.connect()
         let fields = isUpgrade ? ["Connection: Upgrade", "Upgrade: websocket"] : []
@@ -56,7 +56,7 @@ struct InformationalFloodTests {
             HTTP2ClientTests.takeHTTP2(&settings)
             settings.serve(Stage.host, server, at: origin.port)
             settings.hosts[Stage.host]?["httpVersion"] = "2"
-        }) { _ in OriginAnswer.text("not asked") }
+        }) { _ in OriginResponse.text("not asked") }
         let peer = try HTTP2Peer(stage.proxy.connect())
         let stream = try peer.finish(peer.request(authority: Stage.host))
         #expect(stream.statuses == Array(repeating: 103, count: 16) + [502])
@@ -72,7 +72,7 @@ struct InformationalFloodTests {
                     return count
                 }
                 guard number > 1 else {
-                    try connection.answer(
+                    try connection.respond(
                         "stored",
                         fields: ["Cache-Control: max-age=0, stale-while-revalidate=600", "Content-Type: text/plain"]
                     )

@@ -18,7 +18,7 @@ struct MemoryTests {
     @Test("connections that come and go leave no memory")
     func connections() throws {
         let stage = try Stage({ $0.members["log"] = ["tasks": "off"] }) {
-            OriginAnswer.text(String(repeating: "x", count: $0.target == "/large" ? 50_000 : 100))
+            OriginResponse.text(String(repeating: "x", count: $0.target == "/large" ? 50_000 : 100))
         }
         let grown = try growth(stage.proxy, rounds: 1500) { number in
             let client = try stage.proxy.connect()
@@ -43,13 +43,13 @@ struct MemoryTests {
             $0.pin("refused.example.com", to: .unrelated(2))
         }) { connection in
             guard try connection.readRequest() != nil else { return }
-            try connection.answer("last", fields: ["Connection: close"])
+            try connection.respond("last", fields: ["Connection: close"])
         }
         let grown = try growth(stage.proxy, rounds: 450) { number in
             let isRefused = number % 2 == 0
             let host = isRefused ? "refused.example.com" : Stage.host
-            let answer = try stage.proxy.get("http://\(host)/")
-            #expect(answer.status == (isRefused ? 502 : 200))
+            let response = try stage.proxy.get("http://\(host)/")
+            #expect(response.status == (isRefused ? 502 : 200))
         }
         #expect(grown < Self.allowance, "grew by \(grown >> 10) KB")
     }

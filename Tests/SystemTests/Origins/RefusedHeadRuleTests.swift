@@ -211,18 +211,18 @@ struct RefusedHeadRuleTests {
 
     @Test("a refused head reaches no origin", arguments: requestLine + hostField + fields + framing)
     func refused(rule: WireRule) throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         for (bytes, status) in rule.cases {
             let what = String(decoding: bytes.prefix(100), as: UTF8.self).debugDescription
             let client = try stage.proxy.connect()
             // A second request, which must not be looked at any more.
             try client.send(bytes + Array(ProxyUnderTest.request("GET", stage.url("/smuggled")).utf8))
-            let answer = try client.readResponse(to: bytes.starts(with: Array("CONNECT".utf8)) ? "POST" : "GET")
-            #expect(answer.status == status, "\(what) \(answer.startLine)")
-            #expect(answer.problemCode == "request_invalid", "\(what)")
-            #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_request_error; details=") == true)
-            if status == 405 { #expect(answer["Allow"]?.contains("GET") == true) }
-            #expect(answer["Connection"] == "close", "\(what)")
+            let response = try client.readResponse(to: bytes.starts(with: Array("CONNECT".utf8)) ? "POST" : "GET")
+            #expect(response.status == status, "\(what) \(response.startLine)")
+            #expect(response.problemCode == "request_invalid", "\(what)")
+            #expect(response["Proxy-Status"]?.hasPrefix("pinproxy; error=http_request_error; details=") == true)
+            if status == 405 { #expect(response["Allow"]?.contains("GET") == true) }
+            #expect(response["Connection"] == "close", "\(what)")
             #expect(try client.isAtEnd(), "\(what)")
         }
         #expect(stage.origin.requests.isEmpty)
@@ -234,15 +234,15 @@ struct RefusedHeadRuleTests {
         arguments: ["2130706433", "127.1", "0x7f.1", "0177.0.0.1"]
     )
     func ambiguousNumber(host: String) throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
-        let answer = try stage.proxy.get("http://\(host)/")
-        #expect(answer.status == 400)
-        #expect(answer.problemCode == "request_invalid")
+        let stage = try Stage { OriginResponse.text($0.target) }
+        let response = try stage.proxy.get("http://\(host)/")
+        #expect(response.status == 400)
+        #expect(response.problemCode == "request_invalid")
     }
 
     @Test("an origin-form request names no host, and its connection stays")
     func originForm() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let client = try stage.proxy.connect()
         try client.send("GET /path HTTP/1.1\r\n\(Self.host)\r\n" + ProxyUnderTest.request("GET", stage.url("/next")))
         #expect(try client.readResponse().problemCode == "request_invalid")

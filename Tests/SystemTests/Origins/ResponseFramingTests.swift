@@ -15,17 +15,17 @@ struct ResponseFramingTests {
             case "/204": "HTTP/1.1 204 No Content\r\nX-Kept: 1\r\n\r\n"
             case "/304": "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 10\r\n\r\n"
             case "/head": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
-            default: OriginAnswer.text("after")
+            default: OriginResponse.text("after")
             }
         }
         let client = try stage.proxy.connect()
         for (method, path, status) in [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304)] {
             try client.send(ProxyUnderTest.request(method, stage.url(path)))
-            let answer = try client.readResponse(to: method)
-            #expect(answer.status == status)
-            #expect(answer["Transfer-Encoding"] == nil)
-            if method == "HEAD" { #expect(answer["Content-Length"] == "10") }
-            if status == 204 { #expect(answer["Content-Length"] == nil) }
+            let response = try client.readResponse(to: method)
+            #expect(response.status == status)
+            #expect(response["Transfer-Encoding"] == nil)
+            if method == "HEAD" { #expect(response["Content-Length"] == "10") }
+            if status == 204 { #expect(response["Content-Length"] == nil) }
             try client.send(ProxyUnderTest.request("GET", stage.url("/after")))
             #expect(try client.readResponse().text == "after", "\(method) \(path)")
         }
@@ -37,9 +37,9 @@ struct ResponseFramingTests {
         let client = try stage.proxy.connect()
         for _ in 0..<2 {
             try client.send(ProxyUnderTest.request("GET", stage.url()))
-            let answer = try client.readResponse()
-            #expect(answer["Transfer-Encoding"] == "chunked")
-            #expect(answer.text == "chunk one")
+            let response = try client.readResponse()
+            #expect(response["Transfer-Encoding"] == "chunked")
+            #expect(response.text == "chunk one")
         }
     }
 
@@ -48,10 +48,10 @@ struct ResponseFramingTests {
         let stage = try Stage { _ in Self.chunked }
         let client = try stage.proxy.connect()
         try client.send("GET \(stage.url()) HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-        let answer = try client.readResponse()
-        #expect(answer["Transfer-Encoding"] == nil)
-        #expect(answer["Connection"] == "close")
-        #expect(answer.text == "chunk one")
+        let response = try client.readResponse()
+        #expect(response["Transfer-Encoding"] == nil)
+        #expect(response["Connection"] == "close")
+        #expect(response.text == "chunk one")
     }
 
     @Test(
@@ -85,11 +85,11 @@ struct ResponseFramingTests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n1\r\na\r\n0\r\n"
                 + "X-Sum: 1\r\nContent-Length: 5\r\nSet-Cookie: a=b\r\n\r\n"
         }
-        let answer = try stage.get()
-        #expect(answer.text == "a")
-        #expect(answer.trailers.contains { $0.name == "X-Sum" && $0.value == "1" })
-        #expect(!answer.trailers.contains { $0.name == "Content-Length" })
-        #expect(answer["X-Sum"] == nil)
+        let response = try stage.get()
+        #expect(response.text == "a")
+        #expect(response.trailers.contains { $0.name == "X-Sum" && $0.value == "1" })
+        #expect(!response.trailers.contains { $0.name == "Content-Length" })
+        #expect(response["X-Sum"] == nil)
     }
 
     @Test("a response that close_notify ends is whole, and the connection stays")
@@ -104,10 +104,10 @@ struct ResponseFramingTests {
         let client = try stage.proxy.connect()
         for path in ["/1", "/2"] {
             try client.send(ProxyUnderTest.request("GET", stage.url(path)))
-            let answer = try client.readResponse()
-            #expect(answer["Transfer-Encoding"] == "chunked")
-            #expect(!answer.isTruncated)
-            #expect(answer.text == "until the end of \(path)")
+            let response = try client.readResponse()
+            #expect(response["Transfer-Encoding"] == "chunked")
+            #expect(!response.isTruncated)
+            #expect(response.text == "until the end of \(path)")
         }
     }
 
@@ -120,8 +120,8 @@ struct ResponseFramingTests {
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url()))
-        let answer = try client.readResponse()
-        #expect(answer.isTruncated || answer.status == 502)
+        let response = try client.readResponse()
+        #expect(response.isTruncated || response.status == 502)
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.string("error") == "response_truncated")
     }
@@ -160,12 +160,12 @@ struct ResponseFramingTests {
     @Test("rule 49: 1xx heads are relayed to HTTP/1.1 and not to HTTP/1.0")
     func earlyHints() throws {
         let stage = try Stage { _ in
-            "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + OriginAnswer.text("final")
+            "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + OriginResponse.text("final")
         }
-        let answer = try stage.get()
-        #expect(answer.interim.map(\.status) == [103])
-        #expect(answer.interim.first?["Link"] == "</style.css>")
-        #expect(answer.text == "final")
+        let response = try stage.get()
+        #expect(response.interim.map(\.status) == [103])
+        #expect(response.interim.first?["Link"] == "</style.css>")
+        #expect(response.text == "final")
         let old = try stage.proxy.exchange("GET \(stage.url()) HTTP/1.0\r\n\r\n")
         #expect(old.interim.isEmpty)
         #expect(old.text == "final")

@@ -7,7 +7,7 @@ struct ResponseHeadLimitTests {
     enum Version: CaseIterable { case http1, http2 }
 
     /// The fields of the origin's answer: so many, each with a value of so many bytes.
-    private struct Answer {
+    private struct Response {
         var count = 0
         var bytes = 0
 
@@ -20,27 +20,27 @@ struct ResponseHeadLimitTests {
     private struct Way {
         let proxy: ProxyUnderTest
         let origin: ScriptedOrigin
-        let answer: Monitor<Answer>
+        let response: Monitor<Response>
 
         func get(_ count: Int, _ bytes: Int, fields: [String] = []) throws -> HTTPMessage {
-            answer.with { $0 = Answer(count: count, bytes: bytes) }
+            response.with { $0 = Response(count: count, bytes: bytes) }
             return try proxy.get("http://\(Stage.host)/", fields: fields)
         }
     }
 
     private func way(_ version: Version, _ change: (inout ProxySettings) -> Void = { _ in }) throws -> Way {
         let server = try Stage.pki.server(Stage.host)
-        let answer = Monitor(Answer())
+        let response = Monitor(Response())
         let origin = try ScriptedOrigin(server, protocols: version == .http2 ? ["h2"] : []) { connection in
             guard version == .http2 else {
                 while try connection.readRequest() != nil {
-                    try connection.answer("body", fields: answer.with { $0.fields.map { "\($0.0): \($0.1)" } })
+                    try connection.respond("body", fields: response.with { $0.fields.map { "\($0.0): \($0.1)" } })
                 }
                 return
             }
             let script = try HTTP2Script(connection)
             while let request = try script.nextRequest() {
-                try script.head(200, fields: answer.with { $0.fields }, stream: request.stream)
+                try script.head(200, fields: response.with { $0.fields }, stream: request.stream)
                 try script.body("body", stream: request.stream)
             }
         }
@@ -49,16 +49,16 @@ struct ResponseHeadLimitTests {
         settings.members["workers"] = 1
         if version == .http2 { settings.hosts[Stage.host]?["httpVersion"] = "2" }
         change(&settings)
-        return Way(proxy: try ProxyUnderTest(settings), origin: origin, answer: answer)
+        return Way(proxy: try ProxyUnderTest(settings), origin: origin, response: response)
     }
 
     @Test("a head within the limits passes whole", arguments: Version.allCases)
     func within(version: Version) throws {
         let way = try way(version)
         for (count, bytes) in [(3, 60_000), (400, 500), (490, 1)] {
-            let answer = try way.get(count, bytes)
-            #expect(answer.status == 200 && answer.text == "body", "\(answer.startLine) \(answer.text)")
-            #expect((0..<count).allSatisfy { answer["x-\($0)"]?.utf8.count == bytes })
+            let response = try way.get(count, bytes)
+            #expect(response.status == 200 && response.text == "body", "\(response.startLine) \(response.text)")
+            #expect((0..<count).allSatisfy { response["x-\($0)"]?.utf8.count == bytes })
         }
         #expect(way.origin.connections.count == 1)
     }
@@ -73,10 +73,10 @@ struct ResponseHeadLimitTests {
             (5, 60_000, "limits.responseHeadBytes"), (480, 600, "limits.responseHeadBytes"),
             (501, 1, "limits.responseHeadFields"),
         ] {
-            let answer = try way.get(count, bytes)
-            #expect(answer.status == 502, "\(count) \(bytes): \(answer.startLine)")
-            #expect(answer.problemCode == "response_invalid")
-            #expect(answer.text.contains(limit), "\(answer.text)")
+            let response = try way.get(count, bytes)
+            #expect(response.status == 502, "\(count) \(bytes): \(response.startLine)")
+            #expect(response.problemCode == "response_invalid")
+            #expect(response.text.contains(limit), "\(response.text)")
             #expect(try way.get(1, 1).status == 200)
         }
     }
@@ -110,10 +110,10 @@ struct ResponseHeadLimitTests {
     @Test("a client of HTTP/2 gets a head of more than 64 KB")
     func http2Client() throws {
         let way = try way(.http1, HTTP2ClientTests.takeHTTP2)
-        way.answer.with { $0 = Answer(count: 4, bytes: 40_000) }
+        way.response.with { $0 = Response(count: 4, bytes: 40_000) }
         let peer = try HTTP2Peer(way.proxy.connect())
-        let answer = try peer.finish(peer.request(authority: Stage.host))
-        #expect(answer.status == 200 && answer.text == "body")
-        #expect(answer.head["x-3"]?.utf8.count == 40_000)
+        let response = try peer.finish(peer.request(authority: Stage.host))
+        #expect(response.status == 200 && response.text == "body")
+        #expect(response.head["x-3"]?.utf8.count == 40_000)
     }
 }

@@ -8,8 +8,8 @@ struct StaleConnectionTests {
     /// The origin's reaction to the second request of a connection.
     enum Treachery: CaseIterable {
         /// Closes right after the first answer, so that the second request and the end cross on the way.
-        case closesAfterAnswer
-        case resetsAfterAnswer
+        case closesAfterResponse
+        case resetsAfterResponse
         /// Takes the second request, all of it, and closes without a word.
         case closesAfterRequest
         case resetsAfterRequest
@@ -18,10 +18,10 @@ struct StaleConnectionTests {
     private func stage(_ treachery: Treachery) throws -> Stage {
         try Stage({ $0.members["workers"] = 1 }) { connection in
             guard try connection.readRequest() != nil else { return }
-            try connection.answer("first")
+            try connection.respond("first")
             switch treachery {
-            case .closesAfterAnswer: connection.close(connection.number % 2 == 0 ? .clean : .cut)
-            case .resetsAfterAnswer: connection.close(.reset)
+            case .closesAfterResponse: connection.close(connection.number % 2 == 0 ? .clean : .cut)
+            case .resetsAfterResponse: connection.close(.reset)
             case .closesAfterRequest, .resetsAfterRequest:
                 guard try connection.readRequest() != nil else { return }
                 connection.close(treachery == .closesAfterRequest ? .cut : .reset)
@@ -32,28 +32,28 @@ struct StaleConnectionTests {
     @Test("rule 57: a POST reaches the origin once or not at all, never twice", arguments: Treachery.allCases)
     func post(treachery: Treachery) throws {
         let stage = try stage(treachery)
-        var answered = Set<String>()
+        var responded = Set<String>()
         let iterations = 60
         for iteration in 0..<iterations {
             let client = try stage.proxy.connect()
             for half in ["a", "b"] {
                 let name = "/\(iteration)\(half)"
                 try client.send(ProxyUnderTest.request("POST", stage.url(name), body: "pay once"))
-                let answer = try client.readResponse(to: "POST")
-                if answer.status == 200 {
-                    answered.insert(name)
+                let response = try client.readResponse(to: "POST")
+                if response.status == 200 {
+                    responded.insert(name)
                 } else {
-                    #expect(answer.status == 502, "\(answer.startLine)")
-                    #expect(answer.problemCode == "response_truncated")
+                    #expect(response.status == 502, "\(response.startLine)")
+                    #expect(response.problemCode == "response_truncated")
                 }
-                if answer["Connection"] == "close" { break }
+                if response["Connection"] == "close" { break }
             }
         }
         let arrivals = Dictionary(grouping: stage.origin.requests.filter { !$0.isTruncated }, by: \.target)
         for (name, requests) in arrivals {
             #expect(requests.count == 1, "\(name) arrived \(requests.count) times")
         }
-        for name in answered { #expect(arrivals[name]?.count == 1) }
+        for name in responded { #expect(arrivals[name]?.count == 1) }
         #expect(arrivals.values.allSatisfy { $0.allSatisfy { $0.text == "pay once" } })
     }
 
@@ -63,8 +63,8 @@ struct StaleConnectionTests {
         let client = try stage.proxy.connect()
         for iteration in 0..<60 {
             try client.send(ProxyUnderTest.request("GET", stage.url("/\(iteration)")))
-            let answer = try client.readResponse()
-            #expect(answer.status == 200, "\(iteration): \(answer.startLine) \(answer.text)")
+            let response = try client.readResponse()
+            #expect(response.status == 200, "\(iteration): \(response.startLine) \(response.text)")
         }
     }
 
@@ -74,9 +74,9 @@ struct StaleConnectionTests {
             _ = try connection.readRequest()
             connection.close(.cut)
         }
-        let answer = try stage.get("/once")
-        #expect(answer.status == 502)
-        #expect(answer.problemCode == "response_truncated")
+        let response = try stage.get("/once")
+        #expect(response.status == 502)
+        #expect(response.problemCode == "response_truncated")
         #expect(stage.origin.requests.count == 1)
     }
 }

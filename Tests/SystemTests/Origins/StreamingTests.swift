@@ -12,7 +12,7 @@ struct StreamingTests {
 
     @Test("a 300 KB upload arrives intact, with Content-Length and in chunks", arguments: [true, false])
     func upload(hasLength: Bool) throws {
-        let stage = try Stage { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage { OriginResponse.text("\($0.body.count)") }
         let body = patternBytes(300 << 10)
         let client = try stage.proxy.connect()
         let framing = hasLength ? "Content-Length: \(body.count)" : "Transfer-Encoding: chunked"
@@ -29,8 +29,8 @@ struct StreamingTests {
             }
             try client.send("0\r\n\r\n")
         }
-        let answer = try client.readResponse(to: "PUT")
-        #expect(answer.text == "\(body.count)")
+        let response = try client.readResponse(to: "PUT")
+        #expect(response.text == "\(body.count)")
         let request = try #require(stage.origin.requests.first)
         // Compared beforehand: a failing `#expect` would work out a difference, which takes minutes at this size.
         let isIntact = request.body == body
@@ -95,7 +95,7 @@ struct StreamingTests {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/small" {
-                    try connection.answer("small")
+                    try connection.respond("small")
                     continue
                 }
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(Self.gigabyte)\r\n\r\n")
@@ -130,12 +130,12 @@ struct StreamingTests {
         let stage = try Stage { connection in
             while let head = try connection.readRequestHead() {
                 if head.target == "/small" {
-                    try connection.answer("small")
+                    try connection.respond("small")
                     continue
                 }
                 try gate.pass()
                 let whole = try connection.readBody(of: head)
-                try connection.answer("\(whole.body.count)")
+                try connection.respond("\(whole.body.count)")
             }
         }
         #expect(try stage.get("/small").status == 200)

@@ -8,7 +8,7 @@ import Testing
 struct TaskLogTests {
     @Test("the line of a successful request has the documented fields")
     func success() throws {
-        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text("got \($0.text)") }
+        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginResponse.text("got \($0.text)") }
         let before = Date()
         let text = ProxyUnderTest.request("POST", stage.url("/v1?a=b"), body: "four")
         #expect(try stage.proxy.exchange(text, method: "POST").status == 200)
@@ -68,7 +68,7 @@ struct TaskLogTests {
 
     @Test("a reused connection has no connecting phases, and repeats the verdict")
     func reused() throws {
-        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginResponse.text($0.target) }
         for _ in 0..<2 { #expect(try stage.get().status == 200) }
         let line = try #require(try stage.proxy.waitForTaskLines(2).last)
         let transaction = try #require(line.transactions.first)
@@ -83,7 +83,7 @@ struct TaskLogTests {
 
     @Test("the line of a refused server says why, and that nothing was sent")
     func refusedServer() throws {
-        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginResponse.text($0.target) }
         #expect(try stage.get("/v1").status == 502)
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.integer("status") == 502)
@@ -102,7 +102,7 @@ struct TaskLogTests {
 
     @Test("requests that are refused before there is a task have a line, too")
     func refusedRequest() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         _ = try stage.proxy.exchange("GET  / HTTP/1.1\r\n\r\n")
         _ = try stage.proxy.exchange("CONNECT x.example.com:443 HTTP/1.1\r\nHost: x.example.com:443\r\n\r\n")
         let lines = try stage.proxy.waitForTaskLines(2)
@@ -116,7 +116,7 @@ struct TaskLogTests {
     @Test("secrets reach neither log nor error output")
     func secrets() throws {
         let stage = try Stage({ $0.members["log"] = ["tasks": "stdout", "redact": ["access_token", "key"]] }) {
-            OriginAnswer.text($0.target)
+            OriginResponse.text($0.target)
         }
         let secret = "s3cr3t"
         let encoded = "access%5Ftoken=\(secret)&%6b%65%79=\(secret)"
@@ -153,7 +153,7 @@ struct TaskLogTests {
     @Test("a parameter is masked in every form that an origin may read")
     func formsOfNames() throws {
         let stage = try Stage({ $0.members["log"] = ["tasks": "stdout", "redact": ["tok", "Access-Token"]] }) {
-            OriginAnswer.text($0.target)
+            OriginResponse.text($0.target)
         }
         let secret = "s3cr3t"
         let forms = [
@@ -185,8 +185,8 @@ struct TaskLogTests {
                 $0.members["log"] = log
                 $0.members["cache"] = [:] as [String: Any]
                 $0.members["admin"] = ["address": "127.0.0.1:0"]
-            } answering: {
-                OriginAnswer.text($0.target, fields: ["Cache-Control: max-age=600"])
+            } responding: {
+                OriginResponse.text($0.target, fields: ["Cache-Control: max-age=600"])
             }
         }
         let target = "/p?a=1&" + names.map { "\($0)=\(secret)" }.joined(separator: "&")
@@ -216,7 +216,7 @@ struct TaskLogTests {
 
     @Test("a line stays one line of JSON, whatever a request contains")
     func hostileRequest() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let path = "/\"%22\\\\{}'<>|^`"
         #expect(try stage.get(path).status == 200)
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
@@ -227,7 +227,7 @@ struct TaskLogTests {
     func destinations() throws {
         let folder = try TemporaryFolder()
         let stage = try Stage({ $0.members["log"] = ["tasks": "\(folder.path)/tasks.log"] }) {
-            OriginAnswer.text($0.target)
+            OriginResponse.text($0.target)
         }
         #expect(try stage.get("/filed").status == 200)
         #expect(try stage.proxy.terminate().exitCode == 0)
@@ -235,7 +235,7 @@ struct TaskLogTests {
         #expect(LogLine(text)?.string("url") == "https://\(Stage.host)/filed")
         #expect(stage.proxy.taskLines.isEmpty)
 
-        let silent = try Stage({ $0.members["log"] = ["tasks": "off"] }) { OriginAnswer.text($0.target) }
+        let silent = try Stage({ $0.members["log"] = ["tasks": "off"] }) { OriginResponse.text($0.target) }
         #expect(try silent.get().status == 200)
         #expect(try silent.proxy.terminate().exitCode == 0)
         #expect(silent.proxy.taskLines.isEmpty)

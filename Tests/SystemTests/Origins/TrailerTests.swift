@@ -16,7 +16,7 @@ struct TrailerTests {
     @Test("rule 43: trailers of a request pass, except those of framing and routing")
     func request() throws {
         let stage = try Stage { request in
-            OriginAnswer.text(request.trailers.map { "\($0.name): \($0.value)" }.joined(separator: "; "))
+            OriginResponse.text(request.trailers.map { "\($0.name): \($0.value)" }.joined(separator: "; "))
         }
         let client = try stage.proxy.connect()
         let trailers = """
@@ -45,7 +45,7 @@ struct TrailerTests {
 
     @Test("rule 44: TE: trailers is written anew, other codings are not")
     func transferEncodings() throws {
-        let stage = try Stage { OriginAnswer.text("\($0["TE"] ?? "none") \($0["Connection"] ?? "none")") }
+        let stage = try Stage { OriginResponse.text("\($0["TE"] ?? "none") \($0["Connection"] ?? "none")") }
         for (field, expected) in [
             ("TE: trailers", "trailers TE"), ("TE: gzip, trailers;q=0.5", "trailers TE"), ("TE: gzip", "none none"),
             ("X: 1", "none none"),
@@ -55,7 +55,7 @@ struct TrailerTests {
     }
 
     @Test("trailers of an HTTP/2 response follow its last chunk")
-    func http2Answer() throws {
+    func http2Response() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
@@ -72,9 +72,9 @@ struct TrailerTests {
         settings.hosts[Stage.host]?["httpVersion"] = "2"
         let proxy = try ProxyUnderTest(settings)
         for _ in 0..<2 {
-            let answer = try proxy.get("http://\(Stage.host)/", fields: ["TE: trailers"])
-            #expect(answer.text == "body")
-            #expect(answer.trailers.map { "\($0.name): \($0.value)" } == ["x-sum: 1"])
+            let response = try proxy.get("http://\(Stage.host)/", fields: ["TE: trailers"])
+            #expect(response.text == "body")
+            #expect(response.trailers.map { "\($0.name): \($0.value)" } == ["x-sum: 1"])
         }
     }
 }

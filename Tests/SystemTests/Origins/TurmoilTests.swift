@@ -16,7 +16,7 @@ struct TurmoilTests {
             let text = "answer to \(request.target) with \(request.body.count) bytes"
             switch request.target.split(separator: "/").first {
             case "close":
-                try connection.answer(text)
+                try connection.respond(text)
                 return connection.close(.cut)
             case "silent": return connection.close(.reset)
             case "cut":
@@ -28,10 +28,10 @@ struct TurmoilTests {
                     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(size)\r\n\(text)\r\n0\r\n\r\n"
                 )
             case "large":
-                try connection.answer(text + letters(".", 400_000))
+                try connection.respond(text + letters(".", 400_000))
             case "garbage":
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello")
-            default: try connection.answer(text)
+            default: try connection.respond(text)
             }
         }
     }
@@ -69,12 +69,12 @@ struct TurmoilTests {
             }
             // An origin that answers early ends the connection while the body is still going.
             do { try client.send(request) } catch {}
-            guard let answer = try? client.readResponse(to: body == nil ? "GET" : "POST") else { continue }
+            guard let response = try? client.readResponse(to: body == nil ? "GET" : "POST") else { continue }
             let expected = "answer to \(path) with \(body?.utf8.count ?? 0) bytes"
-            if answer.status == 200, !answer.isTruncated, !answer.text.hasPrefix(expected) {
-                wrong.append("\(path) got \(answer.text.prefix(100))")
+            if response.status == 200, !response.isTruncated, !response.text.hasPrefix(expected) {
+                wrong.append("\(path) got \(response.text.prefix(100))")
             }
-            if answer.status != 200, answer.status != 502 { wrong.append("\(path) got \(answer.startLine)") }
+            if response.status != 200, response.status != 502 { wrong.append("\(path) got \(response.startLine)") }
         }
         return wrong
     }
@@ -98,8 +98,8 @@ struct TurmoilTests {
         let stage = try Stage(script: Self.script)
         let paths = ["plain", "close", "silent", "cut", "chunked", "large", "garbage"]
         #expect(try playAll(stage.proxy, paths).isEmpty)
-        let answer = try stage.get("/plain/last")
-        #expect(answer.text == "answer to /plain/last with 0 bytes")
+        let response = try stage.get("/plain/last")
+        #expect(response.text == "answer to /plain/last with 0 bytes")
         #expect(try stage.proxy.terminate().exitCode == 0)
     }
 
@@ -141,7 +141,7 @@ struct TurmoilTests {
     }
 
     @Test("a response before the upload's end reaches clients of both versions", arguments: ["1.1", "2"])
-    func earlyAnswer(version: String) throws {
+    func earlyResponse(version: String) throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: version == "2")
         var settings = ProxySettings(trusting: Stage.pki)
@@ -153,9 +153,9 @@ struct TurmoilTests {
             try client.send(
                 "POST http://\(Stage.host)/echo/early HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: 1000000\r\n\r\nstart"
             )
-            let answer = try client.readResponse(to: "POST")
-            #expect(answer.status == 200)
-            #expect(answer.text == "POST /echo/early\n")
+            let response = try client.readResponse(to: "POST")
+            #expect(response.status == 200)
+            #expect(response.text == "POST /echo/early\n")
         }
         #expect(try proxy.get("http://\(Stage.host)/echo/after").text == "GET /echo/after\n")
         #expect(try proxy.terminate().exitCode == 0)

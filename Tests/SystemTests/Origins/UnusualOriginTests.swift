@@ -9,7 +9,7 @@ struct UnusualOriginTests {
     /// One such response.
     struct Unusual: Sendable, CustomTestStringConvertible {
         let name: String
-        let answer: String
+        let response: String
         /// The fields that the client gets of those named `X-…`, `Set-Cookie` and `Content-Length`, in order.
         var fields: [String] = []
         var status = 200
@@ -22,86 +22,88 @@ struct UnusualOriginTests {
     private static let unusual = [
         Unusual(
             name: "blanks before a colon",
-            answer: "HTTP/1.1 200 OK\r\nX-A : b\r\nX-C\t: d\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nX-A : b\r\nX-C\t: d\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["X-A: b", "X-C: d", "Content-Length: 5"]
         ),
         Unusual(
             name: "a field over several lines",
-            answer: "HTTP/1.1 200 OK\r\nSet-Cookie: a=b;\r\n\tpath=/;\r\n  httponly\r\nContent-Length: 5\r\n\r\nhello",
+            response:
+                "HTTP/1.1 200 OK\r\nSet-Cookie: a=b;\r\n\tpath=/;\r\n  httponly\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["Set-Cookie: a=b; path=/; httponly", "Content-Length: 5"]
         ),
         Unusual(
             name: "a field on another line than its name, which looks like a field itself",
-            answer: "HTTP/1.1 200 OK\r\nX-A:\r\n Content-Length: 9\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nX-A:\r\n Content-Length: 9\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["X-A: Content-Length: 9", "Content-Length: 5"]
         ),
         Unusual(
             name: "lines that end with LF alone",
-            answer: "HTTP/1.1 200 OK\nX-A: b\nContent-Length: 5\n\nhello",
+            response: "HTTP/1.1 200 OK\nX-A: b\nContent-Length: 5\n\nhello",
             fields: ["X-A: b", "Content-Length: 5"],
             isKept: false
         ),
         Unusual(
             name: "the same length twice",
-            answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\nContent-Length: 5, 5\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\nContent-Length: 5, 5\r\n\r\nhello",
             fields: ["Content-Length: 5", "X-A: b"],
             isKept: false
         ),
         Unusual(
             name: "a length with zeros in front",
-            answer: "HTTP/1.1 200 OK\r\nContent-Length: 0000005\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nContent-Length: 0000005\r\n\r\nhello",
             fields: ["Content-Length: 5"]
         ),
         Unusual(
             name: "control characters in a value",
-            answer: "HTTP/1.1 200 OK\r\nX-A: \u{1}a\u{8}b\u{7F}\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nX-A: \u{1}a\u{8}b\u{7F}\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["X-A: a b", "Content-Length: 5"]
         ),
         Unusual(
             name: "names that are no token",
-            answer:
+            response:
                 "HTTP/1.1 200 OK\r\nX A: b\r\n and on\r\n: c\r\nX(D): e\r\nHTTP 1/1 302:\r\nX-F: g\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["X-F: g", "Content-Length: 5"]
         ),
         Unusual(
             name: "the length's name with an underscore",
-            answer: "HTTP/1.1 200 OK\r\nContent_Length: 9\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nContent_Length: 9\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["Content-Length: 5"]
         ),
         Unusual(
             name: "a status that no standard has",
-            answer: "HTTP/1.1 999 Request denied\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 999 Request denied\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["Content-Length: 5"],
             status: 999
         ),
         Unusual(
             name: "a status line without reason phrase",
-            answer: "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",
             fields: ["Content-Length: 5"]
         ),
         Unusual(
             name: "the transfer coding identity",
-            answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
+            response: "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
             isKept: false
         ),
         Unusual(
             name: "a status line of SHOUTcast",
-            answer: "ICY 200 OK\r\nX-A: b\r\n\r\nhello",
+            response: "ICY 200 OK\r\nX-A: b\r\n\r\nhello",
             fields: ["X-A: b"],
             isKept: false
         ),
         Unusual(
             name: "blanks behind the sizes of chunks",
-            answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2     \r\nhe\r\n3;a=b\t\r\nllo\r\n0  \r\n\r\n"
+            response:
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2     \r\nhe\r\n3;a=b\t\r\nllo\r\n0  \r\n\r\n"
         ),
         Unusual(
             name: "an empty line behind the last chunk",
-            answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\r\n",
+            response: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\r\n",
             isKept: false
         ),
         Unusual(
             name: "a body with 204",
-            answer: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
+            response: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
             status: 204,
             isKept: false
         ),
@@ -132,17 +134,17 @@ struct UnusualOriginTests {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
                 guard !request.target.hasSuffix("next") else {
-                    try connection.answer("next")
+                    try connection.respond("next")
                     continue
                 }
-                try connection.write(unusual.answer)
-                if unusual.answer.contains("identity") || unusual.answer.hasPrefix("ICY") { return }
+                try connection.write(unusual.response)
+                if unusual.response.contains("identity") || unusual.response.hasPrefix("ICY") { return }
             }
         }
-        let answer = try stage.get("/one")
-        #expect(answer.status == unusual.status, "\(answer.text)")
-        #expect(answer.text == (unusual.status == 204 ? "" : "hello") && !answer.isTruncated)
-        let kept = answer.fields.filter {
+        let response = try stage.get("/one")
+        #expect(response.status == unusual.status, "\(response.text)")
+        #expect(response.text == (unusual.status == 204 ? "" : "hello") && !response.isTruncated)
+        let kept = response.fields.filter {
             $0.name.hasPrefix("X-") || ["Set-Cookie", "Content-Length"].contains($0.name)
         }
         #expect(kept.map { "\($0.name): \($0.value)" } == unusual.fields)
@@ -158,21 +160,21 @@ struct UnusualOriginTests {
     @Test("rule 54: interim responses may be unusual as well")
     func interim() throws {
         let stage = try Stage { _ in
-            "HTTP/1.1 103 Early Hints\r\nLink : </a>;\r\n rel=preload\r\n\r\n" + OriginAnswer.text("hello")
+            "HTTP/1.1 103 Early Hints\r\nLink : </a>;\r\n rel=preload\r\n\r\n" + OriginResponse.text("hello")
         }
-        let answer = try stage.get()
-        #expect(answer.interim.map { $0["Link"] } == ["</a>; rel=preload"])
-        #expect(answer.text == "hello")
+        let response = try stage.get()
+        #expect(response.interim.map { $0["Link"] } == ["</a>; rel=preload"])
+        #expect(response.text == "hello")
     }
 
     @Test("rule 38: a client gets a regular body, and may send no blanks")
     func chunksOfClients() throws {
-        let stage = try Stage { _ in OriginAnswer.text("hello") }
+        let stage = try Stage { _ in OriginResponse.text("hello") }
         for (blanks, status) in [("", 200), ("  ", 400), ("\t", 400)] {
-            let answer = try stage.proxy.exchange(
+            let response = try stage.proxy.exchange(
                 "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nTransfer-Encoding: chunked\r\n\r\n5\(blanks)\r\nhello\r\n0\r\n\r\n"
             )
-            #expect(answer.status == status, "\(answer.text)")
+            #expect(response.status == status, "\(response.text)")
         }
     }
 }

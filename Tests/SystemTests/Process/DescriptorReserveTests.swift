@@ -34,7 +34,7 @@ struct DescriptorReserveTests {
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() {
                 try gate.pass()
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         let proxy = try ProxyUnderTest(
@@ -73,7 +73,7 @@ struct DescriptorReserveTests {
     @Test("kept connections to many origins make room for another one")
     func manyOrigins() throws {
         let origin = try ScriptedOrigin(nil) { connection in
-            while let request = try connection.readRequest() { try connection.answer(request["Host"] ?? "") }
+            while let request = try connection.readRequest() { try connection.respond(request["Host"] ?? "") }
         }
         let hosts = (0..<100).map { "host\($0).example.com" }
         let settings = Self.settings { settings in
@@ -83,8 +83,8 @@ struct DescriptorReserveTests {
         let client = try proxy.connect()
         for host in hosts {
             try client.send(ProxyUnderTest.request("GET", "http://\(host)/"))
-            let answer = try client.readResponse()
-            #expect(answer.status == 200 && answer.text == host, "\(answer.text)")
+            let response = try client.readResponse()
+            #expect(response.status == 200 && response.text == host, "\(response.text)")
         }
         #expect(try Self.ask("/live", proxy).status == 200)
     }
@@ -97,7 +97,7 @@ struct DescriptorReserveTests {
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() {
                 try connection.write(
-                    request.target == "/other" ? OriginAnswer.text("other") : CacheFixture.fresh(body)
+                    request.target == "/other" ? OriginResponse.text("other") : CacheFixture.fresh(body)
                 )
             }
         }
@@ -156,7 +156,7 @@ struct DescriptorReserveTests {
         let origin = try ScriptedOrigin(server) { connection in
             guard try connection.readRequest() != nil else { return }
             try gate.pass()
-            try connection.answer("served")
+            try connection.respond("served")
         }
         let settings = Self.settings { settings in
             settings.serve(Stage.host, server, at: origin.port)

@@ -8,7 +8,7 @@ import Testing
 @Suite("A stop as clients with kept connections see it", .onOwnThreads)
 struct DrainTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
-        try Stage(change, answering: { OriginAnswer.text($0.target) })
+        try Stage(change, responding: { OriginResponse.text($0.target) })
     }
 
     /// Sends SIGTERM, and waits until no new connection is taken.
@@ -68,7 +68,7 @@ struct DrainTests {
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhe")
             try gate.pass()
             try connection.write("ad")
-            while let request = try connection.readRequest() { try connection.answer(request.target) }
+            while let request = try connection.readRequest() { try connection.respond(request.target) }
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url("/long")))
@@ -87,7 +87,7 @@ struct DrainTests {
     func closedLoop() throws {
         let stage = try stage()
         let outcomes = Monitor([String]())
-        let answered = Monitor(0)
+        let responded = Monitor(0)
         let count = 40
         let (port, url) = (stage.proxy.port, stage.url())
         for _ in 0..<count {
@@ -97,10 +97,10 @@ struct DrainTests {
                     let client = try TestClient(port: port)
                     while true {
                         try client.send(ProxyUnderTest.request("GET", url))
-                        let answer = try client.readResponse()
-                        answered.with { $0 += 1 }
-                        if answer.status != 200 { outcome = "\(answer.status)" }
-                        if answer["Connection"] == "close" { break }
+                        let response = try client.readResponse()
+                        responded.with { $0 += 1 }
+                        if response.status != 200 { outcome = "\(response.status)" }
+                        if response["Connection"] == "close" { break }
                     }
                 } catch {
                     outcome = "\(error)"
@@ -108,12 +108,12 @@ struct DrainTests {
                 outcomes.with { $0.append(outcome) }
             }
         }
-        try answered.wait(for: "the load") { $0 > 10 * count ? true : nil }
+        try responded.wait(for: "the load") { $0 > 10 * count ? true : nil }
         stage.proxy.signal(SIGTERM)
         let all = try outcomes.wait(for: "all clients") { $0.count == count ? $0 : nil }
         #expect(Set(all) == ["closed by announcement"])
         #expect(try stage.proxy.waitForExit().exitCode == 0)
-        #expect(stage.proxy.taskLines.count == answered.with { $0 })
+        #expect(stage.proxy.taskLines.count == responded.with { $0 })
     }
 
     @Test("idle connections are kept for half of timeouts.drain at most")
@@ -171,8 +171,8 @@ struct DrainTests {
         let idle = try stage.proxy.connect()
         try beginStop(stage.proxy)
         for (path, status) in [("/ready", 503), ("/live", 200)] {
-            let answer = try stage.proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
-            #expect(answer.status == status, "\(path)")
+            let response = try stage.proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+            #expect(response.status == status, "\(path)")
         }
         try idle.send(ProxyUnderTest.request("GET", stage.url("/still")))
         #expect(try idle.readResponse().text == "/still")

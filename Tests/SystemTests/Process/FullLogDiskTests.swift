@@ -27,7 +27,7 @@ struct FullLogDiskTests {
                 settings.members["log"] = ["tasks": log]
                 settings.members["admin"] = ["address": "127.0.0.1:0"]
             },
-            answering: { OriginAnswer.text($0.target) }
+            responding: { OriginResponse.text($0.target) }
         )
         let lines = {
             try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false)

@@ -38,7 +38,7 @@ struct ShutdownTests {
         let stage = try Stage { connection in
             guard let request = try connection.readRequest() else { return }
             try gate.pass()
-            try connection.answer(request.target)
+            try connection.respond(request.target)
         }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url("/late")))
@@ -46,15 +46,15 @@ struct ShutdownTests {
         stage.proxy.signal(SIGTERM)
         try Patience.poll(for: "the listener to close") { (try? stage.proxy.connect()) == nil ? true : nil }
         gate.open()
-        let answer = try client.readResponse()
-        #expect(answer.text == "/late")
-        #expect(answer["Connection"] == "close")
+        let response = try client.readResponse()
+        #expect(response.text == "/late")
+        #expect(response["Connection"] == "close")
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
     @Test("requests sent before the stop get responses")
     func nothingIsDropped() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let kept = try stage.proxy.connect()
         try kept.send(ProxyUnderTest.request("GET", stage.url("/first")))
         #expect(try kept.readResponse().text == "/first")
@@ -86,7 +86,7 @@ struct ShutdownTests {
 
     @Test("a proxy without requests ends soon, despite idle connections")
     func idle() throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         let client = try stage.proxy.connect()
         try client.send(ProxyUnderTest.request("GET", stage.url()))
         #expect(try client.readResponse().status == 200)
@@ -101,9 +101,9 @@ struct ShutdownTests {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/proxy.sock"
         for _ in 0..<2 {
-            let stage = try Stage({ $0.addUnixSocket(path) }) { OriginAnswer.text($0.target) }
-            let answer = try stage.proxy.exchange(ProxyUnderTest.request("GET", stage.url("/unix")), on: 1)
-            #expect(answer.text == "/unix")
+            let stage = try Stage({ $0.addUnixSocket(path) }) { OriginResponse.text($0.target) }
+            let response = try stage.proxy.exchange(ProxyUnderTest.request("GET", stage.url("/unix")), on: 1)
+            #expect(response.text == "/unix")
             #expect(try stage.proxy.terminate().exitCode == 0)
             #expect(access(path, F_OK) != 0)
         }
@@ -113,12 +113,12 @@ struct ShutdownTests {
     func staleUnixSocket() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/proxy.sock"
-        let killed = try Stage({ $0.addUnixSocket(path) }) { OriginAnswer.text($0.target) }
+        let killed = try Stage({ $0.addUnixSocket(path) }) { OriginResponse.text($0.target) }
         killed.proxy.signal(SIGKILL)
         try killed.proxy.waitForExit()
         #expect(access(path, F_OK) == 0)
-        let next = try Stage({ $0.addUnixSocket(path) }) { OriginAnswer.text($0.target) }
-        let answer = try next.proxy.exchange(ProxyUnderTest.request("GET", next.url("/again")), on: 1)
-        #expect(answer.text == "/again")
+        let next = try Stage({ $0.addUnixSocket(path) }) { OriginResponse.text($0.target) }
+        let response = try next.proxy.exchange(ProxyUnderTest.request("GET", next.url("/again")), on: 1)
+        #expect(response.text == "/again")
     }
 }

@@ -10,7 +10,7 @@ struct SignalTests {
     func reopen() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/tasks.log"
-        let stage = try Stage({ $0.members["log"] = ["tasks": path] }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["log"] = ["tasks": path] }) { OriginResponse.text($0.target) }
         #expect(try stage.get("/first").status == 200)
         try Patience.poll(for: "the first line") { (try? lines(path)) == 1 ? true : nil }
         try FileManager.default.moveItem(atPath: path, toPath: "\(path).1")
@@ -29,7 +29,7 @@ struct SignalTests {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/logs/tasks.log"
         try FileManager.default.createDirectory(atPath: "\(folder.path)/logs", withIntermediateDirectories: true)
-        let stage = try Stage({ $0.members["log"] = ["tasks": path] }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["log"] = ["tasks": path] }) { OriginResponse.text($0.target) }
         try FileManager.default.moveItem(atPath: "\(folder.path)/logs", toPath: "\(folder.path)/moved")
         stage.proxy.signal(SIGUSR1)
         let event = try stage.proxy.waitForEvent("warning") { $0.string("message")?.contains("task log") == true }
@@ -73,7 +73,7 @@ struct SignalTests {
 
     @Test("SIGPIPE and SIGXFSZ have no effect", arguments: [SIGPIPE, SIGXFSZ])
     func ignored(signal: Int32) throws {
-        let stage = try Stage { OriginAnswer.text($0.target) }
+        let stage = try Stage { OriginResponse.text($0.target) }
         stage.proxy.signal(signal)
         #expect(try stage.get("/").status == 200)
         #expect(try stage.proxy.terminate().exitCode == 0)

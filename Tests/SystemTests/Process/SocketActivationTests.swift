@@ -31,7 +31,9 @@ struct SocketActivationTests {
         folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)
         origin = try ScriptedOrigin(server) { connection in
-            while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
+            while let request = try connection.readRequest() {
+                try connection.write(OriginResponse.text(request.target))
+            }
         }
         settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)

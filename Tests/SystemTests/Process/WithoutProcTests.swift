@@ -20,7 +20,7 @@ struct WithoutProcTests {
     func commands() throws {
         let folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("fine") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("fine") }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
         let config = try settings.write(to: folder)
@@ -66,7 +66,7 @@ struct WithoutProcTests {
     func serving() throws {
         let folder = try TemporaryFolder()
         let server = try Stage.pki.server(Stage.host)
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("a file") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("a file") }
         try FileManager.default.createDirectory(atPath: "\(folder.path)/files", withIntermediateDirectories: true)
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)

@@ -143,10 +143,10 @@ struct ReloadAuthenticationTests {
         TestSocket.setTimeouts(cues, seconds: 30)
         defer { close(cues) }
         func ask() -> String {
-            var answer = [UInt8](repeating: UInt8(ascii: "."), count: 3)
-            _ = send(cues, &answer, 1, 0)
-            let count = recv(cues, &answer, 3, Int32(MSG_WAITALL))
-            return String(decoding: answer.prefix(max(0, count)), as: UTF8.self)
+            var response = [UInt8](repeating: UInt8(ascii: "."), count: 3)
+            _ = send(cues, &response, 1, 0)
+            let count = recv(cues, &response, 3, Int32(MSG_WAITALL))
+            return String(decoding: response.prefix(max(0, count)), as: UTF8.self)
         }
         #expect(ask() == "200")
         var settings = stage.settings

@@ -8,7 +8,7 @@ import Testing
 struct ReloadConnectionTests {
     @Test("68 a kept connection takes no request after its pins changed")
     func keptConnection() throws {
-        let stage = try Stage({ $0.members["workers"] = 1 }, answering: { OriginAnswer.text($0.target) })
+        let stage = try Stage({ $0.members["workers"] = 1 }, responding: { OriginResponse.text($0.target) })
         let client = try stage.proxy.connect()
         for path in ["/1", "/2"] {
             try client.send(ProxyUnderTest.request("GET", stage.url(path)))
@@ -19,9 +19,9 @@ struct ReloadConnectionTests {
         #expect(try stage.reload { $0.pin(Stage.host, to: .unrelated(2)) }.string("event") == "reloaded")
         // The same client connection.
         try client.send(ProxyUnderTest.request("GET", stage.url("/3")))
-        let answer = try client.readResponse()
-        #expect(answer.status == 502)
-        #expect(answer.problemCode == "pin_mismatch")
+        let response = try client.readResponse()
+        #expect(response.status == 502)
+        #expect(response.problemCode == "pin_mismatch")
         let records = try stage.origin.waitForClosed(2)
         #expect(stage.origin.applicationBytes == before)
         #expect(records[1].applicationBytes == 0)
@@ -87,7 +87,7 @@ struct ReloadConnectionTests {
         let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
             while let request = try connection.readRequest() {
                 guard request.target == "/stream" else {
-                    try connection.answer(request.target)
+                    try connection.respond(request.target)
                     continue
                 }
                 try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nfirst")
@@ -124,7 +124,7 @@ struct ReloadConnectionTests {
                 } else {
                     try gate.pass()
                 }
-                try connection.answer()
+                try connection.respond()
             }
         }
         defer { gate.open() }
@@ -146,7 +146,7 @@ struct ReloadConnectionTests {
         let stage = try Stage { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer()
+                try connection.respond()
             }
         }
         defer { gate.open() }
@@ -189,7 +189,7 @@ struct ReloadConnectionTests {
         let next = try keepsKey ? Stage.pki.renewed(server, hosts: Stage.host) : Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, successor: next) { connection in
             guard let request = try connection.readRequest() else { return }
-            try connection.answer(request.target, fields: ["Connection: close"])
+            try connection.respond(request.target, fields: ["Connection: close"])
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)

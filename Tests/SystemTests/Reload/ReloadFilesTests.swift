@@ -8,7 +8,7 @@ import Testing
 @Suite("Reload: files", .onOwnThreads)
 struct ReloadFilesTests {
     private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
-        try Stage(change, answering: { OriginAnswer.text($0.target) })
+        try Stage(change, responding: { OriginResponse.text($0.target) })
     }
 
     private func reloads(_ proxy: ProxyUnderTest, _ trigger: String = "files") -> Int {
@@ -212,8 +212,8 @@ struct ReloadFilesTests {
             let count = reloads(stage.proxy)
             try publish(version % 2 == 0 ? other : good, as: "\(version)", in: folder)
             try waitForReload(stage.proxy, after: count)
-            let answer = try stage.get("/\(version)")
-            #expect(answer.problemCode == (version % 2 == 0 ? "pin_mismatch" : nil))
+            let response = try stage.get("/\(version)")
+            #expect(response.problemCode == (version % 2 == 0 ? "pin_mismatch" : nil))
         }
         #expect(stage.proxy.events("reloadFailed").isEmpty)
     }
@@ -377,7 +377,7 @@ struct ReloadFilesTests {
     @Test("changed pins apply to a program behind exec, too")
     func exec() throws {
         let server = try Stage.pki.server(Stage.host)
-        let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(server) { OriginResponse.text($0.target) }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
         let folder = try TemporaryFolder()

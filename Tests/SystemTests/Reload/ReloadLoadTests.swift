@@ -18,9 +18,9 @@ struct ReloadLoadTests {
                 try client.send(
                     ProxyUnderTest.request(body == nil ? "GET" : "POST", "http://\(Stage.host)\(path)", body: body)
                 )
-                let answer = try client.readResponse(to: body == nil ? "GET" : "POST")
-                if answer.status != 200 || answer.text != "\(path) \(body?.utf8.count ?? 0)" {
-                    wrong.append("\(path) got \(answer.startLine) \(answer.text.prefix(300))")
+                let response = try client.readResponse(to: body == nil ? "GET" : "POST")
+                if response.status != 200 || response.text != "\(path) \(body?.utf8.count ?? 0)" {
+                    wrong.append("\(path) got \(response.startLine) \(response.text.prefix(300))")
                 }
             }
         }
@@ -31,7 +31,7 @@ struct ReloadLoadTests {
     func underLoad() throws {
         let stage = try Stage { connection in
             while let request = try connection.readRequest() {
-                try connection.answer("\(request.target) \(request.body.count)")
+                try connection.respond("\(request.target) \(request.body.count)")
             }
         }
         let proxy = stage.proxy
@@ -74,7 +74,7 @@ struct ReloadLoadTests {
     @Test("reloads during a stop, and a stop during reloads, end with 0")
     func whileStopping() throws {
         for _ in 0..<5 {
-            let stage = try Stage { OriginAnswer.text($0.target) }
+            let stage = try Stage { OriginResponse.text($0.target) }
             #expect(try stage.get().status == 200)
             stage.proxy.signal(SIGHUP)
             stage.proxy.signal(SIGHUP)

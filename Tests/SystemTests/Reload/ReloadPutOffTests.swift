@@ -18,7 +18,7 @@ struct ReloadPutOffTests {
         let cache = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer("whole", fields: [field])
+                try connection.respond("whole", fields: [field])
             }
         }
         defer { gate.open() }
@@ -36,7 +36,7 @@ struct ReloadPutOffTests {
         let cache = try CacheFixture { connection in
             while try connection.readRequest() != nil {
                 try gate.pass()
-                try connection.answer("whole", fields: ["Cache-Control: max-age=60"])
+                try connection.respond("whole", fields: ["Cache-Control: max-age=60"])
             }
         }
         defer { gate.open() }
@@ -60,7 +60,7 @@ struct ReloadPutOffTests {
             let cache = try CacheFixture { connection in
                 while let request = try connection.readRequest() {
                     guard request["If-None-Match"] != nil else {
-                        try connection.answer("whole", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
+                        try connection.respond("whole", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
                         continue
                     }
                     try gate.pass()
@@ -76,13 +76,13 @@ struct ReloadPutOffTests {
                 if !isAccepted { $0.pin(Stage.host, to: .unrelated(2)) }
             }
             gate.open()
-            let answer = try client.readResponse()
+            let response = try client.readResponse()
             if isAccepted {
-                #expect(answer.text == "whole")
+                #expect(response.text == "whole")
                 // The stored response is validated once more, since it is looked up under the new policy.
                 #expect(cache.requests.count == 4)
             } else {
-                #expect(answer.problemCode == "pin_mismatch")
+                #expect(response.problemCode == "pin_mismatch")
                 #expect(cache.requests.count == 2)
             }
         }
@@ -98,7 +98,7 @@ struct ReloadPutOffTests {
             while let request = try connection.readRequest() {
                 guard request["If-None-Match"] != nil else {
                     let control = "Cache-Control: max-age=0, stale-while-revalidate=600"
-                    try connection.answer("whole", fields: ["ETag: \"a\"", control])
+                    try connection.respond("whole", fields: ["ETag: \"a\"", control])
                     continue
                 }
                 try gate.pass()
@@ -198,7 +198,7 @@ struct ReloadPutOffTests {
                     try gate.pass()
                     return
                 }
-                try connection.answer(request.target)
+                try connection.respond(request.target)
             }
         }
         defer { gate.open() }
@@ -237,7 +237,7 @@ struct ReloadPutOffTests {
         let gate = Gate()
         let second = "second.example.com"
         let server = try Stage.pki.server(second)
-        let end = try ScriptedOrigin(server) { OriginAnswer.text("\($0.method) \($0.text)") }
+        let end = try ScriptedOrigin(server) { OriginResponse.text("\($0.method) \($0.text)") }
         // The digest of "open-sesame".
         let digest = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7"
         let stage = try Stage({
@@ -273,9 +273,9 @@ struct ReloadPutOffTests {
             }
         }
         gate.open()
-        let answer = try client.readResponse(to: "PUT")
-        #expect(answer.problemCode == change.expected)
-        if change == .same { #expect(answer.text == "PUT the body") }
+        let response = try client.readResponse(to: "PUT")
+        #expect(response.problemCode == change.expected)
+        if change == .same { #expect(response.text == "PUT the body") }
         #expect(end.requests.count == (change == .same ? 1 : 0))
         let line = try #require(try stage.proxy.waitForTaskLines(1).first)
         #expect(line.transactions.count == (change == .same ? 2 : 1), "\(line.text)")
@@ -287,7 +287,7 @@ struct ReloadPutOffTests {
         defer { close(silent.descriptor) }
         let second = "second.example.com"
         let server = try Stage.pki.server(second)
-        let end = try ScriptedOrigin(server) { OriginAnswer.text("\($0.method) \($0.body.count)") }
+        let end = try ScriptedOrigin(server) { OriginResponse.text("\($0.method) \($0.body.count)") }
         for count in [10, 300_000] {
             let stage = try Stage({
                 $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
@@ -295,7 +295,7 @@ struct ReloadPutOffTests {
                 $0.pin(second, to: server.pin)
             }) { connection in
                 while try connection.readRequest() != nil {
-                    try connection.answer("", status: "307 Elsewhere", fields: ["Location: https://\(second)/next"])
+                    try connection.respond("", status: "307 Elsewhere", fields: ["Location: https://\(second)/next"])
                 }
             }
             let client = try stage.proxy.connect()

@@ -75,18 +75,18 @@ struct ReloadResumptionTests {
         let proxy = try ProxyUnderTest(settings)
         let url = "http://\(Stage.host)\(path)"
         for _ in 0..<3 {
-            let answer = try proxy.get(url)
-            #expect(answer.status == 200)
-            #expect(answer.text.contains(resumption.isTLS13 ? "TLSv1.3" : "TLSv1.2"))
-            #expect(isNew(answer.text), "\(answer.text)")
+            let response = try proxy.get(url)
+            #expect(response.status == 200)
+            #expect(response.text.contains(resumption.isTLS13 ? "TLSv1.3" : "TLSv1.2"))
+            #expect(isNew(response.text), "\(response.text)")
         }
         var tightened = settings
         tightened.pin(Stage.host, to: .unrelated(2))
         try proxy.reload(tightened)
         #expect(try proxy.get(url).problemCode == "pin_mismatch")
         try proxy.reload(settings)
-        let answer = try proxy.get(url)
-        #expect(answer.status == 200)
-        #expect(isNew(answer.text), "\(answer.text)")
+        let response = try proxy.get(url)
+        #expect(response.status == 200)
+        #expect(isNew(response.text), "\(response.text)")
     }
 }

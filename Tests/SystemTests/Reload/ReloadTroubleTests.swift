@@ -65,7 +65,7 @@ struct ReloadTroubleTests {
         switch situation {
         case .handshakes, .closedWindows:
             return try ScriptedOrigin(server) { connection in
-                if try connection.readRequest() != nil { try connection.answer("x", fields: ["Connection: close"]) }
+                if try connection.readRequest() != nil { try connection.respond("x", fields: ["Connection: close"]) }
             }
         case .informationalFlood:
             return try ScriptedOrigin(server) { connection in
@@ -94,7 +94,7 @@ struct ReloadTroubleTests {
                 while let request = try connection.readRequest() {
                     let isFirst = request["Authorization"] == "NTLM hello"
                     let fields = isFirst ? ["WWW-Authenticate: NTLM challenge"] : []
-                    try connection.answer("x", status: isFirst ? "401 Unauthorized" : "200 OK", fields: fields)
+                    try connection.respond("x", status: isFirst ? "401 Unauthorized" : "200 OK", fields: fields)
                 }
             }
         case .silentOrigins:
@@ -124,9 +124,9 @@ struct ReloadTroubleTests {
                 }
                 while clients.goOn {
                     try client.send(request)
-                    let answer = try client.readResponse()
+                    let response = try client.readResponse()
                     clients.note()
-                    if answer["Connection"] == "close" { break }
+                    if response["Connection"] == "close" { break }
                     usleep(1000)
                 }
             }
@@ -162,7 +162,7 @@ struct ReloadTroubleTests {
             }
             if situation == .fieldReferences { settings.hosts[Self.trouble]?["httpVersion"] = "2" }
         }) { request in
-            OriginAnswer.text(
+            OriginResponse.text(
                 request.target == "/stored" ? Self.body : request.target,
                 fields: request.target == "/stored" ? ["Cache-Control: max-age=3600"] : []
             )
@@ -190,11 +190,11 @@ struct ReloadTroubleTests {
             for number in 0..<4 {
                 let isRefused = number % 2 == 0
                 try stage.reload { if isRefused { $0.pin(Stage.host, to: .unrelated(3)) } }
-                let answer = try stage.get("/after")
+                let response = try stage.get("/after")
                 if isRefused {
-                    #expect(answer.problemCode == "pin_mismatch", "\(answer.text)")
+                    #expect(response.problemCode == "pin_mismatch", "\(response.text)")
                 } else {
-                    #expect(answer.text == "/after")
+                    #expect(response.text == "/after")
                 }
             }
             if round == 0 {

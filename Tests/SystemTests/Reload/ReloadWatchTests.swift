@@ -34,8 +34,8 @@ struct ReloadWatchTests {
         try Stage {
             $0.members["admin"] = ["address": "127.0.0.1:0"]
             change(&$0)
-        } answering: {
-            OriginAnswer.text($0.target)
+        } responding: {
+            OriginResponse.text($0.target)
         }
     }
 

@@ -10,14 +10,14 @@ struct RequestRuleTests {
         _ rules: [[String: Any]],
         policy: String = "deny",
         _ change: (inout ProxySettings) -> Void = { _ in },
-        answering answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("here") }
+        responding response: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginResponse.text("here") }
     ) throws -> Stage {
         try Stage(
             {
                 $0.members["requests"] = ["policy": policy, "rules": rules]
                 change(&$0)
             },
-            answering: answer
+            responding: response
         )
     }
 
@@ -38,9 +38,9 @@ struct RequestRuleTests {
     @Test("a request without a matching rule gets 403, and no list")
     func denied() throws {
         let stage = try stage([Self.readV1])
-        let answer = try stage.get("/v2/x")
-        #expect(answer.status == 403 && answer.problemCode == "request_denied")
-        #expect(answer.text.contains("No rule of requests lets it be sent") && !answer.text.contains("v1"))
+        let response = try stage.get("/v2/x")
+        #expect(response.status == 403 && response.problemCode == "request_denied")
+        #expect(response.text.contains("No rule of requests lets it be sent") && !response.text.contains("v1"))
         #expect(
             try stage.get("/v1/x", fields: ["X-HTTP-Method-Override: DELETE"]).text.contains("may replace its method")
         )
@@ -60,8 +60,8 @@ struct RequestRuleTests {
             ["id": "no-delete", "method": "DELETE", "then": "deny"],
             ["id": "all", "host": Stage.host, "then": "allow"],
         ])
-        let answer = try stage.proxy.exchange(ProxyUnderTest.request("DELETE", stage.url("/x")), method: "DELETE")
-        #expect(answer.status == 403 && answer.text.contains("\\\"no-delete\\\""))
+        let response = try stage.proxy.exchange(ProxyUnderTest.request("DELETE", stage.url("/x")), method: "DELETE")
+        #expect(response.status == 403 && response.text.contains("\\\"no-delete\\\""))
         #expect(try stage.get("/x").status == 200)
         #expect(try stage.proxy.waitForTaskLines(2).map { $0.string("rule") } == ["no-delete", "all"])
     }
@@ -87,8 +87,8 @@ struct RequestRuleTests {
         let offer = ["Connection: Upgrade", "Upgrade: x"]
         for method in ["DELETE", "POST", "PURGEX"] {
             let request = ProxyUnderTest.request(method, stage.url("/app/1"), fields: offer)
-            let answer = try stage.proxy.exchange(request, method: method)
-            #expect(answer.status == 403 && answer.problemCode == "request_denied")
+            let response = try stage.proxy.exchange(request, method: method)
+            #expect(response.status == 403 && response.problemCode == "request_denied")
         }
         #expect(stage.origin.requests.isEmpty)
         #expect(try stage.get("/app/1", fields: offer).status == 200)
@@ -102,7 +102,7 @@ struct RequestRuleTests {
     func reportedCauses() throws {
         let stage = try Stage(
             { $0.members["requests"] = ["policy": "report"] },
-            answering: { _ in OriginAnswer.text("here") }
+            responding: { _ in OriginResponse.text("here") }
         )
         #expect(try stage.get("/x", fields: ["X-HTTP-Method-Override: DELETE"]).status == 200)
         #expect(try stage.get("/a/../b").status == 200)
@@ -132,11 +132,11 @@ struct RequestRuleTests {
                 ["id": "open", "host": Stage.host, "path": "/open", "method": "GET", "then": "report"],
             ],
             { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] },
-            answering: { request in
+            responding: { request in
                 switch request.startLine.split(separator: " ")[1] {
-                case "/start": OriginAnswer.text("", status: "302 Found", fields: ["Location: /secret"])
-                case "/start/open": OriginAnswer.text("", status: "302 Found", fields: ["Location: /open"])
-                default: OriginAnswer.text("end")
+                case "/start": OriginResponse.text("", status: "302 Found", fields: ["Location: /secret"])
+                case "/start/open": OriginResponse.text("", status: "302 Found", fields: ["Location: /open"])
+                default: OriginResponse.text("end")
                 }
             }
         )
@@ -165,11 +165,12 @@ struct RequestRuleTests {
                 $0.files["tokens"] = digests.joined()
                 $0.listeners[0]["authentication"] = ["bearer": ["file": "tokens"]]
             },
-            answering: { request in
+            responding: { request in
                 switch request.target {
-                case "/start/303": OriginAnswer.text("", status: "303 See Other", fields: ["Location: /open"])
-                case "/start/307": OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /open"])
-                default: OriginAnswer.text("end")
+                case "/start/303": OriginResponse.text("", status: "303 See Other", fields: ["Location: /open"])
+                case "/start/307":
+                    OriginResponse.text("", status: "307 Temporary Redirect", fields: ["Location: /open"])
+                default: OriginResponse.text("end")
                 }
             }
         )
@@ -226,7 +227,7 @@ struct RequestRuleTests {
         let stage = try stage(
             [["id": "v1", "host": Stage.host, "method": "GET", "path": "/v1", "then": "allow"]],
             { $0.members["cache"] = [String: Any]() },
-            answering: { _ in OriginAnswer.text("stored", fields: ["Cache-Control: max-age=100"]) }
+            responding: { _ in OriginResponse.text("stored", fields: ["Cache-Control: max-age=100"]) }
         )
         #expect(try stage.get("/v1").status == 200)
         #expect(try stage.get("/v1").status == 200)

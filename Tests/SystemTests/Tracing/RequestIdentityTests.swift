@@ -15,7 +15,7 @@ struct RequestIdentityTests {
 
     @Test("the origin and the log get trace and id, the client the id")
     func usual() throws {
-        let stage = try Stage(Self.identities) { _ in OriginAnswer.text("", fields: ["\(Self.id): the-origins"]) }
+        let stage = try Stage(Self.identities) { _ in OriginResponse.text("", fields: ["\(Self.id): the-origins"]) }
         let response = try stage.get(fields: [Self.context, "tracestate: a=1", "\(Self.id): mine"])
         #expect(response.fields.filter { $0.name == Self.id }.map(\.value) == ["mine"])
         let request = try #require(stage.origin.requests.first)
@@ -53,7 +53,7 @@ struct RequestIdentityTests {
 
     @Test("trailers with the names of trace and id stay behind")
     func trailers() throws {
-        let stage = try Stage(Self.identities) { _ in OriginAnswer.text("") }
+        let stage = try Stage(Self.identities) { _ in OriginResponse.text("") }
         let client = try stage.proxy.connect()
         let head = ProxyUnderTest.request("POST", stage.url(), fields: ["Transfer-Encoding: chunked"])
         let trailers = "\(Self.context)\r\ntracestate: a=1\r\nx_request_id: mine\r\nX-Sum: 1\r\n"
@@ -67,7 +67,7 @@ struct RequestIdentityTests {
         let stage = try Stage({ settings in
             Self.identities(&settings)
             settings.members["access"] = ["denyHosts": ["denied.example.com"], "denyAddresses": []]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         let response = try stage.get()
         let request = try #require(stage.origin.requests.first)
         #expect(response[Self.id]?.count == 32 && response[Self.id] == request[Self.id])
@@ -84,7 +84,7 @@ struct RequestIdentityTests {
         let stage = try Stage({ settings in
             Self.identities(&settings)
             settings.members["cache"] = [String: Any]()
-        }) { _ in OriginAnswer.text("kept", fields: ["Cache-Control: max-age=60", "\(Self.id): the-origins"]) }
+        }) { _ in OriginResponse.text("kept", fields: ["Cache-Control: max-age=60", "\(Self.id): the-origins"]) }
         for id in ["one", "two"] {
             let response = try stage.get(fields: ["\(Self.id): \(id)"])
             #expect(response.fields.filter { $0.name == Self.id }.map(\.value) == [id])
@@ -99,8 +99,8 @@ struct RequestIdentityTests {
             settings.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
         }) { request in
             request.target == "/a"
-                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: /b"])
-                : OriginAnswer.text("")
+                ? OriginResponse.text("", status: "302 Found", fields: ["Location: /b"])
+                : OriginResponse.text("")
         }
         #expect(try stage.get("/a", fields: [Self.context]).status == 200)
         let contexts = stage.origin.requests.compactMap { $0["traceparent"] }
@@ -113,7 +113,7 @@ struct RequestIdentityTests {
         let stage = try Stage({ settings in
             Self.identities(&settings)
             settings.hosts[Stage.host]?["headers"] = ["request": ["remove": ["traceparent", "tracestate"]]]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         #expect(try stage.get(fields: [Self.context, "tracestate: a=1"]).status == 200)
         let request = try #require(stage.origin.requests.first)
         #expect(request["traceparent"] == nil && request["tracestate"] == nil && request[Self.id] != nil)
@@ -121,7 +121,7 @@ struct RequestIdentityTests {
 
     @Test("a reload turns both on and off; without them the fields are the client's")
     func reloaded() throws {
-        let stage = try Stage { _ in OriginAnswer.text("", fields: ["\(Self.id): the-origins"]) }
+        let stage = try Stage { _ in OriginResponse.text("", fields: ["\(Self.id): the-origins"]) }
         let fields = [Self.context, "\(Self.id): mine"]
         #expect(try stage.get(fields: fields)[Self.id] == "the-origins")
         try stage.reload(Self.identities)

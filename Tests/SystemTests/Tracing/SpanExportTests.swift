@@ -8,7 +8,7 @@ struct SpanExportTests {
     private static let sampled = "traceparent: 00-\(trace)-00f067aa0ba902b7-01"
     private static let unsampled = "traceparent: 00-\(trace)-00f067aa0ba902b7-00"
 
-    private static func collector(_ response: String = OriginAnswer.text("")) throws -> ScriptedOrigin {
+    private static func collector(_ response: String = OriginResponse.text("")) throws -> ScriptedOrigin {
         try ScriptedOrigin(nil) { connection in
             while try connection.readRequest() != nil { try connection.write(response) }
         }
@@ -31,7 +31,7 @@ struct SpanExportTests {
         let stage = try Stage({ settings in
             Self.send(to: collector, &settings)
             settings.members["requestID"] = ["field": "X-Request-Id"]
-        }) { OriginAnswer.text("got \($0.text)") }
+        }) { OriginResponse.text("got \($0.text)") }
         let fields = [Self.sampled, "tracestate: a=1", "X-Request-Id: mine"]
         #expect(try stage.get("/path?token=secret&b=2", fields: fields).status == 200)
         let message = try #require(try Self.messages(1, at: collector).first)
@@ -75,7 +75,7 @@ struct SpanExportTests {
             Self.send(to: collector, &settings)
             settings.members["cache"] = [String: Any]()
             settings.members["access"] = ["denyHosts": ["denied.example.com"], "denyAddresses": [String]()]
-        }) { _ in OriginAnswer.text("kept", fields: ["Cache-Control: max-age=60"]) }
+        }) { _ in OriginResponse.text("kept", fields: ["Cache-Control: max-age=60"]) }
         #expect(try stage.get(fields: [Self.unsampled]).status == 200)
         #expect(try stage.get().status == 200)
         #expect(try stage.get(fields: [Self.sampled]).status == 200)
@@ -89,8 +89,8 @@ struct SpanExportTests {
 
     @Test("a collector that refuses costs its spans, and no request; the loss is told")
     func refused() throws {
-        let collector = try Self.collector(OriginAnswer.text("no", status: "400 Bad Request"))
-        let stage = try Stage({ Self.send(to: collector, &$0) }) { _ in OriginAnswer.text("") }
+        let collector = try Self.collector(OriginResponse.text("no", status: "400 Bad Request"))
+        let stage = try Stage({ Self.send(to: collector, &$0) }) { _ in OriginResponse.text("") }
         for _ in 0..<3 { #expect(try stage.get(fields: [Self.sampled]).status == 200) }
         let line = try stage.proxy.waitForEvent("traces_dropped") { $0.integer("refused") != nil }
         #expect((line.integer("count") ?? 0) > 0)
@@ -99,7 +99,7 @@ struct SpanExportTests {
     @Test("a reload with another collector sends what waits to the former one")
     func replaced() throws {
         let (former, next) = (try Self.collector(), try Self.collector())
-        let stage = try Stage({ Self.send(to: former, &$0) }) { _ in OriginAnswer.text("") }
+        let stage = try Stage({ Self.send(to: former, &$0) }) { _ in OriginResponse.text("") }
         #expect(try stage.get(fields: [Self.sampled]).status == 200)
         try stage.reload { Self.send(to: next, &$0) }
         _ = try Self.messages(1, at: former)
@@ -124,7 +124,7 @@ struct SpanExportTests {
             connection.readToEnd()
         }
         for collector in [endless, silent] {
-            let stage = try Stage({ Self.send(to: collector, &$0) }) { _ in OriginAnswer.text("") }
+            let stage = try Stage({ Self.send(to: collector, &$0) }) { _ in OriginResponse.text("") }
             #expect(try stage.get(fields: [Self.sampled]).status == 200)
             _ = try Self.messages(1, at: collector)
             #expect(try stage.get(fields: [Self.sampled]).status == 200)
@@ -139,7 +139,7 @@ struct SpanExportTests {
             settings.members["tracing"] = [
                 "otlp": "http://127.0.0.1:\(collector.port)", "sample": 0, "compression": "gzip",
             ]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         for _ in 0..<20 { #expect(try stage.get(fields: [Self.sampled]).status == 200) }
         _ = try stage.proxy.terminate()
         let messages = collector.requests
@@ -156,7 +156,10 @@ struct SpanExportTests {
             Self.send(to: collector, &settings)
             settings.members["cache"] = [String: Any]()
         }) { request in
-            OriginAnswer.text("kept", fields: ["ETag: \"v\"", "Cache-Control: max-age=0, stale-while-revalidate=600"])
+            OriginResponse.text(
+                "kept",
+                fields: ["ETag: \"v\"", "Cache-Control: max-age=0, stale-while-revalidate=600"]
+            )
         }
         #expect(try stage.get(fields: [Self.unsampled]).status == 200)
         #expect(try stage.get(fields: [Self.sampled]).status == 200)
@@ -183,7 +186,7 @@ struct SpanExportTests {
                 "headers": ["Authorization": ["file": "collector.key", "prefix": "Bearer "], "X-Scope-OrgID": "shop"],
             ]
         }
-        let stage = try Stage({ send(&$0, "s3cr3t-one") }) { _ in OriginAnswer.text("") }
+        let stage = try Stage({ send(&$0, "s3cr3t-one") }) { _ in OriginResponse.text("") }
         #expect(try stage.get(fields: [Self.sampled]).status == 200)
         let first = try #require(try Self.messages(1, at: collector).first)
         #expect(first["Authorization"] == "Bearer s3cr3t-one" && first["X-Scope-OrgID"] == "shop")
@@ -204,7 +207,7 @@ struct SpanExportTests {
         let stage = try Stage({ settings in
             settings.members["tracing"] = ["otlp": "http://localhost:\(collector.port)", "sample": 0]
             settings.members["access"] = ["denyAddresses": ["127.0.0.0/8", "::1/128"]]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         #expect(try stage.get(fields: [Self.sampled]).status == 200)
         let line = try stage.proxy.waitForEvent("warning") { $0.string("code") == "trace_collector_denied" }
         #expect(line.string("message")?.contains("may not be dialled") == true, "\(line)")
@@ -236,7 +239,7 @@ struct SpanExportTests {
         let stage = try Stage({ settings in
             settings.members["tracing"] = ["otlp": "http://denied.example.com:\(collector.port)"]
             settings.members["access"] = ["denyHosts": ["denied.example.com"], "denyAddresses": [String]()]
-        }) { _ in OriginAnswer.text("") }
+        }) { _ in OriginResponse.text("") }
         try stage.proxy.waitForEvent("warning") { $0.string("code") == "trace_collector_denied" }
         #expect(try stage.get(fields: [Self.sampled]).status == 200)
         _ = try stage.proxy.terminate()

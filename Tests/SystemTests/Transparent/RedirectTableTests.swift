@@ -4,7 +4,7 @@ import Testing
 
 @testable import pinproxy
 
-@Suite("The rules of a redirection")
+@Suite("The rules of a redirection", .onOwnThreads)
 struct RedirectTableTests {
     @Test("pinproxy's user and loopback are exempt, and what would pass by is rejected")
     func table() {

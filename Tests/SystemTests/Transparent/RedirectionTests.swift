@@ -21,7 +21,7 @@ private enum Redirections {
 /// Programs that know of no proxy, in a network of their own, whose connections nftables redirects.
 ///
 /// The rules exempt pinproxy by its user, so that two users are needed: the tests run as root, pinproxy too, and clients as nobody.
-@Suite("Connections that the kernel redirects", .enabled(if: Redirections.canBeHad))
+@Suite("Connections that the kernel redirects", .onOwnThreads, .enabled(if: Redirections.canBeHad))
 struct RedirectionTests {
     private static let hosts = """
         127.0.0.1 localhost

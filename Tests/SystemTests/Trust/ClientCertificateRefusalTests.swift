@@ -30,7 +30,7 @@ struct ClientCertificateRefusalTests {
         arguments: [String],
         httpVersion: String = "1.1",
         fields: [String] = []
-    ) throws -> (answer: HTTPMessage, line: LogLine) {
+    ) throws -> (response: HTTPMessage, line: LogLine) {
         let folder = try TemporaryFolder()
         let authorities = try folder.write(Self.clients.root.certificate.pem, as: "clients.pem")
         let demands = ["-Verify", "5", "-verify_return_error", "-CAfile", authorities]
@@ -46,8 +46,8 @@ struct ClientCertificateRefusalTests {
             ]
         }
         let proxy = try ProxyUnderTest(settings)
-        let answer = try proxy.get("http://\(Stage.host)/", fields: fields)
-        return (answer, try #require(try proxy.waitForTaskLines(1).first))
+        let response = try proxy.get("http://\(Stage.host)/", fields: fields)
+        return (response, try #require(try proxy.waitForTaskLines(1).first))
     }
 
     @Test(
@@ -56,13 +56,13 @@ struct ClientCertificateRefusalTests {
         Certificate.allCases
     )
     func refusal(version: String, certificate: Certificate) throws {
-        let (answer, line) = try ask(certificate, arguments: [version])
+        let (response, line) = try ask(certificate, arguments: [version])
         guard certificate != .right else {
-            #expect(answer.status == 200, "\(answer.text)")
+            #expect(response.status == 200, "\(response.text)")
             return
         }
-        #expect(answer.status == 502 && answer.problemCode == "client_certificate_refused", "\(answer.text)")
-        #expect(answer["Proxy-Status"]?.contains("tls_protocol_error") == true, "\(answer["Proxy-Status"] ?? "")")
+        #expect(response.status == 502 && response.problemCode == "client_certificate_refused", "\(response.text)")
+        #expect(response["Proxy-Status"]?.contains("tls_protocol_error") == true, "\(response["Proxy-Status"] ?? "")")
         #expect(line.string("error") == "client_certificate_refused" && line.transactions.count == 1, "\(line.text)")
         let details = line.string("errorDetails") ?? ""
         // TLS 1.2 has no alert of its own for a certificate that is missing (RFC 5246, section 7.2.2).
@@ -93,13 +93,13 @@ struct ClientCertificateRefusalTests {
             (["-alpn", "h2"], "2", []), ([], "1.1", ["Connection: upgrade", "Upgrade: websocket"]),
         ]
         for way in ways {
-            let (answer, line) = try ask(
+            let (response, line) = try ask(
                 certificate,
                 arguments: ["-tls1_3"] + way.arguments,
                 httpVersion: way.httpVersion,
                 fields: way.fields
             )
-            #expect(answer.status == 502 && answer.problemCode == "client_certificate_refused", "\(answer.text)")
+            #expect(response.status == 502 && response.problemCode == "client_certificate_refused", "\(response.text)")
             #expect(line.transactions.count == 1, "\(line.text)")
         }
     }

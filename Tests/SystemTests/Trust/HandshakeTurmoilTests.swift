@@ -122,18 +122,18 @@ struct HandshakeTurmoilTests {
         for number in 0..<2 {
             let target = "\(path).\(number)"
             try client.send(ProxyUnderTest.request("GET", "http://\(host)\(target)"))
-            let answer = try client.readResponse()
+            let response = try client.readResponse()
             let isRight =
-                switch answer.status {
-                case 200: !answer.isTruncated && answer.body == body(of: target)
-                case 502: answer.problemCode == "pin_mismatch"
-                default: answer.problemCode == "connect_timeout"
+                switch response.status {
+                case 200: !response.isTruncated && response.body == body(of: target)
+                case 502: response.problemCode == "pin_mismatch"
+                default: response.problemCode == "connect_timeout"
                 }
-            guard isRight, statuses.contains(answer.status) else {
-                return "\(host)\(target) got \(answer.startLine) \(answer.text.prefix(200))"
+            guard isRight, statuses.contains(response.status) else {
+                return "\(host)\(target) got \(response.startLine) \(response.text.prefix(200))"
             }
             // A stop has begun.
-            if answer["Connection"] == "close" { break }
+            if response["Connection"] == "close" { break }
         }
         return nil
     }
@@ -226,8 +226,11 @@ struct HandshakeTurmoilTests {
             if !isRight { next.pin(Self.changing, to: .unrelated(3)) }
             let event = try proxy.reload(next)
             #expect(event.string("event") == (isBroken ? "reloadFailed" : "reloaded"), "\(event.text)")
-            let answer = try proxy.get("http://\(Self.changing)/reload/\(number)")
-            #expect(answer.status == (isRight ? 200 : 502), "\(number): \(answer.startLine) \(answer.text.prefix(200))")
+            let response = try proxy.get("http://\(Self.changing)/reload/\(number)")
+            #expect(
+                response.status == (isRight ? 200 : 502),
+                "\(number): \(response.startLine) \(response.text.prefix(200))"
+            )
         }
         account.with { $0.isStopping = true }
         let finished = try proxy.terminate()

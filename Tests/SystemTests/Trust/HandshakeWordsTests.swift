@@ -9,13 +9,13 @@ struct HandshakeWordsTests {
     /// A server that answers the client's hello with these bytes.
     struct Server: Sendable, CustomTestStringConvertible {
         let name: String
-        let answer: [UInt8]
+        let response: [UInt8]
         let words: [String]
         var testDescription: String { name }
 
-        init(_ name: String, _ answer: [UInt8], _ words: [String]) {
+        init(_ name: String, _ response: [UInt8], _ words: [String]) {
             self.name = name
-            self.answer = answer
+            self.response = response
             self.words = words
         }
 
@@ -51,17 +51,17 @@ struct HandshakeWordsTests {
         let identity = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(nil) { connection in
             _ = connection.read()
-            if !server.answer.isEmpty { try connection.write(server.answer) }
+            if !server.response.isEmpty { try connection.write(server.response) }
             connection.finishWriting()
             connection.readToEnd()
         }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, identity, at: origin.port)
         let proxy = try ProxyUnderTest(settings)
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-        for words in server.words { #expect(answer.text.contains(words), "\(answer.text)") }
-        #expect(answer.text.contains("(OpenSSL: "), "\(answer.text)")
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "tls_handshake_failed", "\(response.text)")
+        for words in server.words { #expect(response.text.contains(words), "\(response.text)") }
+        #expect(response.text.contains("(OpenSSL: "), "\(response.text)")
     }
 
     @Test("a server with weak Diffie-Hellman is described, also with tlsProfile legacy")
@@ -83,10 +83,10 @@ struct HandshakeWordsTests {
         settings.serve(Stage.host, identity, at: server.port)
         settings.hosts[Stage.host]?["tlsProfile"] = "legacy"
         let proxy = try ProxyUnderTest(settings)
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-        #expect(answer.text.contains("its group for Diffie-Hellman is too small"), "\(answer.text)")
-        #expect(answer.text.contains("2,048 bits or more"), "\(answer.text)")
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "tls_handshake_failed", "\(response.text)")
+        #expect(response.text.contains("its group for Diffie-Hellman is too small"), "\(response.text)")
+        #expect(response.text.contains("2,048 bits or more"), "\(response.text)")
     }
 
     // MARK: Renegotiation
@@ -100,7 +100,7 @@ struct HandshakeWordsTests {
         let origin = try ScriptedOrigin(identity, maximum: .tls12) { connection in
             while let request = try connection.readRequest() {
                 guard request.target.hasSuffix("private") else {
-                    try connection.answer("public")
+                    try connection.respond("public")
                     continue
                 }
                 connection.requestRenegotiation()
@@ -113,10 +113,10 @@ struct HandshakeWordsTests {
         return (try ProxyUnderTest(settings), origin)
     }
 
-    private func check(_ answer: HTTPMessage, _ proxy: ProxyUnderTest) throws {
-        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-        #expect(answer.text.contains("renegotiation of TLS 1.2"), "\(answer.text)")
-        #expect(answer.text.contains("have it ask in the first handshake"), "\(answer.text)")
+    private func check(_ response: HTTPMessage, _ proxy: ProxyUnderTest) throws {
+        #expect(response.status == 502 && response.problemCode == "tls_handshake_failed", "\(response.text)")
+        #expect(response.text.contains("renegotiation of TLS 1.2"), "\(response.text)")
+        #expect(response.text.contains("have it ask in the first handshake"), "\(response.text)")
         #expect(try proxy.waitForTaskLines(1).last?.string("error") == "tls_handshake_failed")
     }
 
@@ -161,7 +161,7 @@ struct HandshakeWordsTests {
 
     @Test("a server that responds without renegotiation is served")
     func respondingServer() throws {
-        let (proxy, origin) = try stage { try $0.answer("as it is") }
+        let (proxy, origin) = try stage { try $0.respond("as it is") }
         #expect(try proxy.get("http://\(Stage.host)/private").text == "as it is")
         #expect(origin.connections.count == 1)
     }
@@ -173,16 +173,16 @@ struct HandshakeWordsTests {
         var builder = CertificateBuilder.server(hosts: [], validity: TestPKI.validity)
         builder.subject = [("CN", Stage.host)]
         let identity = try Stage.pki.server(builder)
-        let origin = try ScriptedOrigin(identity) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(identity) { OriginResponse.text($0.target) }
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, identity, at: origin.port)
         let proxy = try ProxyUnderTest(settings)
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "certificate_host_mismatch", "\(answer.text)")
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.status == 502 && response.problemCode == "certificate_host_mismatch", "\(response.text)")
         #expect(
-            answer.text.contains("a common name (CN = \(Stage.host)) and no subject alternative name"),
-            "\(answer.text)"
+            response.text.contains("a common name (CN = \(Stage.host)) and no subject alternative name"),
+            "\(response.text)"
         )
-        #expect(answer.text.contains("subjectAltName=DNS:\(Stage.host)"), "\(answer.text)")
+        #expect(response.text.contains("subjectAltName=DNS:\(Stage.host)"), "\(response.text)")
     }
 }

@@ -47,7 +47,7 @@ struct PinningTests {
     private func origin(_ server: TestServer, protocols: [String] = []) throws -> ScriptedOrigin {
         try ScriptedOrigin(server, protocols: protocols) { connection in
             while let request = try connection.readRequest() {
-                try connection.answer("you asked for \(request.target)")
+                try connection.respond("you asked for \(request.target)")
             }
         }
     }
@@ -60,9 +60,9 @@ struct PinningTests {
         let origin = try origin(server)
         let proxy = try proxy(to: origin) { mode.pin(host, to: server, in: &$0) }
         for way in WayIn.allCases {
-            let answer = try way.get("/\(way)", of: host, through: proxy)
-            #expect(answer.status == 200, "\(way)")
-            #expect(answer.text == "you asked for /\(way)")
+            let response = try way.get("/\(way)", of: host, through: proxy)
+            #expect(response.status == 200, "\(way)")
+            #expect(response.text == "you asked for /\(way)")
         }
         let lines = try proxy.waitForTaskLines(WayIn.allCases.count)
         for line in lines {
@@ -82,14 +82,14 @@ struct PinningTests {
         let origin = try origin(offered)
         let proxy = try proxy(to: origin) { mode.pin(host, to: pinned, in: &$0) }
         for way in WayIn.allCases {
-            let answer = try way.get("/secret", of: host, through: proxy)
-            #expect(answer.status == 502, "\(way)")
-            #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=tls_certificate_error; details=") == true)
-            #expect(answer.problemCode == "pin_mismatch")
-            let offers = (answer.problem["offeredPins"] as? [[String: Any]] ?? []).compactMap { $0["pin"] as? String }
-            #expect(offers.contains("\(offered.pin)"), "\(answer.text)")
-            let expected = answer.problem["expectedPins"] as? [String] ?? []
-            #expect(expected.contains("\(pinned.pin)"), "\(answer.text)")
+            let response = try way.get("/secret", of: host, through: proxy)
+            #expect(response.status == 502, "\(way)")
+            #expect(response["Proxy-Status"]?.hasPrefix("pinproxy; error=tls_certificate_error; details=") == true)
+            #expect(response.problemCode == "pin_mismatch")
+            let offers = (response.problem["offeredPins"] as? [[String: Any]] ?? []).compactMap { $0["pin"] as? String }
+            #expect(offers.contains("\(offered.pin)"), "\(response.text)")
+            let expected = response.problem["expectedPins"] as? [String] ?? []
+            #expect(expected.contains("\(pinned.pin)"), "\(response.text)")
         }
         let records = try origin.waitForClosed(WayIn.allCases.count)
         #expect(records.count == WayIn.allCases.count, "asked once each")
@@ -108,8 +108,8 @@ struct PinningTests {
         let client = try proxy.connect()
         try client.send("POST http://\(host)/ HTTP/1.1\r\nHost: \(host)\r\nContent-Length: 100000\r\n\r\n")
         try client.send([UInt8](repeating: 97, count: 100_000))
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.status == 502)
+        let response = try client.readResponse(to: "POST")
+        #expect(response.status == 502)
         #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
@@ -140,7 +140,7 @@ struct PinningTests {
         let right = try OpenSSLServer(
             server,
             mode: .files,
-            answers: ["answer": "HTTP/1.0 200 ok\r\nContent-Type: text/plain\r\n\r\nfrom s_server\n"]
+            responses: ["answer": "HTTP/1.0 200 ok\r\nContent-Type: text/plain\r\n\r\nfrom s_server\n"]
         )
         let wrong = try OpenSSLServer(server, mode: .printing)
         var settings = ProxySettings(trusting: Stage.pki)
@@ -168,9 +168,9 @@ struct PinningTests {
         let proxy = try proxy(to: origin) {
             if mode == "none" { $0.pinnedDomains[host] = ["pinningMode": mode] } else { $0.pin(host, to: server.pin) }
         }
-        let answer = try proxy.get("http://\(host)/")
-        #expect(answer.status == 502)
-        #expect(answer.problemCode == "certificate_untrusted")
+        let response = try proxy.get("http://\(host)/")
+        #expect(response.status == 502)
+        #expect(response.problemCode == "certificate_untrusted")
         #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
@@ -179,8 +179,8 @@ struct PinningTests {
         let server = try Stage.pki.server("other.example.com")
         let origin = try origin(server)
         let proxy = try proxy(to: origin) { $0.pin(host, to: server.pin) }
-        let answer = try proxy.get("http://\(host)/")
-        #expect(answer.problemCode == "certificate_host_mismatch")
+        let response = try proxy.get("http://\(host)/")
+        #expect(response.problemCode == "certificate_host_mismatch")
         #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
@@ -192,10 +192,10 @@ struct PinningTests {
             let proxy = try proxy(to: origin) {
                 $0.pin(host, to: server.pin, with: ["expiration": "2020-01-31", "onExpiration": fallback])
             }
-            let answer = try proxy.get("http://\(host)/")
-            #expect(answer.status == status)
+            let response = try proxy.get("http://\(host)/")
+            #expect(response.status == status)
             if status == 502 {
-                #expect(answer.problemCode == "pin_set_expired")
+                #expect(response.problemCode == "pin_set_expired")
                 #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
             } else {
                 let line = try #require(try proxy.waitForTaskLines(1).first)
@@ -207,13 +207,13 @@ struct PinningTests {
     @Test("a pinned host is never reached without TLS, on any port")
     func neverPlain() throws {
         let plain = try ScriptedOrigin(nil) { connection in
-            while try connection.readRequest() != nil { try connection.answer("plain") }
+            while try connection.readRequest() != nil { try connection.respond("plain") }
         }
         let proxy = try proxy(to: plain) { $0.pin(host, to: .unrelated(2)) }
         for port in ["", ":80", ":8080", ":443"] {
-            let answer = try proxy.get("http://\(host)\(port)/secret")
-            #expect(answer.status == 502)
-            #expect(answer.problemCode == "tls_handshake_failed")
+            let response = try proxy.get("http://\(host)\(port)/secret")
+            #expect(response.status == 502)
+            #expect(response.problemCode == "tls_handshake_failed")
         }
         // The origin received a ClientHello, and nothing of the request.
         let bytes = try plain.waitForClosed(4).flatMap(\.requests)

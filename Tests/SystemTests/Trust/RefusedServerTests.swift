@@ -55,11 +55,11 @@ struct RefusedServerTests {
                 try check(line, at: "127.0.0.1:\(origin.port)", "\(way), HTTP/\(version)")
             }
             guard version == "1.1" else { continue }
-            let answer = try proxy.get(
+            let response = try proxy.get(
                 "http://\(Stage.host)/",
                 fields: ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
             )
-            #expect(answer.problemCode == "pin_mismatch")
+            #expect(response.problemCode == "pin_mismatch")
             let line = try proxy.waitForTaskLines(count + 1).last
             try check(line, at: "127.0.0.1:\(origin.port)", "upgrade")
         }
@@ -77,8 +77,8 @@ struct RefusedServerTests {
         ]
         settings.hosts[Stage.host]?["connect"] = "intercept"
         let proxy = try ProxyUnderTest(settings)
-        let answer = try proxy.exchange("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
-        #expect(answer.problemCode == "pin_mismatch")
+        let response = try proxy.exchange("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
+        #expect(response.problemCode == "pin_mismatch")
         try check(try proxy.waitForTaskLines(1).first, at: "127.0.0.1:\(origin.port)", "CONNECT")
 
         for isSOCKS in [false, true] {

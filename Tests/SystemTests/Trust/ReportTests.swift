@@ -13,8 +13,8 @@ struct ReportTests {
         text.split(separator: "\n").compactMap { LogLine(String($0)) }
     }
 
-    private static func answering() throws -> ScriptedOrigin {
-        try ScriptedOrigin(nil) { _ in OriginAnswer.text("taken") }
+    private static func responding() throws -> ScriptedOrigin {
+        try ScriptedOrigin(nil) { _ in OriginResponse.text("taken") }
     }
 
     /// Members of a pin file that lead reports to a collector, which `settings` resolves.
@@ -37,7 +37,7 @@ struct ReportTests {
 
     @Test("76 and 78 report-only mode passes the request, and reports it once")
     func reportOnly() throws {
-        let collector = try Self.answering()
+        let collector = try Self.responding()
         let folder = try TemporaryFolder()
         let file = "\(folder.path)/reports.jsonl"
         // Each answer ends its connection, so that each request has a handshake of its own.
@@ -73,7 +73,7 @@ struct ReportTests {
 
     @Test("77 report-only mode blocks a bad chain, without a report")
     func badChain() throws {
-        let collector = try Self.answering()
+        let collector = try Self.responding()
         let stage = try Stage(
             { settings in
                 settings.pin(
@@ -83,10 +83,10 @@ struct ReportTests {
                 )
                 settings.anchors = [try! TestPKI("other").root.certificate]
             },
-            answering: { _ in OriginAnswer.text("secret") }
+            responding: { _ in OriginResponse.text("secret") }
         )
-        let answer = try stage.get()
-        #expect(answer.status == 502 && answer.problemCode == "certificate_untrusted")
+        let response = try stage.get()
+        #expect(response.status == 502 && response.problemCode == "certificate_untrusted")
         #expect(try stage.proxy.terminate().exitCode == 0)
         #expect(stage.origin.applicationBytes == 0)
         #expect(collector.connections.isEmpty)
@@ -95,14 +95,14 @@ struct ReportTests {
     @Test("an enforced mismatch is refused and reported, under the collector's pins")
     func enforced() throws {
         let server = try Stage.pki.server(Self.collector)
-        let collector = try ScriptedOrigin(server) { _ in OriginAnswer.text("taken") }
+        let collector = try ScriptedOrigin(server) { _ in OriginResponse.text("taken") }
         let stage = try Stage(
             { settings in
                 let members = Self.reporting(to: collector, scheme: "https", enforce: true, in: &settings)
                 settings.pin(Stage.host, to: .unrelated(7), with: members)
                 settings.pin(Self.collector, to: server.pin)
             },
-            answering: { _ in OriginAnswer.text("secret") }
+            responding: { _ in OriginResponse.text("secret") }
         )
         #expect(try stage.get().problemCode == "pin_mismatch")
         let report = try #require(try Self.waitForReports(1, at: collector).first)
@@ -126,7 +126,7 @@ struct ReportTests {
                     with: Self.reporting(to: collector, enforce: false, in: &settings)
                 )
             },
-            answering: { request in OriginAnswer.text(request.target) }
+            responding: { request in OriginResponse.text(request.target) }
         )
         #expect(try stage.get("/1").text == "/1")
         _ = try Self.waitForReports(1, at: collector)
@@ -158,7 +158,7 @@ struct ReportTests {
         let lastDay = formatter.string(from: Date(timeIntervalSinceNow: 10 * 86_400))
         var settings = ProxySettings(trusting: Stage.pki)
         let server = try Stage.pki.server(Stage.host)
-        let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("ok") }
+        let origin = try ScriptedOrigin(server) { _ in OriginResponse.text("ok") }
         settings.resolve(Stage.host, to: origin.port)
         settings.pinnedDomains[Stage.host] = [
             "expiration": lastDay,

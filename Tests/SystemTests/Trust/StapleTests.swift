@@ -92,10 +92,10 @@ struct StapleTests {
         }
         let proxy = try ProxyUnderTest(settings)
         for (number, (host, origin, variant)) in cases.enumerated() {
-            let answer = try proxy.get("http://\(host)/secret")
-            #expect(answer.status == 502 && answer.problemCode == variant.code, "\(answer.text)")
-            #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=tls_certificate_error; details=") == true)
-            let detail = answer.problem["detail"] as? String ?? ""
+            let response = try proxy.get("http://\(host)/secret")
+            #expect(response.status == 502 && response.problemCode == variant.code, "\(response.text)")
+            #expect(response["Proxy-Status"]?.hasPrefix("pinproxy; error=tls_certificate_error; details=") == true)
+            let detail = response.problem["detail"] as? String ?? ""
             #expect(detail.contains(variant.word), "\(detail)")
             #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
             let line = try #require(try proxy.waitForTaskLines(number + 1).last)
@@ -114,7 +114,7 @@ struct StapleTests {
             staple: good()
         ) { connection in
             if kind.isHTTP2 { return connection.readToEnd() }
-            while let request = try connection.readRequest() { try connection.answer("for \(request.target)") }
+            while let request = try connection.readRequest() { try connection.respond("for \(request.target)") }
         }
         let proxy = try ProxyUnderTest(settings(at: origin.port, isHTTP2: kind.isHTTP2))
         let client = try proxy.connect()
@@ -172,9 +172,9 @@ struct StapleTests {
         }
         let proxy = try ProxyUnderTest(settings)
         for (number, (host, _, variant)) in cases.enumerated() {
-            let answer = try proxy.get("http://\(host)/")
-            #expect(answer.status == (variant.isGood ? 204 : 502), "\(variant.what): \(answer.text)")
-            #expect(answer.body.count < 4000 && !answer.text.contains("\u{1B}"), "\(variant.what)")
+            let response = try proxy.get("http://\(host)/")
+            #expect(response.status == (variant.isGood ? 204 : 502), "\(variant.what): \(response.text)")
+            #expect(response.body.count < 4000 && !response.text.contains("\u{1B}"), "\(variant.what)")
             let line = try #require(try proxy.waitForTaskLines(number + 1).last)
             #expect(line.text.utf8.count < 6000, "\(variant.what)")
         }
@@ -206,20 +206,20 @@ struct StapleTests {
             for staple in [nil, try good()] {
                 for isRequired in [true, false] {
                     let origin = try ScriptedOrigin(server, staple: staple) { connection in
-                        while try connection.readRequest() != nil { try connection.answer() }
+                        while try connection.readRequest() != nil { try connection.respond() }
                     }
                     var settings = ProxySettings(trusting: pki)
                     settings.resolve(host, to: origin.port)
                     settings.pinnedDomains[host] = domain
                     if isRequired { settings.pinnedDomains[host]?["revocation"] = ["requireStaple": true] }
                     let proxy = try ProxyUnderTest(settings)
-                    let answer = try proxy.get("http://\(host)/")
+                    let response = try proxy.get("http://\(host)/")
                     let line = try #require(try proxy.waitForTaskLines(1).first)
                     let isRefused = isRequired && staple == nil
-                    #expect(answer.status == (isRefused ? 502 : 200), "\(line.text)")
+                    #expect(response.status == (isRefused ? 502 : 200), "\(line.text)")
                     let told = line.object("pinning")?["verdict"] as? String
                     #expect(told == (isRefused ? "fail" : verdict), "\(line.text)")
-                    if isRefused { #expect(answer.problemCode == "staple_missing") }
+                    if isRefused { #expect(response.problemCode == "staple_missing") }
                 }
             }
         }
@@ -233,21 +233,21 @@ struct StapleTests {
             // The five minutes for clocks that differ are counted in.
             let staple = try good { $0.singleResponses[0].nextUpdate = end - 300 }
             let origin = try ScriptedOrigin(server, staple: staple) { connection in
-                while try connection.readRequest() != nil { try connection.answer() }
+                while try connection.readRequest() != nil { try connection.respond() }
             }
             let proxy = try ProxyUnderTest(settings(at: origin.port))
             let client = try proxy.connect()
             // The server goes on to serve the old staple, so that the connection that is made then is refused.
             var accepted = 0
-            let answer = try Patience.poll(for: "a refusal", every: 0.05) {
+            let response = try Patience.poll(for: "a refusal", every: 0.05) {
                 try client.send(ProxyUnderTest.request("GET", "http://\(host)/"))
-                let answer = try client.readResponse()
-                if answer.status == 200 { accepted += 1 }
-                return answer.status == 200 ? nil : answer
+                let response = try client.readResponse()
+                if response.status == 200 { accepted += 1 }
+                return response.status == 200 ? nil : response
             }
             #expect(Int64(Date().timeIntervalSince1970) >= end)
             guard accepted > 0 else { continue }
-            #expect(answer.problemCode == "staple_missing", "\(answer.text)")
+            #expect(response.problemCode == "staple_missing", "\(response.text)")
             let records = try origin.waitForClosed(2)
             #expect(records.map(\.requests.count) == [accepted, 0])
             return
@@ -262,21 +262,21 @@ struct StapleTests {
             let nginx = try NginxOrigin(server, http2: isHTTP2, staple: staple)
             let before = try nginx.requestCount()
             let proxy = try ProxyUnderTest(settings(at: nginx.port, isHTTP2: isHTTP2))
-            let answer = try proxy.get("http://\(host)/plain")
-            #expect(answer.status == (isStapled ? 200 : 502), "\(answer.text)")
+            let response = try proxy.get("http://\(host)/plain")
+            #expect(response.status == (isStapled ? 200 : 502), "\(response.text)")
             if !isStapled {
-                #expect(answer.problemCode == "staple_missing")
+                #expect(response.problemCode == "staple_missing")
                 // No request but the two that ask for the number.
                 #expect(try nginx.requestCount() == before + 1)
             }
         }
         guard !isHTTP2 else { return }
         for version in ["-tls1_2", "-tls1_3"] {
-            let answers = ["answer": "HTTP/1.0 200 ok\r\nContent-Type: text/plain\r\n\r\nfrom s_server\n"]
+            let responses = ["answer": "HTTP/1.0 200 ok\r\nContent-Type: text/plain\r\n\r\nfrom s_server\n"]
             let right = try OpenSSLServer(
                 server,
                 mode: .files,
-                answers: answers,
+                responses: responses,
                 staple: good(),
                 arguments: [version]
             )

@@ -13,7 +13,7 @@ struct TLSSettingsTests {
         try OpenSSLServer(
             server,
             mode: .files,
-            answers: ["hello": "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"],
+            responses: ["hello": "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"],
             arguments: arguments
         )
     }
@@ -44,9 +44,9 @@ struct TLSSettingsTests {
         let strict = try proxy(at: server.port)
         // Found out once, and said from then on.
         for _ in 0..<2 {
-            let answer = try strict.get("http://\(Stage.host)/hello")
-            #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-            let text = answer.text.replacing("\\\"", with: "\"")
+            let response = try strict.get("http://\(Stage.host)/hello")
+            #expect(response.status == 502 && response.problemCode == "tls_handshake_failed", "\(response.text)")
+            let text = response.text.replacing("\\\"", with: "\"")
             #expect(text.contains("what tlsProfile \"\(needed)\" offers (\(what))"), "\(text)")
             #expect(text.contains("or say \"tlsProfile\": \"\(needed)\" for the host"), "\(text)")
         }
@@ -85,9 +85,12 @@ struct TLSSettingsTests {
         }
         let proxy = try proxy(at: origin.port)
         for count in [3, 4] {
-            let answer = try proxy.get("http://\(Stage.host)/")
-            #expect(answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-            #expect(answer.text.contains("refuses what the wider profiles (tlsProfile) offer, too"), "\(answer.text)")
+            let response = try proxy.get("http://\(Stage.host)/")
+            #expect(response.problemCode == "tls_handshake_failed", "\(response.text)")
+            #expect(
+                response.text.contains("refuses what the wider profiles (tlsProfile) offer, too"),
+                "\(response.text)"
+            )
             #expect(try origin.waitForClosed(count).count == count)
         }
     }
@@ -111,9 +114,9 @@ struct TLSSettingsTests {
         settings.serve(Stage.host, Self.identity, at: origin.port)
         settings.hosts[Stage.host]?["tlsProfile"] = "compatible"
         try proxy.reload(settings)
-        let answer = try client.readResponse()
-        #expect(answer.status == 502 && answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-        #expect(answer.text.contains("refuses what the wider profiles (tlsProfile) offer, too"), "\(answer.text)")
+        let response = try client.readResponse()
+        #expect(response.status == 502 && response.problemCode == "tls_handshake_failed", "\(response.text)")
+        #expect(response.text.contains("refuses what the wider profiles (tlsProfile) offer, too"), "\(response.text)")
         // One attempt and one trial under the new policy; no connection of the former one is left.
         #expect(try origin.waitForClosed(4).count == 4)
         #expect(try proxy.waitForTaskLines(1).count == 1)
@@ -130,8 +133,8 @@ struct TLSSettingsTests {
         let proxy = try proxy(at: origin.port) {
             $0.pin(Stage.host, to: Self.identity.pin, with: ["minTLSVersion": "1.3"])
         }
-        let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.text.contains("Offered are TLS 1.3, on"), "\(answer.text)")
+        let response = try proxy.get("http://\(Stage.host)/")
+        #expect(response.text.contains("Offered are TLS 1.3, on"), "\(response.text)")
         #expect(origin.connections.count == 1)
     }
 
@@ -168,15 +171,15 @@ struct TLSSettingsTests {
             let proxy = try proxy(at: isServed ? served.port : server.port) {
                 $0.pin(Stage.host, to: Self.identity.pin, with: ["requireGroups": ["P-384"]])
             }
-            let answer = try proxy.get("http://\(Stage.host)/hello")
+            let response = try proxy.get("http://\(Stage.host)/hello")
             if isServed {
-                #expect(answer.text == "hello")
+                #expect(response.text == "hello")
                 let transaction = try #require(try proxy.waitForTaskLines(1).first?.transactions.first)
                 #expect(transaction["tlsGroup"] as? String == "P-384")
             } else {
-                #expect(answer.problemCode == "tls_handshake_failed", "\(answer.text)")
-                #expect(answer.text.contains("requireGroups leaves out the other groups"), "\(answer.text)")
-                #expect(answer.text.contains("on P-384."), "\(answer.text)")
+                #expect(response.problemCode == "tls_handshake_failed", "\(response.text)")
+                #expect(response.text.contains("requireGroups leaves out the other groups"), "\(response.text)")
+                #expect(response.text.contains("on P-384."), "\(response.text)")
                 #expect(!server.output.contains("GET"))
             }
         }
@@ -184,7 +187,7 @@ struct TLSSettingsTests {
 
     @Test("a reload that requires a group ends connections of others")
     func reload() throws {
-        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text($0.target) }
+        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginResponse.text($0.target) }
         #expect(try stage.get().status == 200)
         let line = try #require(try stage.proxy.waitForTaskLines(1).last)
         // What OpenSSL 3.5 and later has in common with itself.
@@ -220,7 +223,7 @@ struct TLSSettingsTests {
         let alias = "alias.test"
         let other = try Stage.pki.server("other.example.com")
         // The first certificate is for clients that ask for no name, or for an unknown one.
-        let origin = try ScriptedOrigin(Self.identity) { OriginAnswer.text($0["Host"] ?? "") }
+        let origin = try ScriptedOrigin(Self.identity) { OriginResponse.text($0["Host"] ?? "") }
         func proxy(_ server: TestServer, _ name: String?) throws -> ProxyUnderTest {
             var settings = ProxySettings(trusting: Stage.pki)
             settings.serve(alias, server, at: origin.port)
@@ -233,8 +236,8 @@ struct TLSSettingsTests {
         #expect(try named.get("http://\(alias)/").text == alias)
         #expect(try named.waitForTaskLines(1).first?.string("url") == "https://\(alias)/")
         let wrong = try proxy(Self.identity, "other.example.com")
-        let answer = try wrong.get("http://\(alias)/")
-        #expect(answer.problemCode == "certificate_host_mismatch", "\(answer.text)")
+        let response = try wrong.get("http://\(alias)/")
+        #expect(response.problemCode == "certificate_host_mismatch", "\(response.text)")
         // The pins are those of the URL's host.
         #expect(try proxy(other, Stage.host).get("http://\(alias)/").problemCode == "pin_mismatch")
     }
@@ -242,7 +245,7 @@ struct TLSSettingsTests {
     @Test("a tlsServerName that names the HTTPS proxy changes no pins")
     func serverNameOfProxy() throws {
         let (hop, server) = (try Stage.pki.server("localhost"), try Stage.pki.server("localhost"))
-        let origin = try ScriptedOrigin(server) { OriginAnswer.text($0["Host"] ?? "") }
+        let origin = try ScriptedOrigin(server) { OriginResponse.text($0["Host"] ?? "") }
         let upstream = try HTTPSProxy(hop, to: origin.port)
         func proxy(originPin: PublicKeyPin, hopPin: PublicKeyPin) throws -> ProxyUnderTest {
             var settings = ProxySettings(trusting: Stage.pki)

@@ -73,7 +73,7 @@ package struct OCSPResponseBuilder: Sendable {
         guard responseStatus == 0 else { return try Self.encode(nil, status: responseStatus) }
         guard let basic = OCSP_BASICRESP_new() else { throw Failure(call: "OCSP_BASICRESP_new") }
         defer { OCSP_BASICRESP_free(basic) }
-        for answer in singleResponses { try Self.add(answer, to: basic) }
+        for response in singleResponses { try Self.add(response, to: basic) }
         if hasCriticalExtension {
             try Self.withUnknownExtension {
                 guard OCSP_BASICRESP_add_ext(basic, $0, -1) == 1 else { throw Failure(call: "ext") }
@@ -96,29 +96,29 @@ package struct OCSPResponseBuilder: Sendable {
         return try Self.encode(basic, status: 0)
     }
 
-    private static func add(_ answer: SingleResponse, to basic: OpaquePointer) throws {
+    private static func add(_ response: SingleResponse, to basic: OpaquePointer) throws {
         var identifier: OpaquePointer?
-        try withCertificate(answer.leaf) { leaf in
-            try withCertificate(answer.issuer) { issuer in
-                identifier = OCSP_cert_to_id(EVP_get_digestbyname(answer.digest), leaf, issuer)
+        try withCertificate(response.leaf) { leaf in
+            try withCertificate(response.issuer) { issuer in
+                identifier = OCSP_cert_to_id(EVP_get_digestbyname(response.digest), leaf, issuer)
                 return identifier == nil ? 0 : 1
             }
             return 1
         }
         defer { OCSP_CERTID_free(identifier) }
-        if let serial = answer.serial {
+        if let serial = response.serial {
             var number: UnsafeMutablePointer<ASN1_STRING>?
             OCSP_id_get0_info(nil, nil, nil, &number, identifier)
             guard ASN1_STRING_set(number, serial, Int32(serial.count)) == 1 else { throw Failure(call: "serial") }
         }
         let status: (Int32, Int32) =
-            switch answer.status {
+            switch response.status {
             case .good: (V_OCSP_CERTSTATUS_GOOD, 0)
             case .revoked: (V_OCSP_CERTSTATUS_REVOKED, OCSP_REVOKED_STATUS_KEYCOMPROMISE)
             case .unknown: (V_OCSP_CERTSTATUS_UNKNOWN, 0)
             }
-        let this = ASN1_GENERALIZEDTIME_set(nil, Int(answer.thisUpdate))
-        let next = answer.nextUpdate.flatMap { ASN1_GENERALIZEDTIME_set(nil, Int($0)) }
+        let this = ASN1_GENERALIZEDTIME_set(nil, Int(response.thisUpdate))
+        let next = response.nextUpdate.flatMap { ASN1_GENERALIZEDTIME_set(nil, Int($0)) }
         defer {
             ASN1_STRING_free(this)
             ASN1_STRING_free(next)
@@ -126,7 +126,7 @@ package struct OCSPResponseBuilder: Sendable {
         guard let single = OCSP_basic_add1_status(basic, identifier, status.0, status.1, this, this, next) else {
             throw Failure(call: "OCSP_basic_add1_status")
         }
-        if let times = answer.times {
+        if let times = response.times {
             var this: pinproxy_asn1?
             var next: pinproxy_asn1?
             OCSP_single_get0_status(single, nil, nil, &this, &next)
@@ -136,7 +136,7 @@ package struct OCSPResponseBuilder: Sendable {
                 }
             }
         }
-        guard answer.hasCriticalExtension else { return }
+        guard response.hasCriticalExtension else { return }
         try withUnknownExtension {
             guard OCSP_SINGLERESP_add_ext(single, $0, -1) == 1 else { throw Failure(call: "OCSP_SINGLERESP_add_ext") }
         }

@@ -20,7 +20,7 @@ package final class HTTP2Script {
     private let connection: OriginConnection
     private var buffer: [UInt8] = []
     /// Whether a PING is acknowledged, as it has to be.
-    package var answersPings = true
+    package var acknowledgesPings = true
     /// The number of PINGs that have come.
     package private(set) var pings = 0
     private static let frameLimit = 16 << 10
@@ -73,7 +73,7 @@ package final class HTTP2Script {
         case .settings where !isAcknowledgement: try send(.settings, flags: 1, stream: 0, [])
         case .ping where !isAcknowledgement:
             pings += 1
-            if answersPings { try send(.ping, flags: 1, stream: 0, payload) }
+            if acknowledgesPings { try send(.ping, flags: 1, stream: 0, payload) }
         default: break
         }
         return frame

@@ -19,23 +19,23 @@ package final class HTTPSProxy: Sendable {
     ///   - identity: the proxy's certificate; nil for a proxy without TLS.
     ///   - origin: the port that tunnels lead to.
     ///   - recordSize: the largest number of bytes in one TLS record to the client.
-    ///   - answer: the response to the CONNECT of that connection; a tunnel is made when it begins with a 200.
+    ///   - response: the response to the CONNECT of that connection; a tunnel is made when it begins with a 200.
     package init(
         _ identity: TestServer?,
         to origin: UInt16,
         successor: TestServer? = nil,
         maximum: TLSVersion = .tls13,
         recordSize: Int = 16 << 10,
-        answer: @escaping @Sendable (Int) -> String = { _ in opened }
+        response: @escaping @Sendable (Int) -> String = { _ in opened }
     ) throws {
         let asked = asked
         let seen = seen
         server = try ScriptedOrigin(identity, successor: successor, maximum: maximum) { connection in
             guard let head = try Self.readHead(connection) else { return }
             asked.with { $0.append(head) }
-            let answer = answer(connection.number)
-            try connection.write(answer)
-            guard answer.hasPrefix("HTTP/1.1 200 ") else { return }
+            let response = response(connection.number)
+            try connection.write(response)
+            guard response.hasPrefix("HTTP/1.1 200 ") else { return }
             let socket = try TestSocket.connect(port: origin)
             defer { close(socket) }
             connection.relay(with: socket, recordSize: recordSize, seen: seen)

@@ -17,13 +17,13 @@ package final class OpenSSLServer: Sendable {
     private let process: ChildProcess
 
     /// - Parameters:
-    ///   - answers: files with a complete response each, by name.
+    ///   - responses: files with a complete response each, by name.
     ///   - staple: an OCSP response (DER) for clients that request one.
     ///   - arguments: further ones of `s_server`.
     package init(
         _ server: TestServer,
         mode: Mode,
-        answers: [String: String] = [:],
+        responses: [String: String] = [:],
         staple: [UInt8]? = nil,
         arguments: [String] = []
     ) throws {
@@ -31,7 +31,7 @@ package final class OpenSSLServer: Sendable {
         self.folder = folder
         let identity = try server.write(to: folder, name: "server")
         try folder.write(server.chain.dropFirst().map(\.pem).joined(), as: "chain.pem")
-        for (name, answer) in answers { try folder.write(answer, as: name) }
+        for (name, response) in responses { try folder.write(response, as: name) }
         let stapling = try staple.map { ["-status_file", try folder.write(bytes: $0, as: "staple.der")] } ?? []
         let process = try ChildProcess(
             try Programs.path(of: "openssl"),

@@ -128,12 +128,12 @@ package final class OriginConnection {
     }
 
     /// Writes a complete response with Content-Length.
-    package func answer(
+    package func respond(
         _ body: String = "hello",
         status: String = "200 OK",
         fields: [String] = ["Content-Type: text/plain"]
     ) throws {
-        try write(OriginAnswer.text(body, status: status, fields: fields))
+        try write(OriginResponse.text(body, status: status, fields: fields))
     }
 
     /// Passes bytes on between the client and another socket, in both directions, until both have ended or the client breaks off.
@@ -297,7 +297,7 @@ package final class OriginConnection {
 }
 
 /// Responses as bytes.
-package enum OriginAnswer {
+package enum OriginResponse {
     package static func text(
         _ body: String,
         status: String = "200 OK",

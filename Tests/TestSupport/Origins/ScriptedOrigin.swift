@@ -93,10 +93,10 @@ package final class ScriptedOrigin: Sendable {
     /// Starts an origin that responds to every request with the closure's result.
     package convenience init(
         _ server: TestServer?,
-        answering answer: @escaping @Sendable (HTTPMessage) -> String
+        responding response: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
         try self.init(server) { connection in
-            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+            while let request = try connection.readRequest() { try connection.write(response(request)) }
         }
     }
 

@@ -14,12 +14,12 @@ package final class TunnelProxy: Sendable {
     private let listener: Int32
 
     /// - Parameters:
-    ///   - answer: the response to each CONNECT; a tunnel is made when it is a 200.
+    ///   - response: the response to each CONNECT; a tunnel is made when it is a 200.
     ///   - listening: a listening socket to take over; nil makes one.
     package init(
         to origin: UInt16,
         isSOCKS: Bool = false,
-        answer: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n",
+        response: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n",
         on listening: (descriptor: Int32, port: UInt16)? = nil
     ) throws {
         let listening = try listening ?? TestSocket.listen()
@@ -35,7 +35,7 @@ package final class TunnelProxy: Sendable {
                 guard client >= 0 else { break }
                 TestSocket.setTimeouts(client)
                 Thread.detachNewThread {
-                    Self.serve(client, origin, isSOCKS, answer, asked, greetings, seen)
+                    Self.serve(client, origin, isSOCKS, response, asked, greetings, seen)
                     close(client)
                 }
             }
@@ -49,7 +49,7 @@ package final class TunnelProxy: Sendable {
         _ client: Int32,
         _ origin: UInt16,
         _ isSOCKS: Bool,
-        _ answer: String,
+        _ response: String,
         _ asked: Monitor<[String]>,
         _ greetings: Monitor<[[UInt8]]>,
         _ seen: Monitor<[UInt8]>
@@ -73,8 +73,8 @@ package final class TunnelProxy: Sendable {
                 head += byte
             }
             asked.with { $0.append(String(decoding: head, as: UTF8.self)) }
-            write(client, Array(answer.utf8))
-            guard answer.contains(" 200 ") else { return }
+            write(client, Array(response.utf8))
+            guard response.contains(" 200 ") else { return }
         }
         guard let server = try? TestSocket.connect(port: origin) else { return }
         let isUpOver = Gate()

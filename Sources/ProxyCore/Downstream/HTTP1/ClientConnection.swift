@@ -248,7 +248,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         return services.mayHold(heldOfRequest)
     }
 
-    override func letGo(_ count: Int) {
+    override func releaseHeld(_ count: Int) {
         heldOfRequest -= count
         services.held.change(by: -count)
     }

@@ -349,7 +349,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         return services.mayHold(connection.heldBytes)
     }
 
-    override func letGo(_ count: Int) { connection.heldDidChange(by: -count) }
+    override func releaseHeld(_ count: Int) { connection.heldDidChange(by: -count) }
 
     override func finished(persists: Bool, isWhole: Bool) {
         if !isClosed {

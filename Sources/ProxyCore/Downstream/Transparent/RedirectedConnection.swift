@@ -200,7 +200,7 @@ final class RedirectedConnection: ExchangeStream, TransportUser {
     override func flushLater() { transport.flushLater() }
     override func exchangeNeedsBody() {}
     override func hold(_ count: Int) -> Bool { true }
-    override func letGo(_ count: Int) {}
+    override func releaseHeld(_ count: Int) {}
 
     override var canHandOver: Bool { true }
     override var hasMoreInput: Bool { true }

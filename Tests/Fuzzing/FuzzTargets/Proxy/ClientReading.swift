@@ -12,7 +12,7 @@ struct ClientReading {
     private(set) var isOpaque = false
 
     /// Whether every request has a response.
-    var isAnswered: Bool { isOpaque || responses >= whole }
+    var isServed: Bool { isOpaque || responses >= whole }
 
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 

@@ -21,7 +21,7 @@ final class FuzzOrigin {
     private let wrongContext: TLSServerContext
 
     private var connections: [Connection] = []
-    private var answers: [ScriptedResponse] = []
+    private var responses: [ScriptedResponse] = []
     private var standing: ScriptedResponse?
     private var hasWrongKey = false
     /// Whether a connection with a wrong key has received bytes.
@@ -57,7 +57,7 @@ final class FuzzOrigin {
         _ = accept()
         for connection in connections { connection.socket.close(byReset: true) }
         connections = []
-        answers = []
+        responses = []
         standing = nil
         hasWrongKey = false
         hasLeaked = false
@@ -65,8 +65,8 @@ final class FuzzOrigin {
 
     // MARK: Steps
 
-    func add(_ answer: ScriptedResponse) { answers.append(answer) }
-    func setStanding(_ answer: ScriptedResponse) { standing = answer }
+    func add(_ response: ScriptedResponse) { responses.append(response) }
+    func setStanding(_ response: ScriptedResponse) { standing = response }
     func changeKey() { hasWrongKey.toggle() }
     func send(_ bytes: [UInt8], on index: Int) { connection(index)?.send(bytes) }
     func halfClose(_ index: Int) { connection(index)?.end() }
@@ -86,10 +86,10 @@ final class FuzzOrigin {
         for connection in connections where connection.socket.isOpen {
             if connection.work() { hasWorked = true }
             if connection.hasWrongKey, !connection.received.isEmpty { hasLeaked = true }
-            while connection.owed > 0, let answer = nextAnswer() {
+            while connection.owed > 0, let response = nextResponse() {
                 connection.owed -= 1
-                connection.send(answer.bytes)
-                switch answer.ending {
+                connection.send(response.bytes)
+                switch response.ending {
                 case .stays: break
                 case .closes: connection.end()
                 case .resets: connection.socket.close(byReset: true)
@@ -100,7 +100,7 @@ final class FuzzOrigin {
         return hasWorked
     }
 
-    private func nextAnswer() -> ScriptedResponse? { answers.isEmpty ? standing : answers.removeFirst() }
+    private func nextResponse() -> ScriptedResponse? { responses.isEmpty ? standing : responses.removeFirst() }
 
     private func accept() -> Bool {
         var waiting = listeners.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }

@@ -86,8 +86,8 @@ final class ProxyRun {
         case .reset(let number): leave(number % clientCount, byReset: true)
         case .close(let number): leave(number % clientCount, byReset: false)
         case .setReading(let number, let isReading): clients[number % clientCount]?.isReading = isReading
-        case .respond(let answer): origin.add(answer)
-        case .respondAlways(let answer): origin.setStanding(answer)
+        case .respond(let response): origin.add(response)
+        case .respondAlways(let response): origin.setStanding(response)
         case .originSends(let connection, let bytes): origin.send(bytes, on: connection)
         case .originHalfCloses(let connection): origin.halfClose(connection)
         case .originResets(let connection): origin.reset(connection)

@@ -4,16 +4,16 @@
 @testable import SessionCore
 
 /// An answer as the session would hand it over.
-func answer(
+func dataResponse(
     _ text: String = "",
     status: Int = 200,
     type: String? = nil,
     fields: [(String, String)] = []
 ) -> DataResponse {
-    answer(Array(text.utf8), status: status, type: type, fields: fields)
+    dataResponse(Array(text.utf8), status: status, type: type, fields: fields)
 }
 
-func answer(
+func dataResponse(
     _ bytes: [UInt8],
     status: Int = 200,
     type: String? = nil,

@@ -7,7 +7,7 @@ import Testing
 @testable import SessionCore
 
 @Suite("Responses over HTTP/2 that come before the request is whole", .onOwnThreads)
-struct EarlyAnswerTests {
+struct EarlyResponseTests {
     private static func endpoint(_ port: UInt16) throws -> Endpoint {
         var timeouts = TaskTimeouts()
         timeouts.stall = .seconds(20)

@@ -5,7 +5,7 @@ import Testing
 @testable import ProxyCore
 
 @Suite("The body of a request as it arrives")
-struct RequestBodyTests {
+struct IncomingBodyTests {
     private struct Reading: Equatable {
         var data: [UInt8] = []
         var consumed = 0
@@ -16,7 +16,7 @@ struct RequestBodyTests {
 
     /// Feeds bytes in pieces until the body is over, or they are.
     private func read(_ bytes: [UInt8], _ framing: BodyFraming, limit: Int? = nil, pieceSize: Int) -> Reading {
-        var body = RequestBody()
+        var body = IncomingBody()
         var reading = Reading()
         func fail(_ problem: Problem) {
             reading.problem = problem.code
@@ -62,7 +62,7 @@ struct RequestBodyTests {
 
     @Test("an absent body is complete at once", arguments: [BodyFraming.none, .length(0)])
     func none(framing: BodyFraming) {
-        var body = RequestBody()
+        var body = IncomingBody()
         #expect(body.begin(framing, limit: 0) == nil)
         #expect(body.isComplete)
     }
@@ -95,7 +95,7 @@ struct RequestBodyTests {
 
     @Test("a body without a length ends with its stream")
     func untilStreamEnds() {
-        var body = RequestBody()
+        var body = IncomingBody()
         #expect(body.begin(.untilClose, limit: 10) == nil)
         guard case .data(0..<6, consumed: 6) = body.next(Array("hello!".utf8).span) else {
             Issue.record("no data")
@@ -113,7 +113,7 @@ struct RequestBodyTests {
 
     @Test("the next body begins anew")
     func again() {
-        var body = RequestBody()
+        var body = IncomingBody()
         #expect(body.begin(.chunked, limit: 5) == nil)
         _ = body.next(Array("5\r\nhello\r\n".utf8).span)
         #expect(body.begin(.chunked, limit: 5) == nil)

@@ -4,7 +4,7 @@ import HTTPCore
 /// The body of a client's request as it is received: its end, and its limit.
 ///
 /// A value: bytes go in, events come out.
-struct RequestBody {
+struct IncomingBody {
     private enum State {
         case complete
         case length(remaining: Int)

@@ -2,7 +2,7 @@
 import HTTPSessionCore
 
 /// The properties of a session's response serializers.
-enum AnswerProperties {
+enum JSONValueProperties {
     /// JSON is refused with a place in the text, or has the same value after it is serialised, with any options.
     static func json(_ bytes: [UInt8]) throws(FuzzFinding) {
         let value: JSONValue

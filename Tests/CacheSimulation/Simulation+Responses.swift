@@ -13,7 +13,7 @@ extension Simulation {
         let exchange = traffic.pick(busy)
         if exchange.phase == .relaying { return try endBody(exchange) }
         if traffic.chance(8) { return try fail(exchange) }
-        try answer(exchange)
+        try respond(exchange)
     }
 
     func cancel() throws {
@@ -33,7 +33,7 @@ extension Simulation {
 
     // MARK: The head
 
-    private func answer(_ exchange: SimulatedExchange) throws {
+    private func respond(_ exchange: SimulatedExchange) throws {
         try unusedSecond()
         guard exchanges.contains(where: { $0 === exchange }) else { return }
         let reply = exchange.reply ?? makeReply(exchange)
@@ -56,11 +56,11 @@ extension Simulation {
         take(reply, exchange, mayStore: mayStore)
         try require(exchange, given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         if let given { try stage(exchange, does: given) }
-        if case .respondWhileReceiving(let answer)? = given, case .growing(let reader) = answer.body {
+        if case .respondWhileReceiving(let response)? = given, case .growing(let reader) = response.body {
             let expected = exchange.promised
-            exchange.readings.append(SimulatedReading(exchange.number, reader, answer.head.body, expected: expected))
-        } else if case .respond(let answer)? = given {
-            try finishAnswer(exchange, answer)
+            exchange.readings.append(SimulatedReading(exchange.number, reader, response.head.body, expected: expected))
+        } else if case .respond(let response)? = given {
+            try finishResponse(exchange, response)
         } else if exchange.phase == .over {
             exchange.transaction.didEnd(isWhole: true)
             end(exchange)
@@ -76,7 +76,7 @@ extension Simulation {
         if complete(reply, exchange, mayStore: mayStore) { return }
         if reply.status == 304, exchange.validates { return notModified(reply, exchange, mayStore: mayStore) }
         let use = model.use(after: .status(reply.status), exchange.request, exchange.found.entry, now, isDoubted: false)
-        if reply.status >= 500, mayStore, use == .answer(refreshes: false), let entry = exchange.found.entry {
+        if reply.status >= 500, mayStore, use == .response(refreshes: false), let entry = exchange.found.entry {
             release(exchange, .failed)
             count("stale for an error")
             guard stored.isAlive(entry) else {
@@ -205,14 +205,14 @@ extension Simulation {
         var owner = exchange.request.owner
         (owner.bypasses, owner.ignored) = (false, [])
         let plain = ModelRequest(method: "GET", fields: ModelFields(), owner: owner)
-        if case .answer = model.use(plain, entry, now, isDoubted: false) { return true }
+        if case .response = model.use(plain, entry, now, isDoubted: false) { return true }
         return false
     }
 
     private func give(_ exchange: SimulatedExchange, _ entry: ModelEntry, cookies: [String] = []) {
         exchange.phase = .over
-        let answer = model.answer(exchange.request, entry, now, cookies: cookies)
-        exchange.expected = .answer(answer, refreshes: false)
+        let response = model.response(exchange.request, entry, now, cookies: cookies)
+        exchange.expected = .response(response, refreshes: false)
     }
 
     private func forget(_ exchange: SimulatedExchange) {
@@ -406,7 +406,7 @@ extension Simulation {
         if case .noConnection = kind, exchange.request.owner.retryAfter > 0 { failed[origin] = loop.now }
         let isDoubted = doubted.contains(origin)
         switch model.use(after: kind, exchange.request, exchange.found.entry, now, isDoubted: isDoubted) {
-        case .answer?:
+        case .response?:
             if let entry = exchange.found.entry, stored.isAlive(entry) { give(exchange, entry) }
         case .timeout?: exchange.expected = .timeout
         case .validate?, nil: break
