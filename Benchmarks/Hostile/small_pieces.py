@@ -125,4 +125,22 @@ class HelloPieces(Peer):
         stage.at_once(3, again)
 
 
-PEERS = [RapidReset(), Pings(), Pipeline(), Chunks(), HelloPieces()]
+class RedirectedHellos(Peer):
+    name = "redirected-hellos"
+    title = "20: clients of a transparent listener that say nothing, or stop before the end of a hello of 16 KB, in one record or in many"
+
+    def settings(self, stage: Stage) -> dict:
+        return {"listeners": [{"address": "127.0.0.1:0", "mode": "transparent"}]}
+
+    def attack(self, stage: Stage) -> None:
+        message = b"\1\0\x3f\xe0" + bytes(0x3fe0)
+        beginnings = [b"", tls_bytes.records(message)[:-1], tls_bytes.records(message[:2700], size=1)]
+
+        def again() -> None:
+            for number in range(200):
+                if stage.goes_on:
+                    stage.connect(1).sendall(beginnings[number % 3])
+        stage.at_once(3, again)
+
+
+PEERS = [RapidReset(), Pings(), Pipeline(), Chunks(), HelloPieces(), RedirectedHellos()]

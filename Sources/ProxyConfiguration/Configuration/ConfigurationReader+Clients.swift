@@ -132,7 +132,7 @@ extension ConfigurationReader {
     private func checkClients(of listener: ListenerConfiguration, _ element: DocumentElement) {
         let isRemote = listener.allowRemoteClients
         guard let demanded = configuration.authentication(of: listener) else {
-            // What was not redirected is refused there.
+            // A transparent listener refuses connections that were not redirected.
             if isRemote, listener.tls?.clientCA == nil, listener.mode != .transparent {
                 element.warn(
                     "whoever reaches \(listener.endpoint) can use this proxy: clients prove nothing"

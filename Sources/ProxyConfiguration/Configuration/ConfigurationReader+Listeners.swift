@@ -110,7 +110,7 @@ extension ConfigurationReader {
         return endpoint == nil || mode == nil ? nil : listener
     }
 
-    /// What a client that knows of no proxy can neither be reached by nor be asked for.
+    /// Refuses members that mean nothing to clients that know of no proxy.
     private func checkTransparent(_ object: DocumentObject) {
         object["unixSocket"]?.report(
             "the kernel redirects connections to an address and a port",

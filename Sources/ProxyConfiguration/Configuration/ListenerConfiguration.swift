@@ -19,7 +19,7 @@ package struct ListenerConfiguration: Equatable, Sendable {
         case transparent
     }
 
-    /// What the address counts that a client of a transparent listener has connected to.
+    /// The use of the address that a client of a transparent listener has connected to.
     package enum OriginalDestination: String, CaseIterable, Sendable {
         /// It is dialled, if it is one of the addresses of the host that the client names.
         case verify
@@ -46,7 +46,7 @@ package struct ListenerConfiguration: Equatable, Sendable {
 
     package var endpoint: Endpoint
     package var mode: Mode
-    /// Of a transparent listener.
+    /// Counts for a transparent listener alone.
     package var originalDestination = OriginalDestination.verify
     /// Set for a gateway only.
     package var upstream: Upstream?

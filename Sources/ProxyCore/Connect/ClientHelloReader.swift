@@ -58,6 +58,9 @@ package struct ClientHelloReader: Sendable {
     /// - Parameter limit: the largest hello, in bytes on the wire.
     package init(limit: Int = Self.limit) { bound = limit }
 
+    /// The bytes of the message that are kept until it is whole.
+    var heldBytes: Int { message.count }
+
     /// Processes the next bytes. After the first outcome other than `needMore`, the outcome stays the same.
     package mutating func consume(_ bytes: borrowing Span<UInt8>) -> Outcome {
         var position = 0

@@ -39,6 +39,9 @@ package struct FirstBytes: Sendable {
         if case .hello = state { true } else { false }
     }
 
+    /// The bytes of a hello that are kept until it is whole.
+    var heldBytes: Int { reader.heldBytes }
+
     /// Processes the next bytes. After the first outcome other than `needMore`, the outcome stays the same.
     package mutating func consume(_ bytes: borrowing Span<UInt8>) -> Outcome {
         var position = 0

@@ -5,7 +5,7 @@ import SessionCore
 
 /// A connection that the kernel has redirected to a transparent listener. An object, since all other connections have none.
 final class Redirection: Sendable {
-    /// Where the client has connected to.
+    /// The address that the client has connected to.
     let original: AddressAndPort
     /// Why nothing of it is served; nil for most.
     let refusal: Problem?

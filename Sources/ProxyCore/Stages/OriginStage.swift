@@ -189,7 +189,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             guard exchange.stream.hold(length) else { return Self.heldTooMuch }
             carried.reserve(max(0, length - carried.count))
         }
-        // What came before a reload is still here.
+        // Bytes that came before a reload are still here.
         var bytes = ByteBuffer()
         swap(&bytes, &carried)
         defer { swap(&bytes, &carried) }

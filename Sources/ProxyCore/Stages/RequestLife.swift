@@ -66,7 +66,7 @@ struct RequestLife {
     /// Whether the request is under way, and has not begun again since.
     func isCurrent(_ mark: Mark) -> Bool { mark.number == number && !isOver }
 
-    /// What is left of a time that the whole request may take.
+    /// The rest of a time that the whole request may take.
     ///
     /// - Returns: nil when nothing is.
     func rest(of total: TimeSpan, at now: UInt64) -> TimeSpan? {

@@ -37,7 +37,7 @@ final class ClientTransport: EventHandler {
     /// The host and port that every request on this connection must be for: set when TLS inside a CONNECT is
     /// intercepted.
     private(set) var intercepted: InterceptedAuthority?
-    /// What is known of a connection to a transparent listener when it has begun to speak.
+    /// The redirection of a connection to a transparent listener, known when its first bytes were read.
     var redirection: Redirection?
     /// There may be bytes to read. The kernel reports readiness only when it changes.
     var isReadable = false

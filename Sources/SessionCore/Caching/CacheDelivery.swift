@@ -238,7 +238,7 @@ package struct CacheDelivery {
         return .later
     }
 
-    /// What is left of the turn's part of the stored body, and at least a piece.
+    /// The rest of the stored body that this turn may send: at least one piece, where there is one.
     package var turn: Range<Int> {
         let piece = unsent.lowerBound + min(unsent.count, Self.pieceSize)
         return unsent.lowerBound..<max(piece, unsent.upperBound - turnEnd)

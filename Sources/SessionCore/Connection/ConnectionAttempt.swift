@@ -606,9 +606,10 @@ final class ConnectionAttempt {
         ssl = nil
         // Behind the origin's `SSL`, which goes through it.
         link = nil
+        // Before its port is free for another connection.
+        noted = nil
         if isOwner { close(descriptor) }
         descriptor = -1
-        noted = nil
     }
 
     private var authority: String { endpoint.authorityText }

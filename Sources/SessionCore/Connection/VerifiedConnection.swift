@@ -323,8 +323,9 @@ final class VerifiedConnection: EventHandler {
             var setting = linger(l_onoff: 1, l_linger: 0)
             setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
         }
-        Glibc.close(descriptor)
+        // Before its port is free for another connection, of this process or of a client.
         if noted != nil { noted = nil }
+        Glibc.close(descriptor)
     }
 
     private static func words(_ code: Int32) -> String { String(cString: strerror(code)) }

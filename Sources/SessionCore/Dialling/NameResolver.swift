@@ -26,7 +26,7 @@ final class NameResolver {
     /// nil with the system's resolver, which reads the file itself.
     private let hosts: SystemHosts?
     private var cache = NameCache()
-    /// What checks have found, which is kept for a second each: so often a name is checked at most.
+    /// The results of checks. Each is kept for a second, so that a name is checked at most once in a second.
     private var checks = NameCache()
     private var queue: NameQueue
     private var pending: [String: PendingName] = [:]

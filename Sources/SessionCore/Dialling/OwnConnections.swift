@@ -5,8 +5,8 @@ import Synchronization
 /// The connections that this process has made, by both their ends: where the kernel may lead one of them back, it is known by
 /// them. Each is noted before anything is sent on it.
 ///
-/// Where the kernel gives one that it leads back another port, because an older connection has its own, it is not known; the
-/// next one, which that makes, mostly is.
+/// The kernel may change the source port of a connection that it leads back, if an older connection has the same: such a connection is
+/// not known, but mostly the next one is, which the proxy makes for it.
 ///
 /// `@unchecked Sendable` because the lock guards the set. It is kept only from `watch` on.
 package final class OwnConnections: @unchecked Sendable {

@@ -4,7 +4,7 @@ import IOCore
 
 /// `nft`, the program that changes the rules of nftables.
 enum NetfilterProgram {
-    /// Where it is where PATH does not say: not every user has the folders of administrators there.
+    /// The names to try: the PATH of some users lacks the folders of administrators.
     private static let places = ["nft", "/usr/sbin/nft", "/sbin/nft"]
 
     /// Gives it a text, which it takes as a whole or not at all.
@@ -29,7 +29,7 @@ enum NetfilterProgram {
             close(input[1])
             throw notStarted(started)
         }
-        // Less than a pipe holds, so that writing does not wait for the program.
+        // A long list of ports is more than a pipe holds. nft reads all of it before it says anything.
         DescriptorOutput.write(text, to: input[1])
         close(input[1])
         let said = read(messages[0])

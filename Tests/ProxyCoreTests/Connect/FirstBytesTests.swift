@@ -56,6 +56,16 @@ struct FirstBytesTests {
         #expect(read(large.bytes) == .brokenTLS(.tooLarge(limit: 16 << 10)))
     }
 
+    @Test("a hello counts as held as long as it is not whole")
+    func heldBytes() {
+        let bytes = ClientHelloBytes("api.example.com").bytes
+        var first = FirstBytes()
+        _ = first.consume(bytes.span.extracting(..<(bytes.count - 1)))
+        #expect(first.heldBytes == bytes.count - 6)
+        _ = first.consume(bytes.span.extracting((bytes.count - 1)...))
+        #expect(first.heldBytes == 0)
+    }
+
     @Test(
         "anything else is neither",
         arguments: [

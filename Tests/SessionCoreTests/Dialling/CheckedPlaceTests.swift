@@ -83,6 +83,17 @@ struct CheckedPlaceTests {
         #expect(place.names.questions.isEmpty)
     }
 
+    @Test("an upstream proxy is asked for the address, and for none that is refused")
+    func behindProxy() throws {
+        let place = try Place { _ in [Self.other, Self.loopback] }
+        let proxy = try HTTPSProxy(TestPKI.shared.server("127.0.0.1"), to: place.origin.port)
+        let way = SessionProxy(.https, host: try Host("127.0.0.1"), port: proxy.port)
+        let endpoint = try place.endpoint(proxy: way)
+        #expect(try place.session.get(endpoint.at(Self.address), target: "/p").text == "/p")
+        #expect(try place.session.get(endpoint.at(IPAddress(ipv4: 0x7F00_0009))).error?.isMisdirected == true)
+        #expect(proxy.targets == ["CONNECT 127.0.0.1:\(place.origin.port) HTTP/1.1"])
+    }
+
     @Test("an address behind the first sixteen is found, and dialled")
     func manyAddresses() throws {
         let place = try Place { _ in (1...40).map { Self.other + $0 } + [Self.loopback] }

@@ -83,9 +83,9 @@ struct NameCheckTests {
 
     @Test("a check keeps more addresses than a dial tries")
     func manyAddresses() throws {
-        let place = try Place { _ in .addressesOverTCP(ipv4: 60, ipv6: 60) }
+        let place = try Place { _ in .addressesOverTCP(ipv4: 140, ipv6: 60) }
         #expect(try place.ask().get().count == 32)
-        #expect(try place.ask(isCheck: true).get().count == 120)
+        #expect(try place.ask(isCheck: true).get().count == 188)
         #expect(try place.ask().get().count == 32)
     }
 }

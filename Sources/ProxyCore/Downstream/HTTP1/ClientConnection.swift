@@ -313,7 +313,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
             case .wouldBlock: return (sent, true)
             case .end: return sent > 0 ? (sent, false) : nil
             case .failed:
-                // What was sent counts first.
+                // The bytes that were sent are counted before the connection closes.
                 if sent == 0 { close() }
                 return (sent, sent == 0)
             }

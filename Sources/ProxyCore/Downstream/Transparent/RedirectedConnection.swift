@@ -63,8 +63,8 @@ final class RedirectedConnection: ExchangeStream, TransportUser {
 
     private func take(_ bytes: borrowing Span<UInt8>) {
         input.append(bytes)
-        account()
         let outcome = first.consume(bytes)
+        account()
         if outcome == .needMore { return }
         services.loop.remove(timer)
         // The ends of a connection of this process are known before it sends anything.
@@ -162,6 +162,7 @@ final class RedirectedConnection: ExchangeStream, TransportUser {
         }
         output.release()
         input.release()
+        first = FirstBytes()
         account()
         transport.close()
     }
@@ -233,7 +234,7 @@ final class RedirectedConnection: ExchangeStream, TransportUser {
 
     /// Accounts for what the connection makes the process hold.
     private func account() {
-        let held = output.count + input.count
+        let held = output.count + input.count + first.heldBytes
         guard held != accounted else { return }
         services.held.change(by: held - accounted)
         accounted = held

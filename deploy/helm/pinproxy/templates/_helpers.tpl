@@ -34,7 +34,7 @@ livenessProbe:
 runAsNonRoot: true
 {{- with .Values.runAsUser }}
 runAsUser: {{ int64 . }}
-runAsGroup: {{ . }}
+runAsGroup: {{ int64 . }}
 {{- end }}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
