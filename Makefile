@@ -51,8 +51,10 @@ CLIENT_PACKAGES := wget:wget node:nodejs npm:npm node-undici javac:default-jdk-h
     libwww-perl liblwp-protocol-https-perl chromium:chromium \
     apache2:apache2-bin haproxy:haproxy squid:squid-openssl libjetty9-java promtool:prometheus
 
-# What renders the Helm chart without Helm, and reads the result.
-CHART_PACKAGES := go:golang-go golang-github-masterminds-sprig-dev golang-gopkg-yaml.v3-dev python3-yaml python3-jsonschema
+# What renders the Helm chart without Helm, reads the result, and runs pods as processes. kubectl of Debian 12 is too old for the
+# kustomizations: where there is none, they are not rendered.
+CHART_PACKAGES := go:golang-go golang-github-masterminds-sprig-dev golang-gopkg-yaml.v3-dev python3-yaml python3-jsonschema python3-pip \
+    curl:curl ip:iproute2 unshare:util-linux nft:nftables
 # What makes a web site of the documents.
 SITE_PACKAGES := sphinx-build:python3-sphinx python3-myst-parser furo
 
@@ -222,7 +224,9 @@ docs: build-packages
 # What Kubernetes gets from deploy/: rendered, and judged by the program itself.
 chart: build
 	@.ci/install-packages $(CHART_PACKAGES)
-	@.ci/chart/check $(BINARY)
+	@test -d .build/kubernetes/kubernetes_validate || /usr/bin/python3 -m pip install --quiet --disable-pip-version-check \
+	    --root-user-action ignore --target .build/kubernetes kubernetes-validate || true
+	@PYTHONPATH=.build/kubernetes .ci/chart/check $(BINARY)
 
 # The pages as a web site with a search, in .build/site; a broken link or anchor is an error. No network is needed.
 site:

@@ -91,7 +91,7 @@ let package = Package(
             name: "SessionCore",
             dependencies: [
                 "ServerTrust", "StrictJSON", "HTTPCaching", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
-                "COpenSSL",
+                "COpenSSL", "CZlib",
             ],
             swiftSettings: strict
         ),
@@ -148,7 +148,7 @@ let package = Package(
             name: "ProxyCore",
             dependencies: [
                 "ProxyConfiguration", "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON",
-                "HTTPCore", "IOCore", "CShims", "CZlib",
+                "HTTPCore", "IOCore", "CShims",
             ],
             swiftSettings: strict
         ),

@@ -84,12 +84,16 @@ reload-load:
 	$(BENCH_PYTHON) $(BENCH_FOLDER)reload_load.py $(BENCH_ARGS)
 
 # Debian's own Python has python3-h2.
+VERIFY_PACKAGES := nginx:nginx openssl:openssl nghttpd:nghttp2-server python3-h2
+
 verify-load:
 	$(BENCH_BUILD)
+	@.ci/install-packages $(VERIFY_PACKAGES)
 	/usr/bin/python3 $(BENCH_FOLDER)verify_load.py $(BENCH_ARGS)
 
 upgrade-load:
 	$(BENCH_BUILD)
+	@.ci/install-packages $(VERIFY_PACKAGES)
 	/usr/bin/python3 $(BENCH_FOLDER)upgrade_load.py $(BENCH_ARGS)
 
 hostile:

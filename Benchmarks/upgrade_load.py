@@ -11,22 +11,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import logging
-import os
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import kernel_log
 import verify_client
 import verify_load
-from processes import BenchError, progress, raise_descriptor_limit
+from processes import BenchError, progress
 from service_manager import Manager
 
 WATCHDOG = 3
-STOP_PATIENCE = 40
 
 
 class Stage(verify_load.Stage):
@@ -40,18 +36,13 @@ class Stage(verify_load.Stage):
         if overlaps:
             await self._start(number)
         former.process.send_signal(signal.SIGTERM)
-        await self._wait(lambda: former.process.poll() is not None, "a process does not end", STOP_PATIENCE)
+        await self._await_end(former)
         if not overlaps:
             await self._start(number)
-        self.ended.append(former)
         former.judge()
-        if former.process.returncode != 0:
-            raise BenchError(f"pinproxy ended with {former.process.returncode}:\n{former.log_tail(10)}")
 
     async def _start(self, number: int) -> None:
-        server = self.manager.start("pinproxy", [self.binary, "run", "--config", str(self.folder / "config.json")],
-                                    self.folder / f"events-{number}.log")
-        self.proxy.server = server
+        server = self._launch(number)
         self.watches.append(kernel_log.Watch(server.process.pid))
 
         def is_ready() -> bool:
@@ -89,6 +80,13 @@ class Load(verify_load.Load):
         finally:
             self.is_over = True
 
+    def judge(self, seconds: float) -> None:
+        verify_load.judge(self.stage, self, seconds)
+        self.stage.proxy.server.judge()
+        for overlaps, what in ((True, "beside the predecessor"), (False, "after its end")):
+            if times := self.seconds[overlaps]:
+                print(f"upgrades {what}: {len(times)}, the longest in {max(times):.1f} s")
+
     async def _exchanges(self, count: int) -> None:
         bound = self.done + count
         while self.done < bound:
@@ -103,27 +101,11 @@ def main() -> None:
     parser.add_argument("--between", type=int, default=300, help="exchanges before each upgrade, at least")
     parser.add_argument("--width", type=int, default=48, help="exchanges at a time")
     wanted = parser.parse_args()
-    # Of the load that this one is made of: the first number, and the exchange whose answer is spoilt.
+    # The settings of the other load: the first number, and the exchange whose response is spoilt.
     wanted.first, wanted.requests, wanted.spoil = 0, 0, None
-    raise_descriptor_limit()
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     # The socket is always there: a connection that is refused is a request that has failed.
     verify_client.CONNECT_PATIENCE = 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        stage = Stage(os.path.abspath(wanted.binary), folder)
-        load = Load(stage, wanted)
-        began = time.monotonic()
-        try:
-            asyncio.run(load.run())
-        finally:
-            stage.stop()
-        verify_load.judge(stage, load, time.monotonic() - began)
-        stage.proxy.server.judge()
-        for overlaps, what in ((True, "beside the predecessor"), (False, "after its end")):
-            if times := load.seconds[overlaps]:
-                print(f"upgrades {what}: {len(times)}, the longest in {max(times):.1f} s")
+    verify_load.run(Stage, Load, wanted)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from verify_client import Asked, Http1Client, Http2Client, check
 from verify_plan import FAULTY_HOST, HOSTS, files, path_of, plan_of
 
 PATIENCE = 60
+STOP_PATIENCE = 40
 TIMEOUTS = {"connect": "10s", "head": "10s", "firstByte": "20s", "stall": "20s", "idle": "60s", "drain": "30s"}
 STREAMS = 8
 SHOWN = 20
@@ -94,6 +95,7 @@ class Stage:
         self.settings["hosts"][OTHER_HOST]["httpVersion"] = "2"
         self.proxy = PinnedProxy(binary, folder, self.certificates, ports[0], settings=self.settings, timeouts=TIMEOUTS,
                                  start=start)
+        self.start = start
         self.watches = [kernel_log.Watch(self.proxy.pid)]
         self.ended: list[Server] = []
 
@@ -115,21 +117,28 @@ class Stage:
         """SIGTERM, and a successor on the same port while the predecessor finishes what is under way."""
         predecessor = self.proxy.server
         predecessor.process.send_signal(signal.SIGTERM)
-        log = self.folder / f"events-{number}.log"
         deadline = time.monotonic() + 15
         while True:
-            server = Server("pinproxy", [self.binary, "run", "--config", str(self.folder / "config.json")], log)
-            self.proxy.server = server
-            await self._wait(lambda: server.process.poll() is not None or '"event":"listening"' in log.read_text(),
+            server = self._launch(number)
+            await self._wait(lambda: server.process.poll() is not None or '"event":"listening"' in server.log.read_text(),
                              "the successor does not listen")
             if server.process.poll() is None:
                 break
             # As long as the port is the predecessor's.
             if server.process.poll() != 69 or time.monotonic() > deadline:
                 raise BenchError(f"the successor ended with {server.process.poll()}:\n{server.log_tail(5)}")
-            log.write_text("")
+            server.log.write_text("")
         self.watches.append(kernel_log.Watch(server.process.pid))
-        await self._wait(lambda: predecessor.process.poll() is not None, "the predecessor does not end", 40)
+        await self._await_end(predecessor)
+
+    def _launch(self, number: int) -> Server:
+        """Starts a successor, which is the proxy from now on."""
+        self.proxy.server = self.start("pinproxy", [self.binary, "run", "--config", str(self.folder / "config.json")],
+                                       self.folder / f"events-{number}.log")
+        return self.proxy.server
+
+    async def _await_end(self, predecessor: Server) -> None:
+        await self._wait(lambda: predecessor.process.poll() is not None, "the predecessor does not end", STOP_PATIENCE)
         self.ended.append(predecessor)
 
     @staticmethod
@@ -231,6 +240,13 @@ class Load:
         self.tally["refused, and sent again"] = sum(client.refused for client in shared)
 
 
+    def judge(self, seconds: float) -> None:
+        judge(self.stage, self, seconds)
+        cache = self.stage.cache_tally()
+        if self.wanted.requests > 200 and not (cache["hit"] and cache["miss"]):
+            raise BenchError("nothing came from the cache")
+
+
 def judge(stage: Stage, load: Load, seconds: float) -> None:
     """Prints what was done, once all is stopped, and fails when anything was wrong."""
     cache = stage.cache_tally()
@@ -253,6 +269,23 @@ def judge(stage: Stage, load: Load, seconds: float) -> None:
         raise BenchError(f"{len(load.wrong)} answers and {len(differences)} requests were not as they should be")
 
 
+def run(stage_type: type[Stage], load_type: type[Load], wanted: argparse.Namespace) -> None:
+    """Runs a load to its end, and judges it."""
+    raise_descriptor_limit()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        stage = stage_type(os.path.abspath(wanted.binary), folder)
+        load = load_type(stage, wanted)
+        began = time.monotonic()
+        try:
+            asyncio.run(load.run())
+        finally:
+            stage.stop()
+        load.judge(time.monotonic() - began)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default=".build/release/pinproxy")
@@ -262,23 +295,7 @@ def main() -> None:
     parser.add_argument("--reloads", type=int, default=40)
     parser.add_argument("--drains", type=int, default=4, help="successors on the same port")
     parser.add_argument("--spoil", type=int, help="changes the last byte of that exchange's answer: it has to be found")
-    wanted = parser.parse_args()
-    raise_descriptor_limit()
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        stage = Stage(os.path.abspath(wanted.binary), folder)
-        load = Load(stage, wanted)
-        began = time.monotonic()
-        try:
-            asyncio.run(load.run())
-        finally:
-            stage.stop()
-        judge(stage, load, time.monotonic() - began)
-        cache = stage.cache_tally()
-        if wanted.requests > 200 and not (cache["hit"] and cache["miss"]):
-            raise BenchError("nothing came from the cache")
+    run(Stage, Load, parser.parse_args())
 
 
 if __name__ == "__main__":

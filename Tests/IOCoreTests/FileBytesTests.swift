@@ -79,7 +79,7 @@ struct FileBytesTests {
         #expect(known.count == read && firstDifference(known, Array(patternBytes(read))) == nil)
     }
 
-    @Test("of another user's file nothing is known to be in memory")
+    @Test("the file of another user counts as not in memory")
     func foreign() throws {
         // Only root can give a file away.
         guard geteuid() == 0 else { return }

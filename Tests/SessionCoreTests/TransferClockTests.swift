@@ -131,7 +131,7 @@ struct TransferClockTests {
         }
     }
 
-    @Test("looks begin with the request that goes out, and rest with its task")
+    @Test("checks begin when the request is sent, and pause with its task")
     func looksWhileSending() {
         let second = Self.second
         var timeouts = timeouts()

@@ -572,7 +572,7 @@ package struct CacheFlow: ~Copyable {
 
     /// Decides what is stored of a response to GET.
     ///
-    /// - Returns: nil when nothing is; the reason is in `relayed` then.
+    /// - Returns: nil when nothing is stored; the reason is in `relayed` then.
     private mutating func makePlan(_ head: OriginHead, _ moment: Moment) -> StorePlan? {
         guard head.status == 206 else {
             return makePlan(status: head.status, head.fields, length: head.length, part: nil, moment)
@@ -757,7 +757,7 @@ package struct CacheFlow: ~Copyable {
     /// - Parameters:
     ///   - part: a further part of the same representation.
     ///   - completion: its rest, in place of `part`.
-    /// - Returns: nil when nothing is; the reason is in `relayed` then.
+    /// - Returns: nil when nothing is stored; the reason is in `relayed` then.
     private mutating func makePlan(
         renewing entry: CachedEntry,
         by head: OriginHead,

@@ -399,7 +399,7 @@ package final class PartialFile: BodyFile {
         do { file = try SharedFile(path, O_RDONLY) } catch { return nil }
     }
 
-    /// They have been written.
+    /// The range of the file, for bytes that have been written to it.
     package func bytes(_ range: Range<Int>) -> FileBytes { FileBytes(descriptor, range) }
 
     package func read(at offset: Int, count: Int) -> [UInt8]? {

@@ -367,7 +367,7 @@ extension ConfigurationReader {
     }
 
     /// Servers behind CGI cannot tell a hyphen from other punctuation.
-    private static func folded(_ name: String) -> String {
+    static func folded(_ name: String) -> String {
         String(decoding: name.utf8.map(CGIName.folded), as: UTF8.self)
     }
 

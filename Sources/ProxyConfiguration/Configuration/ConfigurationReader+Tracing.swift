@@ -24,9 +24,8 @@ extension ConfigurationReader {
     ) {
         readFields(fields, into: &headers, adds: false)
         for (name, element) in fields.entries {
-            // A field that is set takes its twins' place, too.
-            let folded = name.lowercased().replacing("_", with: "-")
-            guard ["content-type", "content-encoding"].contains(folded) else { continue }
+            // Setting a field also removes those whose names differ in case or punctuation alone.
+            guard ["content-type", "content-encoding"].contains(Self.folded(name)) else { continue }
             element.report("\(name) is that of the spans, and made by pinproxy alone", remedy: "take it out")
         }
         fields.finish()
@@ -54,7 +53,7 @@ extension ConfigurationReader {
     /// Neither the value nor the absence of a field with another meaning is to be changed by mistake: event streams (Last-Event-ID),
     /// MIME, sessions (`Mcp-Session-Id`) and browsers (`Sec-`) have ids of their own.
     fileprivate static func isOfIDs(_ name: String) -> Bool {
-        let folded = name.lowercased().replacing("_", with: "-")
+        let folded = Self.folded(name)
         guard folded.hasSuffix("-id") || name.hasSuffix("Id") || name.hasSuffix("ID") else { return false }
         let others = ["last-event-id", "content-id", "message-id"]
         return !folded.hasPrefix("sec-") && !folded.hasSuffix("session-id") && !others.contains(folded)

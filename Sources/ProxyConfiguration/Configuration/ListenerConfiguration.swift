@@ -21,7 +21,7 @@ package struct ListenerConfiguration: Equatable, Sendable {
 
     /// The use of the address that a client of a transparent listener has connected to.
     package enum OriginalDestination: String, CaseIterable, Sendable {
-        /// It is dialled, if it is one of the addresses of the host that the client names.
+        /// The address is dialled, if it is one of the host that the client names.
         case verify
         /// The host that the client names is looked up.
         case ignore

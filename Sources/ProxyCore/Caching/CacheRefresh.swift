@@ -148,16 +148,19 @@ final class CacheRefresh: CacheStageDelegate {
             generation.credentials?.renew(credentials, sent)
         }
         isRepetition = task.wasRepeated
-        if asksAgain, endpoint(for: stage.transaction) == nil { self.error = Self.givenUp }
-        log(task, stage.transaction)
+        let goesOn = asksAgain && endpoint(for: stage.transaction) != nil
+        if asksAgain, !goesOn { self.error = Self.givenUp }
+        log(task, stage.transaction, goesOn: goesOn)
     }
 
     /// Counts and logs a request of the refresh.
-    private func log(_ task: LoopTask, _ transaction: CacheTransaction) {
+    ///
+    /// - Parameter goesOn: another request follows, and the refresh has its spans then.
+    private func log(_ task: LoopTask, _ transaction: CacheTransaction, goesOn: Bool = false) {
         services.counters.note(task.metrics.transaction)
         if let error { services.noteFailure(Problem.Code(error.code), of: task) }
         services.log { $0.write(self, task, transaction.outcome, to: &$1) }
-        if let identity, let trace = identity.trace, trace.isSampled {
+        if !goesOn, let identity, let trace = identity.trace, trace.isSampled {
             services.trace {
                 SpanRecord(
                     self,

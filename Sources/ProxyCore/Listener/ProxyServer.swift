@@ -279,7 +279,7 @@ package final class ProxyServer {
     /// Whether all workers respond. Stuck workers are noticed by repeated calls. False when only a restart helps.
     package var isAlive: Bool { watchdog.check() }
 
-    /// The same for a service manager that waits less long: whether each worker's loop has gone round within so many nanoseconds.
+    /// The same with a time of a service manager's: whether each worker's loop has responded within so many nanoseconds.
     package func isAlive(within patience: UInt64) -> Bool { watchdog.check(patience: patience) }
 
     /// The addresses of the listeners, in the order of the configuration; port 0 is replaced by the port that the

@@ -68,7 +68,7 @@ struct RequestLife {
 
     /// The rest of a time that the whole request may take.
     ///
-    /// - Returns: nil when nothing is.
+    /// - Returns: nil when nothing is left.
     func rest(of total: TimeSpan, at now: UInt64) -> TimeSpan? {
         let spent = now &- startedAt
         return spent < total.nanoseconds ? TimeSpan(nanoseconds: total.nanoseconds - spent) : nil

@@ -29,7 +29,7 @@ final class SpanDelivery: LoopTaskDelegate {
 
         /// Compresses the bytes if that is wanted and memory is there.
         init(_ bytes: [UInt8], _ compression: TracingConfiguration.Compression) {
-            let compressed = compression == .gzip ? GzipMessage.compress(bytes) : nil
+            let compressed = compression == .gzip ? Deflater.compress(bytes, as: .gzip) : nil
             self.bytes = compressed ?? bytes
             isCompressed = compressed != nil
         }

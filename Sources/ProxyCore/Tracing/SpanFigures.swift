@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The fate of sampled requests.
+/// The numbers of sampled requests whose spans were delivered, or lost.
 package struct SpanFigures: Equatable, Sendable {
     package var delivered = 0
     package var lost: [SpanLoss: Int] = [:]

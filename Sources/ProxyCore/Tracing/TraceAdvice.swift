@@ -4,7 +4,7 @@ import ProxyConfiguration
 import SessionCore
 package import StrictJSON
 
-/// The words of `pinproxy check` about the collector of spans, beyond the errors of the configuration. No name is looked up for it.
+/// The warnings of `pinproxy check` about the collector of spans, which no error of the configuration covers. No name is looked up for it.
 package enum TraceAdvice {
     /// - Parameter file: the configuration's path, for the places of the warnings.
     package static func warnings(_ snapshot: PolicySnapshot, file: String) -> [DocumentIssue] {
@@ -20,7 +20,7 @@ package enum TraceAdvice {
                 )
             ]
         case .success(let endpoint):
-            let isNear = endpoint.host.address?.isLoopback ?? false
+            let isNear = (endpoint.fixedAddress ?? endpoint.host.address)?.isLoopback ?? false
             guard tracing.headers.givesCredentials, endpoint.scheme == .http, !isNear else { return [] }
             return [
                 DocumentIssue(

@@ -59,9 +59,9 @@ struct AttemptRecord {
 
     private func time(at moment: UInt64) -> Int64 { Int64((moment &- startedAt) / 1000) }
 
-    // MARK: What is told
+    // MARK: Reports
 
-    /// A connection without TLS, or that to a proxy; nil where the socket is connected no more.
+    /// A connection without TLS, or that to a proxy; nil where the socket is no longer connected.
     var withoutTLS: ConnectionInfo? {
         peer.map { ConnectionInfo(remoteAddress: $0, tlsVersion: nil, cipher: nil, evaluation: nil, proxy: proxy) }
     }
@@ -92,7 +92,7 @@ struct AttemptRecord {
     ///
     /// - Parameters:
     ///   - trust: nil when the server was not evaluated.
-    ///   - note: the owner's words about a refusal.
+    ///   - note: the owner's explanation of a refusal.
     func refused(
         _ trust: ConnectionTrust?,
         isClientCertificateMissing: Bool,

@@ -28,7 +28,7 @@ package final class OwnConnections: @unchecked Sendable {
         }
     }
 
-    /// One of them, as long as it is held.
+    /// The entry of one connection, which is removed with this object.
     final class Note {
         private let ends: Ends
 

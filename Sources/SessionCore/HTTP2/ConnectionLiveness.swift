@@ -4,14 +4,14 @@ import IOCore
 /// The signs of life of one HTTP/2 connection, as a value: when something came last, and whether the server is asked for one (PING).
 /// Times are in nanoseconds of the loop's clock.
 struct ConnectionLiveness {
-    /// What follows a look at the connection.
+    /// The result of a check of the connection.
     enum Look {
         case wait
-        /// The server is asked.
+        /// A PING is sent to the server.
         case ask
-        /// It has been asked, and gives no sign: no new request goes there.
+        /// The server has not answered the PING: no new request goes there.
         case retire
-        /// For so long that its requests need not wait on, either.
+        /// The server has been silent for so long that its requests fail, too.
         case leave
     }
 
@@ -19,7 +19,7 @@ struct ConnectionLiveness {
     private(set) var lastProgress: UInt64 = 0
     /// When bytes came last.
     private var lastBytes: UInt64
-    /// When the server was asked last; 0 before.
+    /// When the last PING was sent; 0 before the first.
     private var askedAt: UInt64 = 0
 
     private static let patience = TimeSpan.seconds(20).nanoseconds
@@ -30,22 +30,22 @@ struct ConnectionLiveness {
 
     mutating func didProgress(at now: UInt64) { lastProgress = now }
 
-    /// Whether the server was asked, and nothing has come since.
+    /// Whether a PING was sent, and nothing has come since.
     var isUnanswered: Bool { askedAt > lastBytes }
 
     /// Whether nothing has come since then.
     func hasBeenSilent(since then: UInt64) -> Bool { lastBytes < then }
 
-    /// A request waits.
+    /// Checks the connection, on behalf of a request that waits for its response.
     ///
-    /// - Parameter interval: of such looks. A server has two of them for its sign: it may be busy with something else.
+    /// - Parameter interval: the time between such checks. A server has two intervals to answer a PING: it may be busy.
     mutating func look(every interval: UInt64, at now: UInt64) -> Look {
         if isUnanswered {
             let wait = now &- askedAt
             guard wait >= 2 * interval else { return .wait }
             return wait >= Self.patience ? .leave : .retire
         }
-        // Once until something of a response comes: gRPC's servers end connections on which PINGs come again and again without.
+        // One PING, and no other until a part of a response has come: gRPC's servers close connections with many PINGs and no data.
         guard now &- lastBytes >= interval, askedAt <= lastProgress else { return .wait }
         askedAt = now
         return .ask

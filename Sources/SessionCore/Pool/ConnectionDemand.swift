@@ -37,7 +37,7 @@ struct ConnectionDemand {
     /// of its own in any case. A credential that a client does not have is not sent where the client has authenticated the connection.
     var mayBeAuthenticated: Bool { !isExclusive && !hasCredentials }
 
-    /// It does: no connection of HTTP/2, which carries requests of others.
+    /// The request authenticates its connection: from now on it takes none of HTTP/2, which carries requests of others.
     mutating func beAuthenticated() { isHTTP1Required = true }
 
     /// The handshake of a connection for this request alone has failed.

@@ -33,9 +33,9 @@ struct RequestCourse<Request: PoolRequest, Dial: AnyObject, Stream: AnyObject> {
     /// The wait that a step ends.
     enum Wait {
         case none
-        /// That for a place, or for a stream: the request's time begins.
+        /// The wait for a place, or for a stream, is over: the request's time begins.
         case queue
-        /// That for a dial, whose times are the request's.
+        /// The wait for a dial, whose times are the request's, is over.
         case dial(SharedDial)
     }
 
@@ -50,11 +50,11 @@ struct RequestCourse<Request: PoolRequest, Dial: AnyObject, Stream: AnyObject> {
 
     /// What becomes of a request whose session is being replaced.
     enum HandBack {
-        /// It goes on: something of it has gone out, or its connection belongs to a taker.
+        /// The request continues: a part of it was sent, or its connection belongs to a taker.
         case goOn
-        /// Nothing of it has gone out.
+        /// The request is given back: no part of it was sent.
         case give
-        /// Nothing has, if the stream still has its head.
+        /// The request is given back if the stream has not sent its head.
         case takeBack(Stream)
     }
 
@@ -65,7 +65,7 @@ struct RequestCourse<Request: PoolRequest, Dial: AnyObject, Stream: AnyObject> {
         case leaveDial(SharedDial)
         /// The place in the host's pool.
         case leave
-        /// The same, and the dial is given up.
+        /// The place in the host's pool, and the dial is cancelled.
         case cancel(Dial)
         /// The place, with a connection that may carry another request.
         case give(Connection)
@@ -135,7 +135,7 @@ struct RequestCourse<Request: PoolRequest, Dial: AnyObject, Stream: AnyObject> {
         if case .exchanging = phase { true } else { false }
     }
 
-    /// Whether it is on a stream, beside others.
+    /// Whether the request has a stream of a connection that carries others, too.
     var isSharing: Bool {
         if case .sharing = phase { true } else { false }
     }

@@ -27,12 +27,12 @@ struct ServiceManager {
 
     func notifyStopping() { notifier?.notify("STOPPING=1") }
 
-    /// Sends a due watchdog notification, unless a worker's loop has not gone round for the watchdog's time, or ten seconds if that is
-    /// less: the service manager then restarts the proxy.
+    /// Sends a due watchdog notification, unless a worker's loop has been in one turn for the watchdog's time (at most ten seconds): the
+    /// service manager then restarts the proxy.
     mutating func turn(_ proxy: ProxyServer) {
         guard let notifier, let due = deadline, Clock.monotonic >= due, let time = notifier.watchdogTime else { return }
-        // Three notifications in each interval: one may be late.
-        deadline = Clock.monotonic + time / 3
+        // Three notifications in each interval: one may be late. Not more often than the main thread waits: poll(2) has milliseconds.
+        deadline = Clock.monotonic + max(time / 3, 1_000_000)
         if proxy.isAlive(within: time) { notifier.notify("WATCHDOG=1") }
     }
 }

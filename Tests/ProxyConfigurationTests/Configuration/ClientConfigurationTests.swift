@@ -114,6 +114,10 @@ struct ClientConfigurationTests {
                 "/tracing/headers/Content-Type", "that of the spans"
             ),
             (
+                #""tracing": { "otlp": "http://c.example", "headers": { "Content.Encoding": "b" } }"#,
+                "/tracing/headers/Content.Encoding", "that of the spans"
+            ),
+            (
                 #""tracing": { "otlp": "http://c.example", "headers": { "Authorization": { "file": "gone" } } }"#,
                 "/tracing/headers/Authorization/file", "No such"
             ),
@@ -127,6 +131,7 @@ struct ClientConfigurationTests {
             (#""requestID": { "field": "Last-Event-ID" }"#, "/requestID/field", "no other meaning"),
             (#""requestID": { "field": "Mcp_Session-Id" }"#, "/requestID/field", "no other meaning"),
             (#""requestID": { "field": "Sec-Own-Id" }"#, "/requestID/field", "no other meaning"),
+            (#""requestID": { "field": "Last.Event.Id" }"#, "/requestID/field", "no other meaning"),
             (#""requestID": { "field": "X-Covid" }"#, "/requestID/field", "ends in"),
             (#""requestID": { "field": "Proxy-Id" }"#, "/requestID/field", "belongs to"),
             (#""crls": { "every": "59s" }"#, "/crls/every", "less than a minute"),

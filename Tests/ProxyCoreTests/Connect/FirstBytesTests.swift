@@ -33,7 +33,7 @@ struct FirstBytesTests {
     @Test("a part of a method is awaited", arguments: ["", "G", "OPTIONS", "\r\n"])
     func partOfMethod(text: String) { #expect(read(Array(text.utf8)) == .needMore) }
 
-    @Test("a whole hello is TLS, by its name or without one")
+    @Test("a whole hello is recognised as TLS, with a server name or without")
     func hello() throws {
         let bytes = ClientHelloBytes("api.example.com").bytes
         #expect(read(bytes) == .tls(ClientHello(serverName: try Host("api.example.com"))))

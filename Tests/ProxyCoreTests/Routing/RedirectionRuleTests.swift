@@ -6,7 +6,7 @@ import Testing
 @testable import ProxyConfiguration
 @testable import ProxyCore
 
-@Suite("Connections to a transparent listener that are for nobody else")
+@Suite("Connections that are made to a transparent listener itself")
 struct RedirectionRuleTests {
     /// The machine has 192.0.2.1.
     private func rules(_ listeners: String...) throws -> AddressRules {

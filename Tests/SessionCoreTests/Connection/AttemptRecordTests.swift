@@ -98,7 +98,7 @@ struct AttemptRecordTests {
         #expect(Self.times(record)[2...3] == [Self.absent, Self.absent] && record.proxy == nil)
     }
 
-    @Test("nothing of one address is told of the next; the time goes on")
+    @Test("what was found about one address is not reported of the next")
     func nextAddress() {
         var record = record()
         record.dialDidEnd(lookup: 3)
@@ -113,7 +113,7 @@ struct AttemptRecordTests {
         #expect(record.times.connectEnd == 9 && record.withoutTLS != nil)
     }
 
-    // MARK: What is told
+    // MARK: Reports
 
     @Test("a connection without TLS has an address, perhaps a proxy, and no evaluation")
     func withoutTLS() throws {
@@ -147,7 +147,7 @@ struct AttemptRecordTests {
         }
     }
 
-    @Test("a refused server has its evaluation and the words about it")
+    @Test("the report of a refused server has its evaluation and the explanation")
     func refused() throws {
         let trust = try Self.trust(isAccepted: false)
         let info = try #require(record().refused(trust, isClientCertificateMissing: false) { _ in [9] })
@@ -166,7 +166,7 @@ struct AttemptRecordTests {
         #expect(silent.evaluation == nil && silent.tlsVersion == nil && silent.cipher == nil && silent.note == [])
     }
 
-    @Test("a socket that is connected no more has no facts")
+    @Test("a socket that is no longer connected has no address to report")
     func gone() throws {
         let record = record(to: nil)
         let trust = try Self.trust(isAccepted: true)

@@ -35,7 +35,7 @@ struct ConnectionLivenessTests {
         }
     }
 
-    @Test("the shorter the looks, the earlier no new requests go there")
+    @Test("with a shorter interval new requests stay away earlier")
     func intervals() {
         var liveness = ConnectionLiveness(at: at(100))
         #expect(look(&liveness, at: 101, every: 1) == "ask")
@@ -66,7 +66,7 @@ struct ConnectionLivenessTests {
         #expect(!liveness.hasBeenSilent(since: at(100)) && liveness.hasBeenSilent(since: at(100) + 1))
         liveness.didReceiveBytes(at: at(110))
         #expect(!liveness.hasBeenSilent(since: at(110)) && liveness.hasBeenSilent(since: at(111)))
-        // A question is no sign of the server's.
+        // A PING that was sent is no sign of life of the server.
         #expect(look(&liveness, at: 120) == "ask" && liveness.hasBeenSilent(since: at(111)))
         // Progress alone is told with the bytes that it came in.
         liveness.didProgress(at: at(121))

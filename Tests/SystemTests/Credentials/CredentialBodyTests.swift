@@ -7,7 +7,7 @@ import Testing
 
 private let value = "value-of-the-first-run"
 
-@Suite("Bodies of requests with credentials", .earlyOnOwnThreads)
+@Suite("Bodies of requests with credentials", .waitingOnOwnThreads)
 struct CredentialBodyTests {
     // MARK: Kept while something is waited for
 

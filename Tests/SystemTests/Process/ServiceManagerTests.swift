@@ -75,7 +75,7 @@ struct ServiceManagerTests {
         #expect(try proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("a worker whose loop stands still ends the signs of life", .enabled(if: geteuid() == 0))
+    @Test("no watchdog notification is sent while a worker's loop is stuck", .enabled(if: geteuid() == 0))
     func stuckLoop() throws {
         let folder = try TemporaryFolder()
         let manager = try Manager(in: folder)

@@ -62,7 +62,7 @@ struct RedirectTableTests {
         }
     }
 
-    @Test("the command prints the rules, and refuses what says not whose connections are exempt")
+    @Test("the command prints the rules, and needs an exempt user or group")
     func command() throws {
         let table = RedirectTable(exemption: .user(0))
         #expect(try pinproxy("redirect", "--user", "root").output == table.text)
@@ -77,7 +77,7 @@ struct RedirectTableTests {
         }
     }
 
-    @Test("a program nft that ends without reading is an error of the command")
+    @Test("the command fails when nft ends without reading the rules")
     func brokenProgram() throws {
         let folder = try TemporaryFolder()
         _ = try folder.writeProgram("#!/bin/sh\nexec 0<&-\necho no library >&2\nexit 127\n", as: "nft")

@@ -305,7 +305,7 @@ struct RedirectionTests {
 
         """
 
-    @Test("what does not go together is refused, and the log says why")
+    @Test("a name at another host's address is refused, and the log says why")
     func attacks() throws {
         let (output, log) = try run("other /usr/bin/python3 attacker.py", files: ["attacker.py": Self.attacker])
         #expect(output == Self.replies)

@@ -30,6 +30,7 @@ livenessProbe:
   timeoutSeconds: 6
 {{- end }}
 
+{{/* Numbers of values are floating-point numbers to Helm, which writes a million as 1e+06. */}}
 {{- define "pinproxy.securityContext" -}}
 runAsNonRoot: true
 {{- with .Values.runAsUser }}

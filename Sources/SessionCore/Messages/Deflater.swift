@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 import CZlib
 
-/// Codes a body that is in memory.
-enum Deflater {
+/// Compresses a body that is in memory.
+package enum Deflater {
+    package enum Format: Sendable {
+        /// RFC 1952.
+        case gzip
+        /// RFC 1950, which HTTP calls deflate (RFC 9110, section 8.4.1.2).
+        case zlib
+    }
+
+    /// The bytes that zlib gets and gives at once.
+    private static let pieceSize = 64 << 10
+
     /// - Returns: nil when memory is short.
-    static func compress(_ bytes: [UInt8], _ coding: ContentCoding) -> [UInt8]? {
+    package static func compress(_ bytes: [UInt8], as format: Format) -> [UInt8]? {
         let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
         defer { stream.deallocate() }
-        // RFC 1950 is what HTTP calls deflate (RFC 9110, section 8.4.1.2).
-        let window = coding == .gzip ? MAX_WBITS + 16 : MAX_WBITS
+        let window = format == .gzip ? MAX_WBITS + 16 : MAX_WBITS
         let size = Int32(MemoryLayout<z_stream>.size)
         guard
             deflateInit2_(
@@ -27,10 +36,10 @@ enum Deflater {
         var input = bytes[...]
         var output: [UInt8] = []
         output.reserveCapacity(bytes.count / 4 + 64)
-        var piece = [UInt8](repeating: 0, count: Inflater.pieceSize)
+        var piece = [UInt8](repeating: 0, count: pieceSize)
         while true {
             // zlib counts in 32 bits.
-            let part = input.prefix(Inflater.pieceSize)
+            let part = input.prefix(pieceSize)
             input = input.dropFirst(part.count)
             let code = write(part, isLast: input.isEmpty, stream, &piece, &output)
             if code == Z_STREAM_END { return output }
