@@ -34,16 +34,20 @@ final class StageCourse {
         "max-age=1, stale-if-error=600", "no-cache", "no-store",
     ]
 
-    /// - Parameter completesBelow: of the cache, in bytes.
-    init(seed: UInt64, completesBelow: Int) throws {
+    /// - Parameters:
+    ///   - completesBelow: of the cache, in bytes.
+    ///   - memory: small unless it is given, so that bodies are refused and lose their room.
+    init(
+        seed: UInt64,
+        completesBelow: Int,
+        _ memory: MemoryStore = MemoryStore(capacity: 64 << 10, stall: 3600)
+    ) throws {
         random = SeededGenerator(seed: seed)
         loop = try EventLoop(clock: .byHand)
         loop.setWallClock(1_800_000_000_000_000)
         let origin = StageOrigin()
         self.origin = origin
         session = try LoopSession(loop: loop, stub: StubTransport { origin.begin($0) })
-        // Small, so that bodies are refused and lose their room.
-        let memory = MemoryStore(capacity: 64 << 10, stall: 3600)
         cache = ResponseCache(
             CacheStore(memory: memory, CacheOptions()),
             patience: .seconds(5),
