@@ -40,7 +40,7 @@ struct CacheStageTests {
         #expect(course.taskCount == 0 && course.cache.counts.stored == 1)
     }
 
-    @Test("a refresh that loses its room in the store is received on for those that read it along")
+    @Test("a refresh without room in the store is received on for its readers")
     func refreshWithoutRoom() throws {
         // Half of it is for bodies that are being received: for one of these, and the next one takes its room.
         let memory = MemoryStore(capacity: 1 << 20, largestBody: 400_000, stall: 0)
