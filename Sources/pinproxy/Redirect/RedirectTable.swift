@@ -89,8 +89,9 @@ extension RedirectTable {
     /// Reads a list of ports, as in `80,443`; nil for anything else, and for a port that is named twice.
     static func ports(_ text: String) -> [UInt16]? {
         var ports: [UInt16] = []
+        var known: Set<UInt16> = []
         for word in text.split(separator: ",", omittingEmptySubsequences: false) {
-            guard let port = port(word), !ports.contains(port) else { return nil }
+            guard let port = port(word), known.insert(port).inserted else { return nil }
             ports.append(port)
         }
         return ports
