@@ -201,7 +201,7 @@ private final class ServerContext: @unchecked Sendable {
         let files = try server.write(to: folder, name: "server")
         guard SSL_CTX_use_certificate_chain_file(pointer, files.certificate) == 1,
             SSL_CTX_use_PrivateKey_file(pointer, files.key, SSL_FILETYPE_PEM) == 1
-        else { throw ChildProcess.Failure(description: "the origin's certificate or key cannot be used") }
+        else { throw OpenSSLError(draining: "the origin's certificate or key") }
         guard !names.isEmpty else { return }
         SSL_CTX_set_alpn_select_cb(
             pointer,
