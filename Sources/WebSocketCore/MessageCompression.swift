@@ -19,6 +19,7 @@ final class MessageDeflater {
         stream.initialize(to: z_stream())
         let size = Int32(MemoryLayout<z_stream>.size)
         let bits = -Int32(max(windowBits, 9))
+        // `deinit` frees the stream then.
         guard
             deflateInit2_(
                 stream,
@@ -30,10 +31,7 @@ final class MessageDeflater {
                 ZLIB_VERSION,
                 size
             ) == Z_OK
-        else {
-            stream.deallocate()
-            return nil
-        }
+        else { return nil }
     }
 
     deinit {
@@ -92,10 +90,8 @@ final class MessageInflater {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         let size = Int32(MemoryLayout<z_stream>.size)
-        guard inflateInit2_(stream, -Int32(windowBits), ZLIB_VERSION, size) == Z_OK else {
-            stream.deallocate()
-            return nil
-        }
+        // `deinit` frees the stream then.
+        guard inflateInit2_(stream, -Int32(windowBits), ZLIB_VERSION, size) == Z_OK else { return nil }
     }
 
     deinit {

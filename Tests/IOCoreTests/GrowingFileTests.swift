@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
 import Glibc
+import Synchronization
 import TestSupport
 import Testing
 
@@ -32,6 +33,31 @@ struct GrowingFileTests {
         try file?.append(Array("!".utf8))
         #expect(try contents("new") == "hey!")
         #expect(throws: IOFailure(code: EEXIST, during: "open")) { try GrowingFile(creating: path) }
+    }
+
+    @Test("a file that is not reopened closes its own descriptor alone")
+    func failedReopening() async throws {
+        let path = "\(folder.path)/held"
+        let held = try GrowingFile(creating: path)
+        let isOver = Atomic<Bool>(false)
+        let stolen = await withTaskGroup(of: Int.self) { group in
+            // Descriptors that come and go: a number that is closed once too often is soon one of these.
+            group.addTask {
+                var stolen = 0
+                while !isOver.load(ordering: .relaxed) {
+                    let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+                    if close(descriptor) != 0 { stolen += 1 }
+                }
+                return stolen
+            }
+            var opened = 0
+            for _ in 0..<50_000 where (try? GrowingFile(reopening: path)) != nil { opened += 1 }
+            #expect(opened == 0)
+            isOver.store(true, ordering: .relaxed)
+            return await group.reduce(0, +)
+        }
+        #expect(stolen == 0)
+        withExtendedLifetime(held) {}
     }
 
     @Test("a file that may be another user's is not reopened")

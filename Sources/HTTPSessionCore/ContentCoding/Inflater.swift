@@ -38,10 +38,9 @@ final class Inflater: BodyDecoding {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         let window = coding == .gzip ? Self.gzip : Self.wrapped
-        guard inflateInit2_(stream, window, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
-            stream.deallocate()
-            return nil
-        }
+        let size = Int32(MemoryLayout<z_stream>.size)
+        // `deinit` frees the stream then.
+        guard inflateInit2_(stream, window, ZLIB_VERSION, size) == Z_OK else { return nil }
     }
 
     deinit {
