@@ -62,11 +62,12 @@ extension RunRecord.Content {
         learned.add(requests)
         guard case .requests(let hops) = requests, let last = hops.last else { return }
         for hop in hops {
-            // The requests in an intercepted CONNECT have lines of their own.
-            if hop.isConnect, hop.error == nil {
-                guard hop.isTunnel else { continue }
-                if tunnels.count < Self.tunnelBound { tunnels.insert(hop.url) }
+            // A tunnel that was cut off, as by the end of the run, has carried bytes all the same.
+            if hop.isConnect, hop.isTunnel, hop.status == 200, tunnels.count < Self.tunnelBound {
+                tunnels.insert(hop.url)
             }
+            // The requests in an intercepted CONNECT have lines of their own.
+            if hop.isConnect, hop.error == nil, !hop.isTunnel { continue }
             // Programs that send their token when it is asked for come again.
             guard hop.error != Problem.Code.authenticationRequired.rawValue else { continue }
             if !Self.count(hop, in: &asked, within: &budget) { surplus += 1 }
