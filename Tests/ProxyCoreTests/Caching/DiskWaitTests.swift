@@ -141,14 +141,17 @@ struct DiskWaitTests {
         let port = try #require(AddressAndPort(server.listening[0].address)).port
         let request = ProxyUnderTest.request("GET", "http://\(Self.host)/")
         let first = try TestClient(port: port)
-        try first.send(request)
-        #expect(firstDifference(try first.readResponse().body, body) == nil)
+        // A body that a busy disk falls too far behind with is not stored, and comes again.
         try Patience.poll(for: "the body to be stored") {
+            try first.send(request)
+            #expect(firstDifference(try first.readResponse().body, body) == nil)
+            disk.settle()
             try first.send(
                 ProxyUnderTest.request("HEAD", "http://\(Self.host)/", fields: ["Cache-Control: only-if-cached"])
             )
             return try first.readResponse(to: "HEAD").status == 200 ? true : nil
         }
+        let asked = origin.requests.count
         // The socket takes a part, and waits for the client.
         let client = try TestClient(port: port, receiveBuffer: 4096)
         try client.send(request)
@@ -176,6 +179,6 @@ struct DiskWaitTests {
         #expect(reading.read { $0 == nil } || !isDropped)
         gate.open()
         #expect(firstDifference(try reading.wait(for: "the body") { $0 }.get(), body) == nil)
-        #expect(origin.requests.count == 1)
+        #expect(origin.requests.count == asked)
     }
 }

@@ -213,8 +213,8 @@ struct RedirectionTests {
             connection = connect(address, port)
             try:
                 if pause:
-                    for byte in data:
-                        connection.sendall(bytes([byte]))
+                    for start in range(0, len(data), 8):
+                        connection.sendall(data[start:start + 8])
                         time.sleep(pause)
                 else:
                     connection.sendall(data)
@@ -249,7 +249,7 @@ struct RedirectionTests {
         say("ssh", b"SSH-2.0-OpenSSH_9.2\\r\\n")
         started = time.monotonic()
         say("silent", b"", port=443)
-        print("seconds", round(time.monotonic() - started))
+        print("waited", time.monotonic() - started > 1.5)
         say("hello", hello("tunnel.test"), port=443)
         say("dribbled", hello("tunnel.test"), port=443, pause=0.001)
         say("hello-elsewhere", hello("tunnel.test"), "198.51.100.2", 443)
@@ -287,7 +287,7 @@ struct RedirectionTests {
         listener 421
         ssh closed
         silent closed
-        seconds 2
+        waited True
         hello hello
         dribbled hello
         hello-elsewhere alert 112
