@@ -35,16 +35,20 @@ struct GrowingFileTests {
         #expect(throws: IOFailure(code: EEXIST, during: "open")) { try GrowingFile(creating: path) }
     }
 
+    private final class End: Sendable {
+        let hasCome = Atomic<Bool>(false)
+    }
+
     @Test("a file that is not reopened closes its own descriptor alone")
     func failedReopening() async throws {
         let path = "\(folder.path)/held"
         let held = try GrowingFile(creating: path)
-        let isOver = Atomic<Bool>(false)
+        let end = End()
         let stolen = await withTaskGroup(of: Int.self) { group in
             // Descriptors that come and go: a number that is closed once too often is soon one of these.
             group.addTask {
                 var stolen = 0
-                while !isOver.load(ordering: .relaxed) {
+                while !end.hasCome.load(ordering: .relaxed) {
                     let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
                     if close(descriptor) != 0 { stolen += 1 }
                 }
@@ -53,7 +57,7 @@ struct GrowingFileTests {
             var opened = 0
             for _ in 0..<50_000 where (try? GrowingFile(reopening: path)) != nil { opened += 1 }
             #expect(opened == 0)
-            isOver.store(true, ordering: .relaxed)
+            end.hasCome.store(true, ordering: .relaxed)
             return await group.reduce(0, +)
         }
         #expect(stolen == 0)
