@@ -35,14 +35,15 @@ PACKAGES := .build/packages
 # A word is a Debian package, or COMMAND:PACKAGE; names of different releases of Debian stand in quotes, PACKAGE|PACKAGE.
 # libstdc++ is what the static Swift standard library is linked with, gold what Swift links with; make install strips the
 # program, which takes strip and Python.
-BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
+BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libpsl-dev libnghttp2-dev libhiredis-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
     libmimalloc-dev libpng-dev libjpeg62-turbo-dev libbrotli-dev libzstd-dev pkg-config:pkg-config ca-certificates \
     'libstdc++-14-dev|libstdc++-13-dev|libstdc++-12-dev' 'ld.gold:binutils-gold|binutils' strip:binutils python3:python3
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux nft:nftables nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
-    python3-h2 python3-websockets python3-jsonschema wget:wget script:bsdutils
+    python3-h2 python3-websockets python3-jsonschema wget:wget script:bsdutils \
+    redis-server:redis-server redis-sentinel:redis-sentinel redis-cli:redis-tools
 # What packages are made with.
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
 # The real clients and servers that the proxy is tried with: those that are there are run, .ci/run wants all.
@@ -97,6 +98,7 @@ help:
 	@echo 'make bench-flat   whether a request costs more with many hosts, pinned domains, clients or rules'
 	@echo 'make bench-workers  how two workers share the connections of a few clients'
 	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
+	@echo 'make soak-shared  an hour through caches that machines share, while servers die and files change (SOAK_SECONDS=180)'
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
 	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'
 	@echo 'make verify-load  100,000 exchanges over HTTP/1.1 and HTTP/2, every byte of both directions compared'
@@ -106,6 +108,7 @@ help:
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'
 	@echo 'make bench-cache   what the cache costs a request, the sockets aside'
+	@echo 'make bench-shared  eight proxies with one cache in Redis beside eight with a cache each'
 	@echo 'make bench-cache-start  how soon a cache with 10 GB on the disk answers'
 	@echo 'make bench-pins   the time and memory that 10,000 pin files take'
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'

@@ -50,6 +50,7 @@ let package = Package(
         .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
         // Of HTTPSessionImages alone.
@@ -92,6 +93,14 @@ let package = Package(
             dependencies: [
                 "ServerTrust", "StrictJSON", "HTTPCaching", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
                 "COpenSSL", "CZlib",
+            ],
+            swiftSettings: strict
+        ),
+        // The cache's last level, in Redis. Of the proxy alone.
+        .target(
+            name: "SharedCaching",
+            dependencies: [
+                "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CHiredis", "COpenSSL",
             ],
             swiftSettings: strict
         ),
@@ -147,7 +156,8 @@ let package = Package(
         .target(
             name: "ProxyCore",
             dependencies: [
-                "ProxyConfiguration", "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON",
+                "ProxyConfiguration", "SharedCaching", "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust",
+                "StrictJSON",
                 "HTTPCore", "IOCore", "CShims",
             ],
             swiftSettings: strict
@@ -155,8 +165,8 @@ let package = Package(
         .target(
             name: "ProxyAdmin",
             dependencies: [
-                "ProxyCore", "ProxyConfiguration", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON",
-                "HTTPCore", "IOCore",
+                "ProxyCore", "ProxyConfiguration", "SharedCaching", "SessionCore", "HTTPCaching", "ServerTrust",
+                "StrictJSON", "HTTPCore", "IOCore",
             ],
             resources: [.embedInCode("page.html")],
             swiftSettings: strict
@@ -239,6 +249,14 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "SharedCachingTests",
+            dependencies: [
+                "SharedCaching", "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CHiredis",
+                "TestSupport",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "HTTPSessionTests",
             dependencies: [
                 "HTTPSession", "HTTPSessionCodable", "HTTPSessionCore", "HTTPSessionFoundation", "HTTPSessionImages",
@@ -275,8 +293,8 @@ let package = Package(
         .testTarget(
             name: "ProxyAdminTests",
             dependencies: [
-                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore",
-                "TestSupport",
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "SharedCaching", "HTTPCaching", "ServerTrust",
+                "HTTPCore", "IOCore", "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -284,9 +302,9 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSessionCore", "HTTPSessionCodings", "SessionCore",
-                "WebSocketCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL",
-                "TestSupport",
+                "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "SharedCaching", "HTTPSessionCore",
+                "HTTPSessionCodings", "SessionCore", "WebSocketCore", "HTTP2Core", "HTTPCaching", "ServerTrust",
+                "StrictJSON", "HTTPCore", "IOCore", "COpenSSL", "TestSupport",
             ],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict
