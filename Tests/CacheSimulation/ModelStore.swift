@@ -102,13 +102,29 @@ struct ModelStore {
         disk[key, default: []].append(entry)
     }
 
+    /// Keeps a response of the shared level in memory.
+    mutating func keep(_ new: ModelEntry, at key: Key) -> ModelEntry {
+        var entry = new
+        // The disk may have the same response, which an update of this one updates, too.
+        let row = disk[key]?.first {
+            $0.responseTime == new.responseTime && $0.selecting == new.selecting && $0.digest == new.digest
+                && !$0.isMarkedStale
+        }
+        (entry.head, entry.object, entry.file) = (row?.head ?? next(), next(), nil)
+        removeFromMemory(key, like: entry)
+        if !hasDisk || isSmall(entry.body) { memory[key, default: []].append(entry) }
+        return entry
+    }
+
     /// Replaces the head of an entry in each level that still has it.
     mutating func update(_ entry: ModelEntry, by new: ModelEntry, at key: Key) -> ModelEntry {
         var new = new
         (new.head, new.object) = (next(), next())
         if !Self.hasSecret(new) {
             if let row = disk[key]?.firstIndex(where: { $0.head == entry.head }) {
-                disk[key]?[row] = new
+                var updated = new
+                updated.file = disk[key]?[row].file
+                disk[key]?[row] = updated
                 removeFromDisk(key) { $0.selecting == new.selecting && $0.head != new.head }
             }
         } else if !Self.hasSecret(entry) {

@@ -7,7 +7,7 @@ import SessionCore
 
 /// One request in progress: the real transaction, and its state in the model.
 final class SimulatedExchange {
-    enum Phase { case waiting, asked, relaying, over }
+    enum Phase { case waiting, sharing, asked, relaying, over }
 
     /// The outcome of a step, for both kinds of steps.
     enum Outcome: Equatable {
@@ -25,6 +25,13 @@ final class SimulatedExchange {
     let digest: Int
     let request: ModelRequest
     let transaction: CacheTransaction
+    let machine: SimulatedMachine
+    /// nil without a level that machines share.
+    let level: SimulatedLevel?
+    /// Whether the level was not asked yet.
+    var mayShare = false
+    /// What the level has given, until it is of no use any more.
+    var ticket: SimulatedSharing.Ticket?
     let isBackground: Bool
     /// The phases of its stage.
     var delivery: CacheDelivery
@@ -53,6 +60,9 @@ final class SimulatedExchange {
     var isInMemoryOnly = false
     /// The body that is to be read along.
     var promised: [UInt8] = []
+    /// Others could use the response, and the length of what is stored is known.
+    var isForOthers = false
+    var hasKnownLength = false
     /// Others can read this one's body.
     var isOffered = false
     /// The requests that read this one's body.
@@ -69,6 +79,8 @@ final class SimulatedExchange {
         _ digest: Int,
         _ request: ModelRequest,
         _ transaction: CacheTransaction,
+        _ machine: SimulatedMachine,
+        _ level: SimulatedLevel?,
         isBackground: Bool = false
     ) {
         self.number = number
@@ -77,6 +89,8 @@ final class SimulatedExchange {
         self.digest = digest
         self.request = request
         self.transaction = transaction
+        self.machine = machine
+        self.level = level
         self.isBackground = isBackground
         delivery = CacheDelivery(isBackground: isBackground)
         asked = request
@@ -84,7 +98,9 @@ final class SimulatedExchange {
 
     var text: String {
         let fields = request.fields.lines.map { "\($0.name): \($0.value)" }.joined(separator: "; ")
-        return "#\(number) \(request.method) \(uri)/\(key.partition) policy \(digest) \(request.policy) [\(fields)]"
+        let place = level == nil ? "" : " on \(machine.number)"
+        return
+            "#\(number)\(place) \(request.method) \(uri)/\(key.partition) policy \(digest) \(request.policy) [\(fields)]"
     }
 
     static func key(_ url: String, _ partition: Int) -> CacheKey {

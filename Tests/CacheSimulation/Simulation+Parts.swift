@@ -69,6 +69,7 @@ extension Simulation {
         }
         exchange.phase = .relaying
         exchange.entry = whole
+        exchange.hasKnownLength = true
         exchange.promised = Array(whole.body.utf8)
         var response = model.response(exchange.request, whole, now)
         response.body = ""

@@ -12,18 +12,21 @@ extension Simulation {
         let uri = uri()
         let key = ModelStore.Key(uri: uri, partition: isShared ? 0 : traffic.below(2))
         guard let url = AbsoluteURL(SimulatedTraffic.paths[uri]) else { fatalError() }
+        let level = sharing.map { SimulatedLevel($0, loop) }
         let transaction = CacheTransaction(
             cache,
             url: url,
             request.real,
             partition: SimulatedExchange.bytes(key.partition),
             digest: PolicyDigest([UInt8(digest)]),
+            level: level,
             loop: loop
         )
-        let exchange = SimulatedExchange(nextNumber(), uri, key, digest, request, transaction)
+        let exchange = SimulatedExchange(nextNumber(), uri, key, digest, request, transaction, machine, level)
         exchanges.append(exchange)
         count(request.method)
         if request.isServable, request.policy != .reload {
+            exchange.mayShare = level != nil
             lookUp(exchange, mayWait: true)
         } else {
             decide(exchange, mayWait: false)
@@ -42,7 +45,7 @@ extension Simulation {
         decide(exchange, mayWait: mayWait)
     }
 
-    private func decide(_ exchange: SimulatedExchange, mayWait: Bool) {
+    func decide(_ exchange: SimulatedExchange, mayWait: Bool) {
         let (request, entry) = (exchange.request, exchange.found.entry)
         let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
         if let response = responseFromParts(exchange) {
@@ -68,20 +71,20 @@ extension Simulation {
                 return
             }
             exchange.mayValidate = entry?.hasValidator ?? !exchange.found.entries.isEmpty
-            guard mayWait, mayReadAlong(request) else { return forward(exchange) }
+            guard mayWait, mayReadAlong(request) else { return share(exchange) }
             switch flights.offer(for: exchange.key, removals: stored.removals(of: exchange.uri)) {
             case .entry(let entry): return readAlong(exchange, entry)
-            case .outdated: return forward(exchange)
+            case .outdated: return share(exchange)
             case .none: break
             }
-            guard isCollapsible(request) else { return forward(exchange) }
+            guard isCollapsible(request) else { return share(exchange) }
             switch flights.join(
                 exchange.number,
                 exchange.key,
                 now: loop.now,
                 removals: stored.removals(of: exchange.uri)
             ) {
-            case .lead, .goAlone: forward(exchange)
+            case .lead, .goAlone: share(exchange)
             case .wait:
                 (exchange.phase, exchange.expected, exchange.hasWaited) = (.waiting, .nothing, true)
                 count("waits")
@@ -89,7 +92,7 @@ extension Simulation {
         }
     }
 
-    private func mayReadAlong(_ request: ModelRequest) -> Bool {
+    func mayReadAlong(_ request: ModelRequest) -> Bool {
         request.method == "GET" && request.policy == .protocol && !request.hasCredentials && !request.wantsNoCache
             && !request.control.has("no-store")
     }
@@ -104,7 +107,7 @@ extension Simulation {
         let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
         guard entry.digest == exchange.digest, ModelStore.matches(entry, exchange.request),
             case .response = model.use(exchange.request, entry, now, isDoubted: isDoubted)
-        else { return forward(exchange) }
+        else { return share(exchange) }
         exchange.phase = .over
         var response = model.response(exchange.request, entry, now)
         exchange.promised = Array(response.body.utf8)
@@ -170,7 +173,7 @@ extension Simulation {
     func wake(_ number: Int, _ wake: ModelFlights.Wake) {
         guard let exchange = exchanges.first(where: { $0.number == number }) else { return }
         switch wake {
-        case .goAlone, .lead: forward(exchange)
+        case .goAlone, .lead: share(exchange)
         case .lookUp:
             lookUp(exchange, mayWait: false)
             if exchange.phase == .over { count("collapsed") }
@@ -191,16 +194,10 @@ extension Simulation {
         ]
         var plain = exchange.request.fields
         plain.lines.removeAll { left.contains($0.name) }
-        var fields = plain
-        if let tag = entry.etag { fields.lines.append((name: "if-none-match", value: tag)) }
-        if entry.lastModified != nil, let date = entry.fields.first("last-modified") {
-            fields.lines.append((name: "if-modified-since", value: date))
-        }
         let number = nextNumber()
         let leads = flights.lead(number, exchange.key)
-        var asked: HeaderFields?
-        let transaction = exchange.transaction.refresh { asked = $0 }
-        try require(exchange, asked.map { ModelFields($0).comparable }, leads ? fields.comparable : nil)
+        let transaction = exchange.transaction.refresh()
+        try require(exchange, transaction != nil, leads)
         guard let transaction else { return }
         var owner = ModelOwner()
         owner.whileRevalidating = exchange.request.owner.whileRevalidating
@@ -214,15 +211,19 @@ extension Simulation {
             exchange.digest,
             request,
             transaction,
+            machine,
+            exchange.level,
             isBackground: true
         )
-        background.delivery.ask()
         background.found = ModelStore.Found(entries: [entry], selected: 0)
-        background.validates = entry.hasValidator
-        background.removals = stored.removals(of: exchange.uri)
-        background.requestTime = now
-        send(background, fields)
+        background.removalsAtLookup = exchange.removalsAtLookup
+        background.mayShare = exchange.level != nil
+        background.mayValidate = true
         exchanges.append(background)
         count("refreshes")
+        share(background)
+        background.given = transaction.begin()
+        if background.given == nil { transaction.whenDecided { background.given = $0 } }
+        try compare(background)
     }
 }

@@ -8,9 +8,11 @@ import SessionCore
 extension Simulation {
     /// Continues one of the exchanges in progress.
     func proceed() throws {
-        let busy = exchanges.filter { $0.phase == .asked || $0.phase == .relaying }
+        let busy = exchanges.filter { $0.phase == .sharing || $0.phase == .asked || $0.phase == .relaying }
         guard !busy.isEmpty else { return }
         let exchange = traffic.pick(busy)
+        machine = exchange.machine
+        if exchange.phase == .sharing { return try resolve(exchange) }
         if exchange.phase == .relaying { return try endBody(exchange) }
         if traffic.chance(8) { return try fail(exchange) }
         try respond(exchange)
@@ -19,6 +21,7 @@ extension Simulation {
     func cancel() throws {
         guard !exchanges.isEmpty else { return }
         let exchange = traffic.pick(exchanges)
+        machine = exchange.machine
         note("\(exchange.text) is given up")
         count("given up")
         if try goesOn(without: exchange) { return }
@@ -87,7 +90,10 @@ extension Simulation {
         }
         relay(reply, exchange, mayStore: mayStore)
         guard !exchange.request.isRead, (200..<400).contains(reply.status) else { return }
-        for url in invalidated(by: reply.fields, exchange.uri) { stored.invalidate(url) }
+        for url in invalidated(by: reply.fields, exchange.uri) {
+            stored.invalidate(url)
+            sharing?.invalidate(url)
+        }
         count("invalidations")
     }
 
@@ -106,6 +112,7 @@ extension Simulation {
     private func relay(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange, mayStore: Bool) {
         let request = exchange.request
         exchange.phase = .relaying
+        exchange.hasKnownLength = exchange.length != nil
         exchange.expected = .relay(isStored: false)
         exchange.entry = nil
         if mayStore { dropPartsInDoubt(reply, exchange) }
@@ -162,14 +169,15 @@ extension Simulation {
 
     /// Others may read the response along, if it is for them.
     func offer(_ entry: ModelEntry, _ exchange: SimulatedExchange) {
-        guard answersOthers(entry, exchange) else { return release(exchange, .notForOthers) }
+        exchange.isForOthers = answersOthers(entry, exchange)
+        guard exchange.isForOthers else { return release(exchange, .notForOthers) }
         guard
             let followers = flights.offer(entry, removals: exchange.removals, by: exchange.number, exchange.key)
         else { return }
         exchange.isOffered = true
         for (number, isForIt) in followers {
             guard let follower = exchanges.first(where: { $0.number == number }) else { continue }
-            if isForIt { readAlong(follower, entry) } else { forward(follower) }
+            if isForIt { readAlong(follower, entry) } else { share(follower) }
         }
     }
 
@@ -236,7 +244,13 @@ extension Simulation {
         }
         count("validations")
         var mayStay = true
-        for index in meant { mayStay = update(exchange, index, by: reply.fields) && mayStay }
+        var updated: ModelEntry?
+        for index in meant {
+            let stays = update(exchange, index, by: reply.fields)
+            if stays, updated == nil { updated = exchange.found.entries[index] }
+            mayStay = mayStay && stays
+        }
+        if let updated { share(updated, of: exchange, mayShare: updated.file == nil) }
         if exchange.isBackground {
             (exchange.phase, exchange.expected) = (.over, .relay(isStored: false))
             return release(exchange, mayStay ? .stored : .notForOthers)
@@ -294,7 +308,9 @@ extension Simulation {
         case .yes:
             exchange.found.entries[index] = stored.update(old, by: new, at: exchange.key)
             return true
-        case .no: stored.invalidate(SimulatedTraffic.paths[exchange.uri])
+        case .no:
+            stored.invalidate(SimulatedTraffic.paths[exchange.uri])
+            sharing?.invalidate(SimulatedTraffic.paths[exchange.uri])
         case .notForThisRequest: break
         }
         exchange.found.entries[index] = new
@@ -311,6 +327,7 @@ extension Simulation {
         provided.lines.removeAll { ["etag", "content-encoding", "content-range"].contains($0.name) }
         new.fields.lines.removeAll { line in provided.has(line.name) }
         new.fields.lines += provided.lines
+        new.tags.formUnion(ModelEntry.tags(new.fields))
         let names = CacheModel.vary(new.fields)
         if fields.has("vary"), names != old.selecting.compactMap({ $0[0] }) {
             new.selecting = CacheModel.selecting(names, exchange.request.fields)
@@ -374,6 +391,10 @@ extension Simulation {
                 isStored = true
                 stored.store(entry, at: exchange.key, inMemoryOnly: exchange.isInMemoryOnly)
                 count("stored")
+                // The end of a body of unknown length may never come: it is shared only if others wait for it.
+                let isSure = exchange.isForOthers || exchange.hasKnownLength
+                let isInMemory = !stored.hasDisk || stored.isSmall(entry.body)
+                share(entry, of: exchange, mayShare: isSure && isInMemory && !exchange.isInMemoryOnly)
             } else {
                 isStored = stored.store(part: entry, at: exchange.key)
                 count("parts stored")

@@ -20,15 +20,13 @@ package final class Simulation {
     let loop: EventLoop
     var traffic: SimulatedTraffic
     let model: CacheModel
-    var stored: ModelStore
-    var flights = ModelFlights()
-    var doubted: Set<String> = []
-    /// When a connection to an origin last failed, by the loop's clock.
-    var failed: [String: UInt64] = [:]
+    /// The machine that does the present step.
+    var machine: SimulatedMachine
+    private var machines: [SimulatedMachine]
+    /// The level that the machines share; nil without one.
+    let sharing: SimulatedSharing?
     var digest = 0
     var exchanges: [SimulatedExchange] = []
-    private(set) var cache: ResponseCache
-    private(set) var disk: DiskStore?
     private let folder: String?
     private let epochCount: Int
     private var lastNumber = 0
@@ -45,7 +43,14 @@ package final class Simulation {
     /// - Parameters:
     ///   - folder: the folder of a disk store; nil for memory only.
     ///   - epochCount: the number of the store's counters of removals, which URIs share.
-    package init(seed: UInt64, isShared: Bool, folder: String? = nil, epochCount: Int = 4096) throws {
+    ///   - machineCount: several share a level behind memory and disk. The first of them has the disk.
+    package init(
+        seed: UInt64,
+        isShared: Bool,
+        folder: String? = nil,
+        epochCount: Int = 4096,
+        machineCount: Int = 1
+    ) throws {
         self.seed = seed
         self.isShared = isShared
         self.folder = folder
@@ -54,18 +59,38 @@ package final class Simulation {
         loop.setWallClock(1_800_000_000_000_000)
         traffic = SimulatedTraffic(seed: seed)
         model = CacheModel(isShared: isShared)
-        disk = try folder.map { try Self.open($0, isShared) }
-        cache = Self.make(disk, isShared, epochCount)
-        // Which keys share a counter depends on the hash, which is another one in each process.
-        let store = cache.store
-        stored = ModelStore(
-            hasDisk: folder != nil,
-            smallBody: Self.smallBody,
-            counter: { store.epochIndex(of: SimulatedExchange.key($0, 0)) }
-        )
+        machines = []
+        for number in 0..<machineCount {
+            let disk = number == 0 ? try folder.map { try Self.open($0, isShared) } : nil
+            let cache = Self.make(disk, isShared, epochCount)
+            machines.append(SimulatedMachine(number, cache, disk, smallBody: Self.smallBody))
+        }
+        machine = machines[0]
+        sharing = machineCount > 1 ? SimulatedSharing() : nil
     }
 
-    deinit { disk?.close() }
+    deinit { for machine in machines { machine.disk?.close() } }
+
+    // MARK: The machine of the present step
+
+    var cache: ResponseCache { machine.cache }
+    var disk: DiskStore? { machine.disk }
+    var stored: ModelStore {
+        get { machine.stored }
+        _modify { yield &machine.stored }
+    }
+    var flights: ModelFlights {
+        get { machine.flights }
+        _modify { yield &machine.flights }
+    }
+    var doubted: Set<String> {
+        get { machine.doubted }
+        _modify { yield &machine.doubted }
+    }
+    var failed: [String: UInt64] {
+        get { machine.failed }
+        _modify { yield &machine.failed }
+    }
 
     private static func open(_ folder: String, _ isShared: Bool) throws -> DiskStore {
         var configuration = DiskStore.Configuration(folder: folder, capacity: 256 << 20)
@@ -101,6 +126,15 @@ package final class Simulation {
     }
 
     private func step() throws {
+        try takeStep()
+        try compareSharing()
+    }
+
+    private func takeStep() throws {
+        if machines.count > 1 {
+            machine = traffic.pick(machines)
+            if traffic.chance(1) { sharing?.forget(uri()) }
+        }
         let chance = traffic.below(1000)
         if exchanges.count >= Self.atOnce { return try proceed() }
         switch chance {
@@ -131,7 +165,9 @@ package final class Simulation {
 
     /// Completes everything in progress, on the disk too.
     func drain() {
-        repeat { disk?.settle() } while loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
+        repeat {
+            for machine in machines { machine.disk?.settle() }
+        } while loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
     }
 
     func nextNumber() -> Int {
@@ -139,12 +175,21 @@ package final class Simulation {
         return lastNumber
     }
 
+    private func onEachMachine(_ body: () -> Void) {
+        let present = machine
+        for machine in machines {
+            self.machine = machine
+            body()
+        }
+        machine = present
+    }
+
     // MARK: Time
 
     private func pass(seconds: Int) throws {
         loop.advance(by: .seconds(seconds))
         note("\(seconds) s pass")
-        for number in flights.expire(now: loop.now) { wake(number, .goAlone) }
+        onEachMachine { for number in flights.expire(now: loop.now) { wake(number, .goAlone) } }
         drain()
         try compareWaiting()
     }
@@ -174,12 +219,14 @@ package final class Simulation {
 
     private func purge() throws {
         let uri = uri()
-        let store = cache.store
         let key = SimulatedExchange.key(SimulatedTraffic.paths[uri], 0)
         func isOnHost(_ uri: Int) -> Bool { SimulatedTraffic.paths[uri].contains("//a.example/") }
         func remove(_ purge: Purge, _ fits: (ModelStore.Key, ModelEntry) -> Bool) {
-            store.remove(purge, deliver: { $0() }, { _ in })
-            stored.purge(fits)
+            onEachMachine {
+                cache.store.remove(purge, deliver: { $0() }, { _ in })
+                stored.purge(fits)
+            }
+            sharing?.purge(fits)
         }
         count("purges")
         switch traffic.below(8) {
@@ -188,30 +235,40 @@ package final class Simulation {
         case 2: remove(.tag("red")) { _, entry in entry.tags.contains("red") }
         case 3, 4: remove(.uri(key)) { key, _ in key.uri == uri }
         default:
-            store.invalidate(key)
-            stored.invalidate(SimulatedTraffic.paths[uri])
+            onEachMachine {
+                cache.store.invalidate(key)
+                stored.invalidate(SimulatedTraffic.paths[uri])
+            }
+            sharing?.purge { key, _ in key.uri == uri }
         }
         note("a purge, of \(uri) or more")
         drain()
     }
 
-    /// Simulates the end of the process; the disk keeps its entries.
+    /// Simulates the end of a machine's process; the disk keeps its entries.
     private func crash() throws {
-        for exchange in exchanges {
+        for exchange in exchanges where exchange.machine === machine {
             exchange.transaction.cancel()
             exchange.readings = []
         }
         drain()
-        exchanges = []
+        exchanges.removeAll { $0.machine === machine }
         note("a crash")
         count("crashes")
+        guard let index = machines.firstIndex(where: { $0 === machine }) else { return }
+        var left = stored
+        left.crash()
+        let hadDisk = disk != nil
         disk?.close()
-        disk = try folder.map { try Self.open($0, isShared) }
-        cache = Self.make(disk, isShared, epochCount)
-        stored.crash()
-        flights = ModelFlights()
-        doubted = []
-        failed = [:]
+        let disk = hadDisk ? try folder.map { try Self.open($0, isShared) } : nil
+        machine = SimulatedMachine(
+            index,
+            Self.make(disk, isShared, epochCount),
+            disk,
+            smallBody: Self.smallBody,
+            after: left
+        )
+        machines[index] = machine
         drain()
     }
 
@@ -228,14 +285,19 @@ package final class Simulation {
             try compare(exchange)
         }
         // No request waits for a response that will not arrive.
-        let waiting = exchanges.filter { $0.phase == .waiting }.count
-        guard cache.waitingCount == waiting else {
-            throw Difference(description: "\(cache.waitingCount) requests wait, and not \(waiting)")
+        for machine in machines {
+            let waiting = exchanges.filter { $0.machine === machine && $0.phase == .waiting }.count
+            guard machine.cache.waitingCount == waiting else {
+                throw Difference(description: "\(machine.cache.waitingCount) requests wait, and not \(waiting)")
+            }
         }
     }
 
     /// Checks the outcome before the request to the origin.
     func compare(_ exchange: SimulatedExchange) throws {
+        let present = machine
+        machine = exchange.machine
+        defer { machine = present }
         try require(exchange, exchange.given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         exchange.hasWaited = exchange.phase == .waiting
         if case .forward? = exchange.given, exchange.phase == .asked { exchange.delivery.ask() }
@@ -250,7 +312,9 @@ package final class Simulation {
     func finishResponse(_ exchange: SimulatedExchange, _ response: CacheTransaction.Response) throws {
         if case .growing(let reader) = response.body {
             let reading = SimulatedReading(exchange.number, reader, response.head.body, expected: exchange.promised)
-            let leader = exchanges.first { $0.phase == .relaying && $0.key == exchange.key && $0.isOffered }
+            let leader = exchanges.first {
+                $0.phase == .relaying && $0.key == exchange.key && $0.isOffered && $0.machine === exchange.machine
+            }
             guard let leader else { throw Difference(description: "\(exchange.text) reads along with no other") }
             leader.readings.append(reading)
         }

@@ -82,7 +82,7 @@ struct CacheFlowTests {
             method: Self.pick(Self.methods, &random),
             policy: Self.pick(Self.policies, &random)
         )
-        var flow = CacheFlow(
+        let first = CacheFlow(
             CacheFlow.Question(
                 url: url,
                 request: request,
@@ -93,6 +93,8 @@ struct CacheFlowTests {
                 key: try Stage.key("http://a.example/")
             )
         )
+        var flow = try perhapsRefreshing(first, &random)
+        flow.mayShare = Bool.random(using: &random)
         var event = CacheFlow.Event.request
         for _ in 0..<40 where flow.state != .over {
             let before = flow.state
@@ -109,6 +111,16 @@ struct CacheFlowTests {
             let completesPart = flow.completesPart
             event = try next(after: flow.state, completesPart: completesPart, &random)
         }
+    }
+
+    /// Sometimes the course of a background revalidation after a stale response.
+    private func perhapsRefreshing(_ served: consuming CacheFlow, _ random: inout SeededGenerator) throws -> CacheFlow {
+        guard Int.random(in: 0..<8, using: &random) == 0 else { return served }
+        let moment = CacheFlow.Moment(now: Stage.now, isDoubted: false)
+        _ = served.handle(.request, moment)
+        if served.state == .lookingUp { _ = served.handle(.found(try found(&random)), moment) }
+        if let refreshing = served.refreshing() { return refreshing }
+        return CacheFlow(served.question)
     }
 
     private func isAskedAgain(_ action: CacheFlow.Action) -> Bool {
@@ -138,6 +150,9 @@ struct CacheFlowTests {
                 [.woken(.lead), .woken(.goAlone), .woken(.lookUp), .woken(.readAlong(try growing(&random)))],
                 &random
             )
+        case .sharing:
+            let found = try found(&random)
+            return .shared(Bool.random(using: &random) ? found.entry ?? found.part : nil)
         case .opening: return .opened(Bool.random(using: &random) ? nil : .memory([1, 2, 3]))
         case .asking:
             if Int.random(in: 0..<4, using: &random) == 0 {

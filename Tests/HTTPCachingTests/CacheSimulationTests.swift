@@ -20,6 +20,23 @@ struct CacheSimulationTests {
         try simulation.run(steps: 1_000)
     }
 
+    @Test("cache and model agree on machines that share a level", arguments: [true, false])
+    func sharedLevel(isShared: Bool) throws {
+        let folder = try TemporaryFolder()
+        let inMemory = try Simulation(seed: isShared ? 4001 : 4002, isShared: isShared, machineCount: 2)
+        try inMemory.run(steps: 4_000)
+        let onDisk = try Simulation(
+            seed: isShared ? 4003 : 4004,
+            isShared: isShared,
+            folder: folder.path + "/cache",
+            machineCount: 3
+        )
+        try onDisk.run(steps: 1_000)
+        for what in ["shared responses", "stored in the shared level", "look-ups in the shared level"] {
+            #expect((inMemory.counts[what] ?? 0) > 10, "\(what)")
+        }
+    }
+
     @Test("cache and model agree where URIs share counters of removals", arguments: [1, 4])
     func sharedCounters(epochCount: Int) throws {
         let folder = try TemporaryFolder()

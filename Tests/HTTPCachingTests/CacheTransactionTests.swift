@@ -54,6 +54,14 @@ struct CacheTransactionTests {
         return fields
     }
 
+    /// A background revalidation whose request is at the origin, and the fields of that.
+    private func refreshing(
+        _ served: CacheTransaction
+    ) throws -> (transaction: CacheTransaction, fields: HeaderFields) {
+        let refreshing = try #require(served.refresh())
+        return (refreshing, try forwarded(refreshing))
+    }
+
     private func servedResponse(_ transaction: CacheTransaction) throws -> CacheTransaction.Response {
         guard case .respond(let response) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
         return response
@@ -301,7 +309,7 @@ struct CacheTransactionTests {
         }
         let served = try transaction(urls[0], [("Accept-Language", "de")])
         #expect(try servedResponse(served).refreshes)
-        let refreshing = try #require(served.refresh { _ in })
+        let refreshing = try refreshing(served).transaction
         #expect(try !fail(refreshing, .untrusted))
         refreshing.cancel()
         // Requests for other URLs and variants go to the origin, too, and no stale response replaces it.
@@ -347,11 +355,9 @@ struct CacheTransactionTests {
     @Test("a failure unrelated to the server causes no stale response and no doubt")
     func undoubtedOrigin() throws {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")])
-        let refreshing = try #require(
-            try {
-                let served = try transaction(); _ = try servedResponse(served); return served
-            }().refresh { _ in }
-        )
+        let served = try transaction()
+        _ = try servedResponse(served)
+        let refreshing = try refreshing(served).transaction
         #expect(try !fail(refreshing, .other))
         refreshing.cancel()
         #expect(try servedResponse(try transaction()).refreshes)
@@ -430,10 +436,9 @@ struct CacheTransactionTests {
         // Its age is a second at least, since max-age=0 is stale at once.
         let response = try servedResponse(transaction)
         #expect(response.refreshes && transaction.outcome == .stale && response.head.status == 206)
-        var fields: HeaderFields?
-        let refreshing = try #require(transaction.refresh { fields = $0 })
-        #expect(fields?.list.map(\.name) == ["Y", "If-None-Match"])
-        #expect(transaction.refresh { _ in } == nil)
+        let (refreshing, fields) = try refreshing(transaction)
+        #expect(fields.list.map(\.name) == ["Y", "If-None-Match"])
+        #expect(transaction.refresh() == nil)
         // No client waits for a response: none is made.
         guard case .relay = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")]) else {
             throw TimedOut("no answer")
@@ -441,7 +446,7 @@ struct CacheTransactionTests {
         #expect(refreshing.outcome == .revalidated && !refreshing.isStoring)
         let fresh = try self.transaction()
         #expect(try servedResponse(fresh).status.text == "pinproxy; hit; ttl=60")
-        #expect(fresh.refresh { _ in } != nil)
+        #expect(fresh.refresh() != nil)
     }
 
     @Test("of 500 requests for one cold URI one asks the origin for all")
@@ -509,9 +514,9 @@ struct CacheTransactionTests {
         let quick = try transaction()
         let late = try transaction()
         #expect(try servedResponse(quick).refreshes && servedResponse(late).refreshes)
-        let refreshing = try #require(quick.refresh { _ in })
+        let refreshing = try refreshing(quick).transaction
         _ = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
-        #expect(late.refresh { _ in } == nil)
+        #expect(late.refresh() == nil)
         // It has no followers either.
         #expect(cache.leads(try transaction()))
     }
@@ -525,8 +530,8 @@ struct CacheTransactionTests {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\"")])
         let transaction = try transaction()
         #expect(try servedResponse(transaction).refreshes)
-        let refreshing = try #require(transaction.refresh { _ in })
-        #expect(transaction.refresh { _ in } == nil)
+        let refreshing = try refreshing(transaction).transaction
+        #expect(transaction.refresh() == nil)
         _ = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
         #expect(try servedResponse(try self.transaction()).status.text == "pinproxy; hit; ttl=60")
     }

@@ -22,6 +22,8 @@ public struct CacheStatus: Hashable, Sendable {
     public var isStored = false
     /// Whether the request waited for the response to another request (2.6).
     public var isCollapsed = false
+    /// Whether the stored response is from a level that several machines share; the detail says so.
+    package var isShared = false
     /// The reason why the response was not stored; it becomes the detail (2.8).
     public var reason: Storability.Reason?
 
@@ -45,7 +47,11 @@ public struct CacheStatus: Hashable, Sendable {
             if isCollapsed { buffer.appendStructuredFlag(key: "collapsed") }
         }
         if let timeToLive { buffer.appendStructuredParameter(key: "ttl", integer: timeToLive) }
-        if let reason { buffer.appendStructuredParameter(key: "detail", token: reason.token) }
+        if let reason {
+            buffer.appendStructuredParameter(key: "detail", token: reason.token)
+        } else if isShared {
+            buffer.appendStructuredParameter(key: "detail", token: "shared")
+        }
     }
 
     /// The member as text: for logs and tests.

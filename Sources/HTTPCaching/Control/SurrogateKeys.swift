@@ -7,7 +7,7 @@ import IOCore
 public enum SurrogateKeys {
     /// Longer tags, and those after the 128th, are ignored.
     private static let longest = 1024
-    private static let most = 128
+    static let most = 128
 
     /// Tags as bytes, each once.
     public static func tags(of response: HeaderFields) -> [[UInt8]] {

@@ -90,7 +90,7 @@ public struct CacheKey: Hashable, Sendable {
     }
 
     /// A key from a store.
-    init(uri: [UInt8], part: [UInt8]) {
+    package init(uri: [UInt8], part: [UInt8]) {
         self.uri = uri
         hash = XXH64.hash(uri.span, seed: Self.seed)
         guard part.first == 0, part.count >= 5 else {
@@ -104,7 +104,7 @@ public struct CacheKey: Hashable, Sendable {
 
     /// Partition and variant as one value for a store. Without a variant it is the partition, unless that begins with
     /// the zero that announces its length.
-    var part: [UInt8] {
+    package var part: [UInt8] {
         guard !variant.isEmpty || partition.first == 0 else { return partition }
         var bytes: [UInt8] = [0]
         bytes.append(length: partition.count)

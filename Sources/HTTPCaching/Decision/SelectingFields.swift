@@ -10,15 +10,15 @@ import IOCore
 /// Accept-Encoding, whose order has no meaning, is sorted. Accept-Language and Accept keep their order, since origins
 /// choose by it.
 public struct SelectingFields: Hashable, Sendable {
-    struct Field: Hashable, Sendable {
+    package struct Field: Hashable, Sendable {
         /// In lower case.
-        var name: [UInt8]
+        package var name: [UInt8]
         /// nil when the request has no such field.
-        var value: [UInt8]?
+        package var value: [UInt8]?
     }
 
     /// Sorted by name, each name once.
-    let fields: [Field]
+    package let fields: [Field]
 
     /// The selecting fields of a response without Vary: none.
     public init() { fields = [] }
@@ -33,14 +33,16 @@ public struct SelectingFields: Hashable, Sendable {
     }
 
     /// The same with the Vary of another response of the URI.
-    init(names: [[UInt8]], request: HeaderFields) {
+    ///
+    /// - Parameter names: in lower case, sorted, each once, as in `names`.
+    package init(names: [[UInt8]], request: HeaderFields) {
         fields = names.map { Field(name: $0, value: Self.normalized($0, in: request)) }
     }
 
     /// Whether there are none: the response is for all requests of its URI.
     public var isEmpty: Bool { fields.isEmpty }
 
-    var names: [[UInt8]] { fields.map(\.name) }
+    package var names: [[UInt8]] { fields.map(\.name) }
 
     /// Whether `request` has the same values.
     public func matches(_ request: HeaderFields) -> Bool {
@@ -58,7 +60,7 @@ public struct SelectingFields: Hashable, Sendable {
     }
 
     /// A Vary that names more fields counts as `*`: the comparison would cost more than it saves.
-    static let namesAtMost = 64
+    package static let namesAtMost = 64
     /// The same for one that names fields again and again.
     private static let varyMembersAtMost = 256
 

@@ -74,6 +74,8 @@ package struct CacheFlow: ~Copyable {
         case joined(FlightWake?, isLate: Bool)
         /// The wait is over.
         case woken(FlightWake)
+        /// The response that the shared level has, with its body in memory; nil: none.
+        case shared(CachedEntry?)
         /// The stored body is open; nil: it is gone.
         case opened(CacheAnswerBody?)
         case head(OriginHead)
@@ -118,6 +120,10 @@ package struct CacheFlow: ~Copyable {
         ///
         /// `waits`: whether this one waits for the other's head.
         case join(waits: Bool)
+        /// Look in the level that several machines share: `shared`.
+        ///
+        /// `waits`: whether this one waits while another machine asks the origin.
+        case share(waits: Bool)
         /// Open the body of this entry: `opened`.
         case open(CachedEntry)
         /// Begin to store the body: `began`.
@@ -176,6 +182,8 @@ package struct CacheFlow: ~Copyable {
         var notesFailure = false
         /// The origin has responded.
         var notesResponse = false
+        /// A response from the shared level, for memory.
+        var keeps: CachedEntry?
         /// Entries, each with its new head.
         var updates: [(entry: CachedEntry, response: StoredResponse)] = []
         /// The key must not stay stored.
@@ -189,6 +197,8 @@ package struct CacheFlow: ~Copyable {
         var matchedRule: Int?
         /// The requests that wait for this one's response go on.
         var releases: FlightEnding?
+        /// The response is not for other requests, here or on other machines.
+        var isNotForOthers = false
     }
 
     package typealias State = CacheFlowState
@@ -210,6 +220,9 @@ package struct CacheFlow: ~Copyable {
     /// Nil: every storable response is stored.
     var willStore: ((_ status: Int, _ fields: HeaderFields) -> StoreChange)?
 
+    /// Whether there is a level that several machines share, and it was not asked for this request.
+    var mayShare = false
+
     private var found = CacheStore.Found()
     private var mayWait = true
     private var reason = ForwardReason.bypass
@@ -218,6 +231,8 @@ package struct CacheFlow: ~Copyable {
     private var validates = false
     private var isLeader = false
     private var isCollapsed = false
+    /// Whether the selected response is from the shared level.
+    private var isFromShared = false
     /// Whether this is a background revalidation, without a client.
     private let isBackground: Bool
     private var purpose: Purpose?
@@ -265,6 +280,7 @@ package struct CacheFlow: ~Copyable {
         case (.joining, .joined(nil, _)): return go(.waiting, .none)
         case (.joining, .joined(let wake?, let isLate)): return goOn(wake, isLate: isLate, moment)
         case (.waiting, .woken(let wake)): return goOn(wake, isLate: false, moment)
+        case (.sharing, .shared(let entry)): return shared(entry, moment)
         case (.opening, .opened(let body)): return opened(body, moment)
         case (.asking, .head(let head)): return received(head, moment)
         case (.asking, .failed(let failure)): return failed(failure, moment)
@@ -298,9 +314,11 @@ package struct CacheFlow: ~Copyable {
     // MARK: - Before the origin
 
     private mutating func begin(_ moment: Moment) -> Action {
+        guard !isBackground else { return share(moment) }
         let isRead = question.request.method == .get || question.request.method == .head
         guard isRead, question.request.isCacheable, question.request.policy != .reloadIgnoringLocalCacheData else {
             mayWait = false
+            mayShare = false
             return decide(moment)
         }
         return go(.lookingUp, .lookUp)
@@ -331,9 +349,55 @@ package struct CacheFlow: ~Copyable {
             self.validates = validates
             outcome = reason == .method || reason == .bypass ? .bypass : .miss
             if let reuse = insteadOfConnection(moment) { return self.reuse(reuse, moment) }
-            guard mayWait, question.mayReadAlong else { return ask(moment) }
+            guard mayWait, question.mayReadAlong else { return share(moment) }
             return go(.joining, .join(waits: question.isCollapsible))
         }
+    }
+
+    /// Looks in the shared level, once, before the origin is asked. The one for which others wait here waits for other machines, too.
+    private mutating func share(_ moment: Moment) -> Action {
+        guard mayShare, question.mayReadAlong else { return ask(moment) }
+        mayShare = false
+        mayWait = false
+        isCollapsed = false
+        return go(.sharing, .share(waits: isLeader && !isBackground))
+    }
+
+    private mutating func shared(_ entry: CachedEntry?, _ moment: Moment) -> Action {
+        guard let entry, select(entry) else { return ask(moment) }
+        effects.keeps = entry
+        isFromShared = true
+        guard isBackground else { return decide(moment) }
+        // Another machine has refreshed it already.
+        if case .reuse(let reuse) = ReuseDecision.decide(
+            question.request,
+            found,
+            now: moment.now,
+            isDoubted: moment.isDoubted
+        ), reuse.freshness.isFresh {
+            release(.stored)
+            return go(.over, .pass)
+        }
+        validates = entry.response.hasValidator
+        return ask(moment)
+    }
+
+    /// Selects a response of the shared level. One that is not later than the selected one of this machine is not used: here more may be
+    /// known about the same response, as that it was made stale.
+    private mutating func select(_ entry: CachedEntry) -> Bool {
+        guard case .memory = entry.body, entry.key == question.key,
+            entry.response.matches(question.request, under: question.digest, question.options)
+        else { return false }
+        if let known = found.entry, !known.response.isOlder(than: entry.response) { return false }
+        if let index = found.entries.firstIndex(where: { entry.replaces($0) }) {
+            found.entries[index] = entry
+            found.selected = index
+        } else {
+            found.selected = found.entries.count
+            found.entries.append(entry)
+        }
+        found.part = nil
+        return true
     }
 
     /// The use of a stale response without asking an origin to which a connection has just failed.
@@ -356,7 +420,7 @@ package struct CacheFlow: ~Copyable {
     }
 
     private mutating func reuse(_ reuse: Reuse, _ moment: Moment) -> Action {
-        guard let entry = found.entry else { return ask(moment) }
+        guard let entry = found.entry else { return share(moment) }
         if case .memory(let bytes) = entry.body { return respond(reuse, entry, .memory(bytes)) }
         return open(entry, .reuse(reuse))
     }
@@ -391,6 +455,7 @@ package struct CacheFlow: ~Copyable {
         var status = CacheStatus(outcome, timeToLive: reuse.timeToLive)
         status.forwardStatus = forwardStatus
         status.isCollapsed = isCollapsed
+        status.isShared = isFromShared
         var head = CacheResponse(
             entry.response,
             length: entry.body.count,
@@ -403,12 +468,12 @@ package struct CacheFlow: ~Copyable {
 
     private mutating func goOn(_ wake: FlightWake, isLate: Bool, _ moment: Moment) -> Action {
         switch wake {
-        case .goAlone: return ask(moment)
+        case .goAlone: return share(moment)
         case .readAlong(let growing): return readAlong(growing, moment)
         case .lead:
             isLeader = true
             // Another request may have stored its response and ended since this one's lookup.
-            guard isLate else { return ask(moment) }
+            guard isLate else { return share(moment) }
         case .lookUp: isCollapsed = true
         }
         mayWait = false
@@ -428,7 +493,7 @@ package struct CacheFlow: ~Copyable {
                 isDoubted: moment.isDoubted,
                 question.options
             ), let reader = growing.body.makeReader()
-        else { return ask(moment) }
+        else { return share(moment) }
         conclude(.hit)
         effects.countsCollapsed = true
         var status = CacheStatus(.forward(reason), timeToLive: reuse.timeToLive)
@@ -1007,6 +1072,7 @@ package struct CacheFlow: ~Copyable {
     // MARK: - Others
 
     private mutating func release(_ ending: FlightEnding) {
+        if case .notForOthers = ending { effects.isNotForOthers = true }
         guard isLeader else { return }
         isLeader = false
         effects.releases = ending
@@ -1014,39 +1080,31 @@ package struct CacheFlow: ~Copyable {
 
     // MARK: - Background revalidation
 
-    /// The course of a background revalidation, after a response that `refreshes`; it has no client. It begins at the
-    /// origin, as the leader of its key.
+    /// The course of a background revalidation, after a response that `refreshes`; it has no client. It is the leader of its key, and
+    /// begins at the shared level, or at the origin.
     ///
-    /// - Parameter now: seconds since 1970.
-    /// - Parameter fields: becomes the fields of its request.
     /// - Returns: nil when nothing was selected.
-    func refreshing(now: Int, fields: inout HeaderFields) -> CacheFlow? {
+    func refreshing() -> CacheFlow? {
         guard let entry = found.entry else { return nil }
-        fields = Revalidation.backgroundFields(of: question.request, stored: entry.response)
-        var plain = fields
-        plain.remove(.ifNoneMatch)
-        plain.remove(.ifModifiedSince)
         var refreshing = question
         refreshing.request = CacheRequest(
             method: .get,
-            fields: plain,
+            fields: Revalidation.backgroundFields(of: question.request),
             hasInjectedCredentials: question.request.hasCredentials
         )
         // A response within its grace is not replaced by an error.
         refreshing.request.grace = question.request.grace
-        return CacheFlow(refreshing: entry, refreshing, now: now)
+        return CacheFlow(refreshing: entry, refreshing)
     }
 
-    private init(refreshing entry: CachedEntry, _ question: Question, now: Int) {
+    private init(refreshing entry: CachedEntry, _ question: Question) {
         self.question = question
         isBackground = true
         isLeader = true
-        state = .asking
         found = CacheStore.Found(entries: [entry], selected: 0)
         reason = .stale
         outcome = .miss
         validates = entry.response.hasValidator
-        requestTime = now
     }
 }
 

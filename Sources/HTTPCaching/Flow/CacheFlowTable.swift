@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Where a request is on its way through the cache.
 package enum CacheFlowState: String, CaseIterable, Sendable {
-    case idle, lookingUp, joining, waiting, opening, asking, storing, removing, relaying, finishing, over
+    case idle, lookingUp, joining, waiting, sharing, opening, asking, storing, removing, relaying, finishing, over
 }
 
 /// The states of a `CacheFlow`, each with those that may follow it. docs/develop/cache.md shows them; a test walks through all.
@@ -15,26 +15,31 @@ package enum CacheFlowTable {
     }
 
     package static let rows = [
-        Row(state: .idle, meaning: "before the request", next: [.lookingUp, .asking, .over]),
+        Row(state: .idle, meaning: "before the request", next: [.lookingUp, .sharing, .asking, .over]),
         Row(
             state: .lookingUp,
             meaning: "memory and disk look for stored responses",
-            next: [.joining, .opening, .asking, .over]
+            next: [.joining, .sharing, .opening, .asking, .over]
         ),
         Row(
             state: .joining,
             meaning: "asks whether another request for the key is at the origin",
-            next: [.waiting, .lookingUp, .asking, .over]
+            next: [.waiting, .lookingUp, .sharing, .asking, .over]
         ),
         Row(
             state: .waiting,
             meaning: "waits for the response to another request",
-            next: [.lookingUp, .asking, .over]
+            next: [.lookingUp, .sharing, .asking, .over]
+        ),
+        Row(
+            state: .sharing,
+            meaning: "the level that machines share looks for a stored response, or waits for another machine",
+            next: [.asking, .over]
         ),
         Row(
             state: .opening,
             meaning: "the file of a stored body is opened",
-            next: [.joining, .asking, .relaying, .over]
+            next: [.joining, .sharing, .asking, .relaying, .over]
         ),
         Row(
             state: .asking,

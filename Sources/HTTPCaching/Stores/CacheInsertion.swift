@@ -33,10 +33,14 @@ public final class CacheInsertion {
     private let part: Part?
     /// The part for memory and readers.
     let body: GrowingBody
-    private var isInMemory: Bool
-    private var length = 0
+    /// Whether memory has the body so far.
+    private(set) var isInMemory: Bool
+    /// The number of bytes that have come.
+    private(set) var length = 0
     /// Whether it was finished or given up.
     private(set) var isOver = false
+    /// The complete response in memory, once it was finished and stored there; nil for a part of one.
+    private(set) var entry: CachedEntry?
     /// The reason why the store gave it up; nil when the caller did.
     private(set) var refusal: InsertionRefusal?
 
@@ -75,6 +79,9 @@ public final class CacheInsertion {
     /// Whether others can read the body while it is being received: memory has it, or a file. A body of unknown length
     /// may outgrow both, and its slowest reader would hold up all others then.
     var canBeReadAlong: Bool { part == nil && expected != nil && (isInMemory || disk?.hasFile == true) }
+
+    /// Whether the length of the body was given.
+    var hasKnownLength: Bool { expected != nil }
 
     /// Appends a piece of the body.
     public func append(_ bytes: [UInt8]) { append(bytes.span) }
@@ -137,10 +144,9 @@ public final class CacheInsertion {
             disk?.finish()
             guard isWanted else { return false }
             if let part { return store.insert(part: makeEntry(part, bytes), unlessRemovedSince: epoch) }
-            store.insert(
-                CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags),
-                unlessRemovedSince: epoch
-            )
+            let entry = CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags)
+            store.insert(entry, unlessRemovedSince: epoch)
+            self.entry = entry
             return true
         }
         // An older, smaller response must not stay in memory.

@@ -11,7 +11,7 @@ public final class CacheStore: @unchecked Sendable {
     public let memory: MemoryStore
     /// The responses on disk; nil without a disk.
     public let disk: DiskStore?
-    let options: CacheOptions
+    package let options: CacheOptions
 
     private let lock = PosixLock()
     /// Guarded by `lock`. Counts removals by the low bits of a key's hash: a response that was requested before a

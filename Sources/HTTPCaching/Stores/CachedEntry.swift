@@ -13,7 +13,7 @@ public final class CachedEntry: Sendable {
     /// The place of its body.
     public let body: CachedBody
     /// The tags for purging it together with others.
-    let tags: [[UInt8]]
+    package let tags: [[UInt8]]
     /// The number of uses since the store's last check, at most 3.
     private let uses: Atomic<UInt8>
 
@@ -64,6 +64,13 @@ public final class CachedEntry: Sendable {
     /// Whether both have the same key and the same selecting fields, so that the later replaces the earlier.
     func replaces(_ other: CachedEntry) -> Bool {
         key == other.key && response.selecting == other.response.selecting
+    }
+
+    /// The tags for purging it after its response was updated: those that a validation has brought, then the former ones.
+    func tags(after updated: StoredResponse) -> [[UInt8]] {
+        let fresh = SurrogateKeys.tags(of: updated.fields)
+        guard !fresh.allSatisfy(tags.contains) else { return tags }
+        return Array((fresh + tags.filter { !fresh.contains($0) }).prefix(SurrogateKeys.most))
     }
 
     /// The parts of its body, if it is not complete.
@@ -170,7 +177,7 @@ public enum Purge: Sendable {
     /// A tag of Surrogate-Key or Cache-Tag.
     case tag(String)
 
-    func fits(_ entry: CachedEntry) -> Bool {
+    package func fits(_ entry: CachedEntry) -> Bool {
         switch self {
         case .everything: true
         case .uri(let key): entry.key.uri == key.uri

@@ -364,10 +364,7 @@ final class DiskIndex {
                 try insertSmall.bind(.integer(row), .bytes(bytes))
                 try insertSmall.run()
             }
-            for tag in tags {
-                try insertTag.bind(.bytes(tag), .integer(row))
-                try insertTag.run()
-            }
+            try insert(tags, of: row)
             if case .file(let stored) = body { try folder.publish(stored.number) }
         }
         for number in gone { folder.remove(number) }
@@ -400,10 +397,21 @@ final class DiskIndex {
             $0.row != old.row && $0.entry.response.selecting == response.selecting
         }
         if !replaced.isEmpty { try remove(rows: replaced.map(\.row)) }
-        let head = HeadCoding.encode(response, tags: entry.tags, old.seal)
+        let tags = entry.tags(after: response)
+        let head = HeadCoding.encode(response, tags: tags, old.seal)
         let cost = old.entry.body.count + head.count + key.uri.count * 2 + key.part.count + Self.overhead
-        try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
-        try updateHead.run()
+        try inTransaction {
+            try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
+            try updateHead.run()
+            if tags != entry.tags { try insert(tags, of: old.row) }
+        }
+    }
+
+    private func insert(_ tags: [[UInt8]], of row: Int64) throws(SQLiteFailure) {
+        for tag in tags {
+            try insertTag.bind(.bytes(tag), .integer(row))
+            try insertTag.run()
+        }
     }
 
     /// - Parameter head: the encoded head of the second one.

@@ -2,13 +2,23 @@
 import HTTPCore
 import IOCore
 
-/// The encoding of a stored response's head on disk. Decoding trusts nothing: the bytes have a checksum, and every name
-/// and value is validated again.
-enum HeadCoding {
+/// The encoding of a stored response's head on disk and in a shared level. Decoding trusts nothing: the bytes have a
+/// checksum, and every name and value is validated again.
+package enum HeadCoding {
     /// Version 1 has no `expiredAge`. The checksum of version 3 covers the other columns of the row, too (`RowSeal`).
     private static let version: UInt8 = 3
     /// The upper limit of durations and times, in seconds.
     private static let farthest = 1 << 40
+
+    /// The same without a row: what keeps the head has a seal of its own.
+    package static func encode(_ response: StoredResponse, tags: [[UInt8]]) -> [UInt8] {
+        encode(response, tags: tags, .none)
+    }
+
+    /// - Returns: nil when `encode(_:tags:)` cannot have made the bytes.
+    package static func decode(_ bytes: [UInt8], _ options: CacheOptions) -> (StoredResponse, [[UInt8]])? {
+        decode(bytes, .none, options)
+    }
 
     static func encode(_ response: StoredResponse, tags: [[UInt8]], _ seal: RowSeal) -> [UInt8] {
         var writer = Writer()
@@ -74,39 +84,43 @@ enum HeadCoding {
         return (response, tags)
     }
 
-    fileprivate struct Writer {
-        var bytes: [UInt8] = []
+    package struct Writer {
+        package var bytes: [UInt8] = []
 
-        mutating func number(_ value: Int) {
+        package init() {}
+
+        package mutating func number(_ value: Int) {
             let value = UInt64(bitPattern: Int64(value))
             for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: value >> UInt64(shift * 8))) }
         }
 
-        mutating func run(_ span: borrowing Span<UInt8>) {
+        /// Appends bytes behind their number.
+        package mutating func run(_ span: borrowing Span<UInt8>) {
             number(span.count)
             bytes.append(span)
         }
     }
 
-    private struct Reader {
-        let bytes: [UInt8]
-        let end: Int
-        var position = 0
+    package struct Reader {
+        private let bytes: [UInt8]
+        private let end: Int
+        private var position = 0
 
-        init(bytes: [UInt8], end: Int) {
+        /// - Parameter end: of the bytes to read.
+        package init(bytes: [UInt8], end: Int) {
             self.bytes = bytes
             self.end = end
         }
 
-        var isAtEnd: Bool { position == end }
+        package var isAtEnd: Bool { position == end }
 
-        mutating func byte() -> UInt8? {
+        package mutating func byte() -> UInt8? {
             guard position < end else { return nil }
             defer { position += 1 }
             return bytes[position]
         }
 
-        mutating func number() -> Int? {
+        package mutating func number() -> Int? {
             guard end - position >= 8 else { return nil }
             var value: UInt64 = 0
             for shift in 0..<8 { value |= UInt64(bytes[position + shift]) << UInt64(shift * 8) }
@@ -114,13 +128,13 @@ enum HeadCoding {
             return Int(Int64(bitPattern: value))
         }
 
-        mutating func run() -> [UInt8]? {
-            guard let count = number(), count >= 0, count <= end - position else { return nil }
+        package mutating func run(atMost limit: Int = .max) -> [UInt8]? {
+            guard let count = number(), count >= 0, count <= limit, count <= end - position else { return nil }
             defer { position += count }
             return Array(bytes[position..<position + count])
         }
 
-        mutating func fields() -> HeaderFields? {
+        fileprivate mutating func fields() -> HeaderFields? {
             guard let count = number(), count >= 0 else { return nil }
             var fields = HeaderFields()
             for _ in 0..<min(count, end) {
@@ -132,7 +146,7 @@ enum HeadCoding {
             return fields
         }
 
-        mutating func selecting() -> SelectingFields? {
+        fileprivate mutating func selecting() -> SelectingFields? {
             guard let count = number(), count >= 0 else { return nil }
             var fields: [SelectingFields.Field] = []
             for _ in 0..<min(count, end) {
@@ -142,7 +156,7 @@ enum HeadCoding {
             return SelectingFields(fields: fields)
         }
 
-        mutating func tags() -> [[UInt8]]? {
+        fileprivate mutating func tags() -> [[UInt8]]? {
             guard let count = number(), count >= 0 else { return nil }
             var tags: [[UInt8]] = []
             for _ in 0..<min(count, end) {

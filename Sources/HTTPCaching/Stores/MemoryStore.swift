@@ -124,7 +124,7 @@ public final class MemoryStore: @unchecked Sendable {
             key: entry.key,
             response: response,
             body: entry.body,
-            tags: entry.tags,
+            tags: entry.tags(after: response),
             uses: entry.useCount
         )
         // Its cost and its selecting fields may have changed.

@@ -21,6 +21,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package let cache: ResponseCache
     private let origin: Origin
     private let tally: CacheTally?
+    private let level: (any SharedLevel)?
     private var flow: CacheFlow
 
     private var completion: ((Step) -> Void)?
@@ -42,8 +43,18 @@ package final class CacheTransaction: @unchecked Sendable {
     private var isOffered = false
     /// A body that is not stored after all, and still read along.
     private var unstored: GrowingBody?
-    /// Set while the request waits for another one, or its response for the disk.
+    /// Set while the request waits for another one, or its response for the disk and the shared level.
     private var timer: LoopTimer?
+    /// The number of stores that have not removed what the response invalidates.
+    private var removalsLeft = 0
+
+    /// The look-up in the shared level that is under way.
+    private var sharedLookUp: (any SharedLookUp)?
+    /// What the shared level takes the response with, until it was given back.
+    private var ticket: (any SharedTicket)?
+    /// The response for the shared level.
+    private var entryToShare: CachedEntry?
+    private var isNotForOthers = false
 
     /// - Parameters:
     ///   - url: the URL of the request to the origin.
@@ -51,6 +62,7 @@ package final class CacheTransaction: @unchecked Sendable {
     ///   - keyRules: the host's rules for keys. A request that has no key under them does not use the cache.
     ///   - digest: the digest of the host's security policy.
     ///   - tally: where it is counted beside the cache's own counts.
+    ///   - level: the loop's level that several machines share; nil without one.
     ///   - loop: the loop on whose thread this is used.
     package convenience init(
         _ cache: ResponseCache,
@@ -61,6 +73,7 @@ package final class CacheTransaction: @unchecked Sendable {
         keyRules: CacheKeyRules = CacheKeyRules(),
         digest: PolicyDigest,
         tally: CacheTally? = nil,
+        level: (any SharedLevel)? = nil,
         loop: EventLoop
     ) {
         var matchedRule: Int?
@@ -83,11 +96,18 @@ package final class CacheTransaction: @unchecked Sendable {
             options: cache.options,
             key: key ?? CacheKey(method: method, origin: url.origin, target: url.target.span, partition: partition)
         )
-        self.init(cache, CacheFlow(consume question), tally, loop)
+        self.init(cache, CacheFlow(consume question), tally, level, loop)
     }
 
-    private init(_ cache: ResponseCache, _ flow: consuming CacheFlow, _ tally: CacheTally?, _ loop: EventLoop) {
+    private init(
+        _ cache: ResponseCache,
+        _ flow: consuming CacheFlow,
+        _ tally: CacheTally?,
+        _ level: (any SharedLevel)?,
+        _ loop: EventLoop
+    ) {
         self.tally = tally
+        self.level = level
         self.cache = cache
         self.loop = loop
         identifier = cache.makeIdentifier()
@@ -95,6 +115,7 @@ package final class CacheTransaction: @unchecked Sendable {
         origin = flow.question.url.origin
         digest = flow.question.digest
         self.flow = flow
+        self.flow.mayShare = level != nil
     }
 
     /// The store that reads bodies in files.
@@ -115,7 +136,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     // MARK: - The request
 
-    /// Starts with the lookup.
+    /// Starts with the lookup; a background revalidation, with the shared level or the origin.
     package func begin() -> Step? { decide(by: .request) }
 
     private func decide(by event: consuming CacheFlow.Event) -> Step? {
@@ -165,6 +186,11 @@ package final class CacheTransaction: @unchecked Sendable {
             return
         }
         insertion.append(bytes)
+        if ticket != nil, let level, insertion.length > level.largestBody {
+            // Other machines do not wait for what they will not get.
+            isNotForOthers = true
+            returnTicket()
+        }
         if isOffered, !insertion.canBeReadAlong {
             isOffered = false
             cache.withdrawOffer(of: self)
@@ -175,6 +201,7 @@ package final class CacheTransaction: @unchecked Sendable {
         if insertion.body.hasReaders { unstored = insertion.body }
         flow.lostStorage(insertion.refusal)
         applyEffects()
+        returnTicket()
     }
 
     /// Whether the body is being stored.
@@ -241,6 +268,7 @@ package final class CacheTransaction: @unchecked Sendable {
         unstored?.fail()
         unstored = nil
         if flow.state == .waiting { cache.leave(self) }
+        sharedLookUp.take()?.cancel()
         handle(.cancelled)
     }
 
@@ -256,6 +284,7 @@ package final class CacheTransaction: @unchecked Sendable {
         let action = flow.handle(event, moment)
         isHandling = false
         applyEffects()
+        if flow.state == .over { returnTicket() }
         if isCancelled {
             isCancelled = false
             return cancel()
@@ -276,6 +305,7 @@ package final class CacheTransaction: @unchecked Sendable {
             if isDeciding { decided = step } else { completion.take()?(step) }
         case .lookUp: lookUp()
         case .join(let waits): join(waits: waits)
+        case .share(let waits): lookUpShared(waits: waits)
         case .open(let entry): open(entry)
         case .store(let plan): beginStoring(plan)
         case .remove(let keys): remove(keys)
@@ -292,8 +322,15 @@ package final class CacheTransaction: @unchecked Sendable {
         if effects.doubts { cache.doubt(origin) }
         if effects.notesFailure { cache.failures.note(origin, now: loop.now) }
         if effects.notesResponse { cache.failures.forget(origin) }
-        for (entry, response) in effects.updates { cache.store.update(entry, by: response) }
-        if effects.invalidates { cache.store.invalidate(key) }
+        if let entry = effects.keeps { cache.store.insert(entry, unlessRemovedSince: epochBeforeLookup) }
+        for (entry, response) in effects.updates {
+            let updated = cache.store.update(entry, by: response)
+            if ticket != nil, entryToShare == nil, !response.isMarkedStale { entryToShare = updated }
+        }
+        if effects.invalidates {
+            cache.store.invalidate(key)
+            level?.invalidate([key]) {}
+        }
         if let part = effects.drops { cache.store.memory.remove(part) }
         if let outcome = effects.counts {
             cache.counters.count(outcome)
@@ -309,6 +346,7 @@ package final class CacheTransaction: @unchecked Sendable {
         }
         if let place = effects.matchedRule { tally?.countRule(place) }
         if let ending = effects.releases { cache.leaderDidEnd(self, ending, now: loop.now) }
+        if effects.isNotForOthers { noteNotForOthers() }
     }
 
     private func lookUp() {
@@ -368,6 +406,11 @@ package final class CacheTransaction: @unchecked Sendable {
             }
         } catch { refusal = error }
         handle(.began(refusal, reader))
+        if ticket != nil, flow.state != .asking, !mayShare(plan) {
+            // Other machines do not wait for what they will not get.
+            isNotForOthers = isNotForOthers || refusal == nil
+            returnTicket()
+        }
         if refusal == nil, let completion = plan.completes { receiveStored(completion) }
     }
 
@@ -390,26 +433,90 @@ package final class CacheTransaction: @unchecked Sendable {
         let isStored = insertion.finish(deliver: { loop.submit($0) }) { [self] isStored in
             handle(.settled(isStored: isStored))
         }
+        if ticket != nil { entryToShare = insertion.entry }
         if let isStored { handle(.settled(isStored: isStored)) }
+    }
+
+    // MARK: - The level that several machines share
+
+    private func lookUpShared(waits: Bool) {
+        guard let level else { return handle(.shared(nil)) }
+        let question = SharedQuestion(key: key, request: flow.question.request, digest: digest, waits: waits)
+        sharedLookUp = level.lookUp(question) { [self] finding in didLookUpShared(finding) }
+    }
+
+    private func didLookUpShared(_ finding: SharedFinding) {
+        sharedLookUp = nil
+        guard flow.state == .sharing else { return }
+        switch finding {
+        case .nothing(let ticket):
+            self.ticket = ticket
+            handle(.shared(nil))
+        case .found(let entry, let ticket):
+            self.ticket = ticket
+            // What was removed here meanwhile may be older than the removal.
+            let isCurrent = cache.store.epoch(of: key) == epochBeforeLookup
+            handle(.shared(isCurrent ? entry.packed(in: cache.store.memory.pool) : nil))
+        }
+    }
+
+    /// Whether the shared level may get a response that is being stored.
+    private func mayShare(_ plan: CacheFlow.StorePlan) -> Bool {
+        guard let level, let insertion, insertion.isInMemory else { return false }
+        return plan.part == nil && !plan.isInMemoryOnly && !plan.response.selecting.hasSecrets
+            && plan.length ?? 0 <= level.largestBody
+    }
+
+    /// The response is not for others. If it is stored nevertheless, to be validated, the level gets it, unless its end may never come.
+    private func noteNotForOthers() {
+        isNotForOthers = true
+        if entryToShare == nil, insertion?.hasKnownLength != true { returnTicket() }
+    }
+
+    /// Gives the ticket back, if there is one, with the response or without.
+    private func returnTicket() {
+        guard let level, let ticket = ticket.take() else { return }
+        if let entry = entryToShare.take(), case .memory = entry.body, !entry.response.selecting.hasSecrets,
+            cache.store.epoch(of: key) == epoch
+        {
+            level.store(entry, with: ticket)
+        } else {
+            level.giveBack(ticket, isForOthers: !isNotForOthers)
+        }
     }
 
     // MARK: - Removals
 
-    /// The longest wait of a response for the disk.
-    private static let patienceForDisk = TimeSpan.seconds(2)
+    /// The longest wait of a response for the disk and the shared level.
+    private static let patienceForRemovals = TimeSpan.seconds(2)
 
-    /// Delays the response to an unsafe method until the responses that it invalidates are removed from the disk. If
-    /// the process died between the two, the old response would be used again after its restart.
+    /// Delays the response to an unsafe method until the responses that it invalidates are removed from the disk and from the shared
+    /// level. If the process died between the two, the old response would be used again after its restart, or by another machine.
     private func remove(_ keys: [CacheKey]) {
         let loop = loop
-        let isPending = cache.store.invalidate(keys, deliver: { loop.submit($0) }) { [weak self] in self?.removed() }
-        guard isPending else { return handle(.removed) }
+        // One is this call.
+        removalsLeft = 1
+        // The shared level is the first: from then on it finds nothing that could come into memory behind the removal there.
+        if let level {
+            removalsLeft += 1
+            level.invalidate(keys) { [weak self] in self?.didRemove() }
+        }
+        if cache.store.invalidate(keys, deliver: { loop.submit($0) }, { [weak self] in self?.didRemove() }) {
+            removalsLeft += 1
+        }
+        didRemove()
+        guard flow.state == .removing else { return }
         let timer = LoopTimer { [weak self] in self?.removed() }
         self.timer = timer
-        loop.arm(timer, after: Self.patienceForDisk)
+        loop.arm(timer, after: Self.patienceForRemovals)
     }
 
-    /// The disk has removed them, or the patience is over.
+    private func didRemove() {
+        removalsLeft -= 1
+        if removalsLeft == 0 { removed() }
+    }
+
+    /// All have removed them, or the patience is over.
     private func removed() {
         guard flow.state == .removing else { return }
         stopTimer()
@@ -450,21 +557,19 @@ package final class CacheTransaction: @unchecked Sendable {
 
     // MARK: - Background revalidation
 
-    /// The transaction of a background revalidation, after a response that `refreshes`; it has no client.
+    /// The transaction of a background revalidation, after a response that `refreshes`; it has no client. The next call is its `begin`.
+    /// The step that follows is `pass` when another machine has refreshed the response already.
     ///
-    /// - Parameter completion: gets the fields of the request.
     /// - Returns: nil when another request goes to the origin already, or has done so since this one's lookup.
-    package func refresh(_ completion: (HeaderFields) -> Void) -> CacheTransaction? {
-        var fields = HeaderFields()
-        guard let course = flow.refreshing(now: now, fields: &fields) else { return nil }
-        let refreshing = CacheTransaction(cache, course, tally, loop)
+    package func refresh() -> CacheTransaction? {
+        guard let course = flow.refreshing() else { return nil }
+        let refreshing = CacheTransaction(cache, course, tally, level, loop)
         guard cache.leads(refreshing) else { return nil }
         if cache.storedFlightCount != flightsBeforeLookup, isFreshByNow {
             refreshing.cancel()
             return nil
         }
-        refreshing.noteAsking()
-        completion(fields)
+        refreshing.epochBeforeLookup = epochBeforeLookup
         return refreshing
     }
 

@@ -9,6 +9,8 @@ import Synchronization
 /// calls of other objects; all other members are thread-safe themselves.
 package final class ResponseCache: @unchecked Sendable {
     package let store: CacheStore
+    /// Publishes purges to the other machines that share a level behind the store; nil without one.
+    package let shared: (any SharedPurges)?
     package let options: CacheOptions
     let failures = OriginFailures()
     /// A response of which no more than so many bytes are missing is received to its end when its client is gone.
@@ -52,13 +54,16 @@ package final class ResponseCache: @unchecked Sendable {
     ///   - patience: the longest wait for the response to another request.
     ///   - memory: how long requests for a URI do not wait after a response that was not reusable for others.
     ///   - completesBelow: in bytes.
+    ///   - shared: the process's part of a level that several machines share.
     package init(
         _ store: CacheStore,
         patience: TimeSpan = .seconds(5),
         memory: TimeSpan = .seconds(120),
-        completesBelow: Int = 1 << 20
+        completesBelow: Int = 1 << 20,
+        shared: (any SharedPurges)? = nil
     ) {
         self.store = store
+        self.shared = shared
         self.completesBelow = completesBelow
         options = store.options
         collapsed = CollapsedRequests(patience: patience.nanoseconds, memory: memory.nanoseconds)

@@ -60,8 +60,8 @@ public enum Revalidation {
         return fields.contains(.ifNoneMatch) || fields.contains(.ifModifiedSince) ? fields : nil
     }
 
-    /// The fields of a background revalidation (4.3.1): those that Vary names, and the validators.
-    public static func backgroundFields(of request: CacheRequest, stored: StoredResponse) -> HeaderFields {
+    /// The fields of a background revalidation's request, without validators (4.3.1): those that Vary may name.
+    static func backgroundFields(of request: CacheRequest) -> HeaderFields {
         var fields = HeaderFields()
         for index in 0..<request.fields.count {
             switch request.fields.id(at: index) {
@@ -69,6 +69,12 @@ public enum Revalidation {
             default: fields.append(contentsOf: request.fields, at: index)
             }
         }
+        return fields
+    }
+
+    /// The same with the validators of the stored response.
+    public static func backgroundFields(of request: CacheRequest, stored: StoredResponse) -> HeaderFields {
+        var fields = backgroundFields(of: request)
         if let tag = stored.etag?.bytes { fields.append(.ifNoneMatch, tag.span) }
         if stored.lastModified != nil, let index = stored.fields.first(.lastModified) {
             fields.append(.ifModifiedSince, stored.fields.value(at: index))

@@ -78,8 +78,8 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     /// Begins with the lookup.
     package func begin() { take(transaction.begin()) }
 
-    /// Refreshes the stored response that was served stale, unless another request for it is under way. A refresh has no
-    /// receiver: only what is stored is received.
+    /// Refreshes the stored response that was served stale, unless another request for it is under way, or another machine has done so. A
+    /// refresh has no receiver: only what is stored is received.
     ///
     /// - Parameters:
     ///   - request: the one that has found the response.
@@ -90,10 +90,8 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         delegate: @autoclosure () -> any CacheStageDelegate
     ) {
         request.method = .get
-        var fields = HeaderFields()
-        guard let transaction = served.refresh({ fields = $0 }) else { return }
-        request.fields = fields
-        CacheStage(transaction, request, isBackground: true, delegate: delegate()).ask(fields)
+        guard let transaction = served.refresh() else { return }
+        CacheStage(transaction, request, isBackground: true, delegate: delegate()).begin()
     }
 
     /// Goes on, with or without a request to the origin.
