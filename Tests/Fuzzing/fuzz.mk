@@ -5,7 +5,7 @@
 #
 # Included by the Makefile at the top.
 
-FUZZ_TARGETS := pin-file configuration credential certificate private-key staple json request-head response-head response chunks http2 http2-client websocket coding trace pool names session client-hello handshake admin proxy
+FUZZ_TARGETS := pin-file configuration credential certificate private-key staple json request-head response-head response chunks http2 http2-client websocket coding trace pool shared-record names session client-hello handshake admin proxy
 FUZZ_TARGET ?= $(FUZZ_TARGETS)
 FUZZ_SECONDS ?= 60
 FUZZ_FOLDER ?= .build/fuzz/work

@@ -41,6 +41,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case trace
     /// The pool of a host's connections, under any order of events.
     case pool
+    /// Records and purges of a shared cache, opened.
+    case sharedRecord = "shared-record"
     case names
     /// Challenges, cookies, resume data.
     case session
@@ -107,6 +109,7 @@ package final class FuzzSession {
         case .coding: try CodingProperties.content(bytes)
         case .trace: try TraceProperties.contexts(bytes)
         case .pool: try PoolProperties.events(bytes)
+        case .sharedRecord: try SharedRecordProperties.all(bytes)
         case .names:
             try NameProperties.names(bytes)
             try SpellingProperties.spellings(bytes)
