@@ -5,6 +5,7 @@ import IOCore
 import ProxyConfiguration
 import ProxyCore
 import SessionCore
+import SharedCaching
 
 /// The data for the admin listener's responses: it was collected by other threads, so no worker has to be waited for.
 struct AdminSource: Sendable {
@@ -36,10 +37,14 @@ struct AdminSource: Sendable {
             traces: server.traces.figures,
             lostLogLines: server.logLosses.count,
             cache: server.cache.map { CacheFigures($0) },
+            sharedCache: server.sharedCache,
             process: .read(),
             startTime: startTime
         )
     }
+
+    /// The level of the cache that several machines share; nil without one.
+    var sharedCache: SharedCacheStatus? { server.sharedCache }
 
     var turnFigures: TurnFigures { TurnFigures(server.turns, at: Clock.monotonic) }
 
@@ -104,7 +109,8 @@ struct AdminSource: Sendable {
         switch request {
         case .figures:
             let figures = CacheFigures(cache)
-            deliver { completion(CacheAdministration.document(figures)) }
+            let shared = server.sharedCache
+            deliver { completion(CacheAdministration.document(figures, shared)) }
         case .entries(let host, let limit):
             let masking = TaskLogLine(redacting: server.status.snapshot.configuration.log.redact)
             cache.store.list(host: host?.authorityText, atMost: limit, deliver: deliver) { entries in
@@ -113,37 +119,11 @@ struct AdminSource: Sendable {
         case .purge(let purges, let softly):
             let snapshot = server.status.snapshot
             let all = purges.flatMap { CacheAdministration.widened($0, under: snapshot) }
-            Self.purge(all[...], softly: softly, in: cache.store, done: 0, deliver: deliver) { [server] document in
+            CachePurge(softly: softly, in: cache, deliver: deliver) { [server] document in
                 server.didPurge()
                 completion(document)
-            }
+            }.perform(all[...])
         }
         return true
-    }
-
-    /// Performs one after the other.
-    private static func purge(
-        _ purges: ArraySlice<Purge>,
-        softly: Bool,
-        in store: CacheStore,
-        done: Int,
-        deliver: @escaping Delivery,
-        _ completion: @escaping @Sendable (String) -> Void
-    ) {
-        guard let first = purges.first else {
-            return completion(CacheAdministration.document(purged: done, softly: softly))
-        }
-        let next: @Sendable (Int) -> Void = { count in
-            purge(
-                purges.dropFirst(),
-                softly: softly,
-                in: store,
-                done: done + count,
-                deliver: deliver,
-                completion
-            )
-        }
-        guard softly else { return store.remove(first, deliver: deliver, next) }
-        store.expire(first, now: Int(Clock.realtime / 1_000_000), deliver: deliver, next)
     }
 }

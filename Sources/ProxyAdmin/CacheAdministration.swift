@@ -5,6 +5,7 @@ import IOCore
 import ProxyConfiguration
 import ProxyCore
 import ServerTrust
+import SharedCaching
 import StrictJSON
 
 /// Requests of an operator about the cache, and their responses: JSON documents of one line.
@@ -24,7 +25,8 @@ enum CacheAdministration {
 
     // MARK: Responses
 
-    static func document(_ figures: CacheFigures) -> String {
+    /// - Parameter shared: nil without a cache that machines share.
+    static func document(_ figures: CacheFigures, _ shared: SharedCacheStatus? = nil) -> String {
         var line = JSONLine()
         line.add("shared", figures.isShared)
         add(figures.counts, to: &line)
@@ -45,6 +47,7 @@ enum CacheAdministration {
             if let reason = disk.statistics.offBecause { json.add("offBecause", reason) }
             line.add("disk", json)
         }
+        if let shared { line.add("redis", shared.json) }
         line.add(
             "hosts",
             array: figures.hosts.map { host in
@@ -107,9 +110,11 @@ enum CacheAdministration {
         return snapshot.policy(for: url.origin.host).configuration.cache.keys.keys(of: url).map { .uri($0) }
     }
 
-    static func document(purged count: Int, softly: Bool) -> String {
+    /// - Parameter isShared: whether the shared level has confirmed it; nil without one.
+    static func document(purged count: Int, softly: Bool, isShared: Bool?) -> String {
         var line = JSONLine()
         line.add(softly ? "expired" : "removed", count)
+        if let isShared { line.add("shared", isShared) }
         return line.text
     }
 }

@@ -10,6 +10,7 @@ struct ExpositionText {
         case counter
         case gauge
         case histogram
+        case summary
     }
 
     typealias Label = (name: StaticString, value: String)
@@ -58,6 +59,14 @@ struct ExpositionText {
         write("_bucket", [("le", "+Inf")], "\(total)")
         write("_sum", [], Self.seconds(sum))
         write("_count", [], "\(total)")
+    }
+
+    /// Adds the samples of a summary of times without quantiles.
+    ///
+    /// - Parameter sum: in microseconds.
+    mutating func summary(count: Int, sum: Int) {
+        write("_sum", [], Self.seconds(sum))
+        write("_count", [], "\(count)")
     }
 
     private mutating func write(_ suffix: StaticString, _ labels: [Label], _ value: String) {

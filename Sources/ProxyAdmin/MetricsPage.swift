@@ -6,6 +6,7 @@ import ProxyConfiguration
 import ProxyCore
 import ServerTrust
 import SessionCore
+import SharedCaching
 
 /// The page of `GET /metrics` (`docs/operations.md` lists it): the numbers of one moment, as a value.
 ///
@@ -35,6 +36,8 @@ struct MetricsPage {
     var lostLogLines: Int
     /// nil without a cache.
     var cache: CacheFigures?
+    /// nil without a cache that machines share.
+    var sharedCache: SharedCacheStatus?
     var process: ProcessFigures
     /// Microseconds since 1970.
     var startTime: Int64
@@ -51,6 +54,7 @@ struct MetricsPage {
         if !credentials.isEmpty { writeCredentials(&page) }
         if let traces { write(traces, &page) }
         if let cache { write(cache, &page) }
+        if let sharedCache { write(sharedCache, &page) }
         writePolicy(&page)
         if let rules = status.snapshot.requests { write(rules, &page) }
         writeProcess(&page)
@@ -395,6 +399,65 @@ struct MetricsPage {
             page.begin("pinproxy_cache_disk_up", .gauge, "0 while the disk cannot be used.")
             page.sample(disk.offBecause == nil)
         }
+    }
+
+    private func write(_ shared: SharedCacheStatus, _ page: inout ExpositionText) {
+        page.begin("pinproxy_shared_cache_lookups_total", .counter, "Look-ups in Redis, by what came of them.")
+        for lookUp in shared.lookUps { page.sample(lookUp.count, ("result", lookUp.result)) }
+        page.begin("pinproxy_shared_cache_failures_total", .counter, "Look-ups in Redis that failed, by reason.")
+        for (reason, count) in Self.counts(shared.failures, from: SharedCacheStatus.reasonsOfFailure) {
+            page.sample(count, ("reason", reason))
+        }
+        page.begin("pinproxy_shared_cache_lookup_seconds", .summary, "How long look-ups in Redis took.")
+        page.summary(count: shared.lookUps.reduce(0) { $0 + $1.count }, sum: shared.lookUpMicroseconds)
+        page.add("pinproxy_shared_cache_stored_total", .counter, "Responses that were stored in Redis.", shared.stored)
+        page.begin(
+            "pinproxy_shared_cache_not_stored_total",
+            .counter,
+            "Responses for several users that were not stored in Redis, by reason."
+        )
+        for (reason, count) in Self.counts(shared.notStored, from: SharedCacheStatus.reasonsAgainstStoring) {
+            page.sample(count, ("reason", reason))
+        }
+        page.add(
+            "pinproxy_shared_cache_tampered_total",
+            .counter,
+            "Records in Redis that were not made with this key, or not for their place.",
+            shared.tampered
+        )
+        page.begin(
+            "pinproxy_shared_cache_waits_total",
+            .counter,
+            "Requests that waited while another machine asked the origin, by whether they got its response."
+        )
+        page.sample(max(shared.waited - shared.waitedInVain, 0), ("result", "served"))
+        page.sample(shared.waitedInVain, ("result", "vain"))
+        page.add(
+            "pinproxy_shared_cache_invalidations_failed_total",
+            .counter,
+            "Invalidations by unsafe methods that Redis has not confirmed in time.",
+            shared.invalidationsFailed
+        )
+        page.begin(
+            "pinproxy_shared_cache_purges_total",
+            .counter,
+            "Purges, by whether this machine has published them or learned of them."
+        )
+        page.sample(shared.purgesPublished, ("direction", "published"))
+        page.sample(shared.purgesLearned, ("direction", "learned"))
+        page.add(
+            "pinproxy_shared_cache_purges_pending",
+            .gauge,
+            "Purges and invalidations that wait for Redis.",
+            shared.purgesPending
+        )
+        page.begin("pinproxy_shared_cache_server_up", .gauge, "0 while a server of Redis is of no use.")
+        for server in shared.serversInOrder { page.sample(server.reason == nil, ("server", server.name)) }
+    }
+
+    /// The counts of known reasons, from zero on, then those of others.
+    private static func counts(_ counts: [String: Int], from known: [String]) -> [(reason: String, count: Int)] {
+        (known + counts.keys.filter { !known.contains($0) }.sorted()).map { ($0, counts[$0] ?? 0) }
     }
 
     private func writePolicy(_ page: inout ExpositionText) {

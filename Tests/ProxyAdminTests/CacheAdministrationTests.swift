@@ -2,6 +2,7 @@
 import Foundation
 import HTTPCaching
 import HTTPCore
+import SharedCaching
 import TestSupport
 import Testing
 
@@ -64,6 +65,26 @@ struct CacheAdministrationTests {
         let disk = try #require(try json(CacheAdministration.document(figures))["disk"] as? [String: Any])
         #expect(disk["path"] as? String == "/var/cache/p" && disk["offBecause"] as? String == "it is \"full\"")
         #expect(disk["capacity"] as? Int == 5)
+    }
+
+    @Test("the shared cache is shown with the state of its servers")
+    func shared() throws {
+        let figures = CacheFigures(try Self.cache())
+        #expect(try json(CacheAdministration.document(figures))["redis"] == nil)
+        var shared = SharedCacheStatus()
+        (shared.hits, shared.misses, shared.timeouts, shared.failures) = (1, 9, 3, ["busy": 4])
+        (shared.stored, shared.purgesPending) = (5, 6)
+        shared.servers = ["b.test:6379": "it is \"full\"", "a.test:6379": nil]
+        let text = CacheAdministration.document(figures, shared)
+        #expect(text.filter { $0 == "\n" }.count == 1)
+        let redis = try #require(try json(text)["redis"] as? [String: Any])
+        #expect(redis["lookups"] as? [String: Int] == ["hit": 1, "miss": 2, "timeout": 3, "failed": 4])
+        #expect(redis["stored"] as? Int == 5 && redis["purgesPending"] as? Int == 6)
+        #expect(
+            redis["servers"] as? [[String: String]] == [
+                ["server": "a.test:6379"], ["server": "b.test:6379", "offBecause": "it is \"full\""],
+            ]
+        )
     }
 
     @Test("counts are shown by host and rule")

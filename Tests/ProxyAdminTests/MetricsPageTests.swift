@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
+import SharedCaching
 import TestSupport
 import Testing
 
@@ -109,10 +110,64 @@ struct MetricsPageTests {
         #expect(try lines(figures).filter { $0.contains("disk") } == [])
     }
 
+    /// A shared cache with numbers of its own for everything.
+    private static var sharedCache: SharedCacheStatus {
+        var shared = SharedCacheStatus()
+        (shared.hits, shared.misses, shared.timeouts, shared.stored, shared.tampered) = (1, 47, 3, 4, 5)
+        (shared.waited, shared.waitedInVain, shared.invalidationsFailed) = (9, 2, 6)
+        (shared.purgesPublished, shared.purgesLearned, shared.purgesPending) = (10, 11, 12)
+        shared.failures = ["busy": 13, "connection": 14, "other": 15]
+        shared.notStored = ["tooLarge": 16]
+        shared.lookUpMicroseconds = 1_500_000
+        shared.servers = ["b.test:6379": "READONLY", "a.test:6379": nil]
+        return shared
+    }
+
+    @Test("the shared cache's metrics exist where it does, from the start for alarms")
+    func shared() throws {
+        func lines(_ shared: SharedCacheStatus?) throws -> [String] {
+            try page(Self.domain("a.example")) { $0.sharedCache = shared }.split(separator: "\n").map(String.init)
+                .filter { $0.hasPrefix("pinproxy_shared_cache") }
+        }
+        #expect(try lines(nil) == [])
+        #expect(
+            try lines(Self.sharedCache) == [
+                "pinproxy_shared_cache_lookups_total{result=\"hit\"} 1",
+                "pinproxy_shared_cache_lookups_total{result=\"miss\"} 2",
+                "pinproxy_shared_cache_lookups_total{result=\"timeout\"} 3",
+                "pinproxy_shared_cache_lookups_total{result=\"failed\"} 42",
+                "pinproxy_shared_cache_failures_total{reason=\"connection\"} 14",
+                "pinproxy_shared_cache_failures_total{reason=\"malformed\"} 0",
+                "pinproxy_shared_cache_failures_total{reason=\"refused\"} 0",
+                "pinproxy_shared_cache_failures_total{reason=\"busy\"} 13",
+                "pinproxy_shared_cache_failures_total{reason=\"closed\"} 0",
+                "pinproxy_shared_cache_failures_total{reason=\"other\"} 15",
+                "pinproxy_shared_cache_lookup_seconds_sum 1.5", "pinproxy_shared_cache_lookup_seconds_count 48",
+                "pinproxy_shared_cache_stored_total 4",
+                "pinproxy_shared_cache_not_stored_total{reason=\"tooLarge\"} 16",
+                "pinproxy_shared_cache_not_stored_total{reason=\"useless\"} 0",
+                "pinproxy_shared_cache_not_stored_total{reason=\"busy\"} 0",
+                "pinproxy_shared_cache_not_stored_total{reason=\"changed\"} 0",
+                "pinproxy_shared_cache_not_stored_total{reason=\"failed\"} 0",
+                "pinproxy_shared_cache_tampered_total 5",
+                "pinproxy_shared_cache_waits_total{result=\"served\"} 7",
+                "pinproxy_shared_cache_waits_total{result=\"vain\"} 2",
+                "pinproxy_shared_cache_invalidations_failed_total 6",
+                "pinproxy_shared_cache_purges_total{direction=\"published\"} 10",
+                "pinproxy_shared_cache_purges_total{direction=\"learned\"} 11",
+                "pinproxy_shared_cache_purges_pending 12",
+                "pinproxy_shared_cache_server_up{server=\"a.test:6379\"} 1",
+                "pinproxy_shared_cache_server_up{server=\"b.test:6379\"} 0",
+            ]
+        )
+    }
+
     @Test("every sample belongs to its metric, and no series is repeated")
     func form() throws {
-        let lines = try page(Self.domain("a.example")) { $0.cache = Self.cacheFigures }
-            .split(separator: "\n").map(String.init)
+        let lines = try page(Self.domain("a.example")) { page in
+            page.cache = Self.cacheFigures
+            page.sharedCache = Self.sharedCache
+        }.split(separator: "\n").map(String.init)
         var current = ""
         var seen: Set<String> = []
         var series: Set<String> = []
@@ -120,7 +175,7 @@ struct MetricsPageTests {
             if let match = line.wholeMatch(of: /# HELP ([a-z_]+) .+/) {
                 current = String(match.1)
                 #expect(seen.insert(current).inserted, "\(line)")
-            } else if let match = line.wholeMatch(of: /# TYPE ([a-z_]+) (counter|gauge|histogram)/) {
+            } else if let match = line.wholeMatch(of: /# TYPE ([a-z_]+) (counter|gauge|histogram|summary)/) {
                 #expect(String(match.1) == current)
                 if match.2 == "counter" { #expect(current.hasSuffix("_total")) }
             } else {

@@ -14,6 +14,8 @@ package struct CacheConfiguration: Hashable, Sendable {
     package var completeBelow = 1 << 20
     /// nil: nothing stays after a restart.
     package var disk: DiskCacheConfiguration?
+    /// The last level, which several machines share; nil without one.
+    package var redis: RedisCacheConfiguration?
 
     package init() {}
 }

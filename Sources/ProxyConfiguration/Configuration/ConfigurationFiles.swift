@@ -25,3 +25,11 @@ struct InterceptionFiles {
     var certificate: DocumentElement
     var key: DocumentElement
 }
+
+/// The places of the URL and the secret files of `cache.redis`.
+struct RedisFiles {
+    var url: DocumentElement?
+    var key: DocumentElement?
+    var password: DocumentElement?
+    var sentinelPassword: DocumentElement?
+}

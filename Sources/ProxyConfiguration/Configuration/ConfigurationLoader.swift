@@ -51,6 +51,7 @@ package enum ConfigurationLoader {
         if readsPins, let pinnedDomains {
             checkAgainstPins(read, pinnedDomains)
             checkCredentials(read, pinnedDomains, now: Int64(time(nil)))
+            checkSharedCache(read, pinnedDomains)
         }
         var parts = PolicyParts(
             configuration: read.configuration,
@@ -59,6 +60,7 @@ package enum ConfigurationLoader {
         )
         loadClients(read, into: &parts)
         loadAdminToken(read, into: &parts)
+        loadSharedCache(read, into: &parts)
         if !intercepting { loadAuthority(read, into: &parts) }
 
         let issues = IssueList.joined([reader.issuesInOrder, pinIssues])

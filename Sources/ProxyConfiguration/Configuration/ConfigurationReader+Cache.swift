@@ -14,6 +14,15 @@ extension ConfigurationReader {
         if let patience = object["patience"]?.duration() { cache.patience = patience }
         if let bytes = object["completeBelow"]?.size(in: (1 << 10)...(1 << 40)) { cache.completeBelow = bytes }
         if let object = object.object("disk") { cache.disk = readDisk(object) }
+        if let object = object.object("redis") {
+            cache.redis = readRedis(object)
+            if !cache.isShared {
+                object.element.report(
+                    "a cache for one user does not belong where other machines read it",
+                    remedy: "let \"shared\" be true, or take \"redis\" out"
+                )
+            }
+        }
         object.finish()
         configuration.cache = cache
     }

@@ -42,6 +42,7 @@ struct ConfigurationReader {
     /// Entries of `hosts`, and `defaults`, with `"connect": "intercept"`.
     var intercepted: [Placed<HostConfiguration>] = []
     var interception: InterceptionFiles?
+    var redis: RedisFiles?
     /// The `tokenFile` of `admin`.
     var adminToken: Placed<String>?
     var globalAuthentication: DocumentElement?
@@ -281,6 +282,7 @@ struct ConfigurationReader {
         checkRequests()
         checkCredentials()
         let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)
+        checkSharedCache(rules)
         for resolve in resolves
         where rules.evaluate(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {
             resolve.element.report(

@@ -2,6 +2,7 @@
 import HTTPCaching
 import IOCore
 import ProxyConfiguration
+import SharedCaching
 
 extension ResponseCache {
     /// Makes the cache of a configuration; nil when it has none. If the disk cannot be used, a warning is logged and
@@ -26,10 +27,21 @@ extension ResponseCache {
                 notice("the cache in \(place.path) is off: \(error)")
             }
         }
+        let store = CacheStore(memory: MemoryStore(capacity: settings.memory), disk: disk, options)
         return ResponseCache(
-            CacheStore(memory: MemoryStore(capacity: settings.memory), disk: disk, options),
+            store,
             patience: .milliseconds(settings.patience.count),
-            completesBelow: settings.completeBelow
+            completesBelow: settings.completeBelow,
+            shared: settings.redis.map { SharedCache($0, settings, store, configuration.log.level) }
         )
     }
+
+    /// Takes over from the cache that this one replaces the doubted origins, and the purges that other machines do not know yet.
+    func inherit(from former: ResponseCache) {
+        inheritDoubts(of: former)
+        if let shared = former.sharedCache { sharedCache?.inherit(from: shared) }
+    }
+
+    /// What the process keeps of the level that machines share; nil without one.
+    var sharedCache: SharedCache? { shared as? SharedCache }
 }

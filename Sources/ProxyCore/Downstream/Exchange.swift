@@ -264,40 +264,23 @@ final class Exchange: StageOwner {
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
-        // Each piece that goes on costs much more than a small chunk does by itself.
-        var small = ByteBuffer()
-        parts: while position < bytes.count, !upload.isComplete, takesBody {
+        while position < bytes.count, !upload.isComplete, origin.task != nil || admission.credentials.body.isGathering {
             let rest = bytes.extracting(position..<bytes.count)
             switch upload.next(rest) {
             case .data(let range, let consumed):
-                position += consumed
-                guard range.count >= Self.smallPiece || position == bytes.count else {
-                    small.append(rest.extracting(range))
-                    continue
-                }
-                if !small.isEmpty {
-                    sendBody(small.bytes)
-                    small.removeAll()
-                    guard takesBody else { break parts }
-                }
                 sendBody(rest.extracting(range))
+                position += consumed
             case .needMore(let consumed), .end(let consumed):
                 position += consumed
-                if consumed == 0 { break parts }
+                if consumed == 0 { return position }
             case .failed(let problem):
                 fail(problem)
                 return bytes.count
             }
         }
-        if !small.isEmpty, takesBody { sendBody(small.bytes) }
         if upload.endsHere(majorVersion: head.majorVersion) { bodyDidEnd() }
         return position
     }
-
-    private var takesBody: Bool { origin.task != nil || admission.credentials.body.isGathering }
-
-    /// Pieces of chunks with fewer bytes go on together, as far as they have come.
-    private static let smallPiece = 512
 
     private func bodyDidEnd() {
         if admission.credentials.body.isGathering {

@@ -371,7 +371,7 @@ package final class ProxyServer {
         let former = cache.current
         former?.store.close()
         cache.current = ResponseCache.make(next)
-        if let former { cache.current?.inheritDoubts(of: former) }
+        if let former { cache.current?.inherit(from: former) }
         return cache.current
     }
 

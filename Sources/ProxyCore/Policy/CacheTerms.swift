@@ -80,6 +80,7 @@ final class CacheTerms {
     ///   - givesCredentials: whether the configuration adds credentials to the request.
     ///   - credentials: what names those that a rule of `requests` gives it: to them and to their user the responses belong.
     ///   - bypasses: whether the response is for this client alone: it is not stored, and no stored one is used.
+    ///   - level: the loop's level that several machines share.
     func transaction(
         in cache: ResponseCache,
         for request: borrowing SessionRequest,
@@ -88,6 +89,7 @@ final class CacheTerms {
         givesCredentials: Bool,
         credentials: [UInt8]?,
         bypasses: Bool,
+        level: (any SharedLevel)?,
         loop: EventLoop
     ) -> CacheTransaction {
         var cached = CacheRequest(
@@ -108,6 +110,7 @@ final class CacheTerms {
             keyRules: rules.keys,
             digest: digest,
             tally: tally,
+            level: level,
             loop: loop
         )
     }

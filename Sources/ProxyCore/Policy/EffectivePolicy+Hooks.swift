@@ -25,7 +25,16 @@ extension EffectivePolicy {
         var text = "\(cache.isShared ? "shared" : "for one user"), \(ByteCount.describe(cache.memory)) in memory"
         if let disk = cache.disk { text += ", \(ByteCount.describe(disk.size)) in \(disk.path)" }
         text += ", patience \(cache.patience)"
-        return [Row(label: "cache", text: text)]
+        return [Row(label: "cache", text: text)] + (cache.redis.map { [row($0)] } ?? [])
+    }
+
+    private static func row(_ redis: RedisCacheConfiguration) -> Row {
+        let bodies = "bodies up to \(ByteCount.describe(redis.maximumBody))"
+        let prefix = String(decoding: redis.prefix, as: UTF8.self)
+        return Row(
+            label: "cache in Redis",
+            text: "\(redis), keys begin with \(prefix), \(bodies), timeout \(redis.timeout)"
+        )
     }
 
     private static func describe(_ cache: CacheRules) -> String {

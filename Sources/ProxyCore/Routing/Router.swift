@@ -30,8 +30,9 @@ package struct Router: Sendable {
         }
     }
 
-    /// The endpoint for a receiver of spans, likewise. One that is written as an IP literal is intended, even on loopback.
-    func endpoint(collector origin: Origin) -> Result<Endpoint, Problem> {
+    /// The endpoint for a server that the configuration itself names, as a receiver of spans, likewise. One that is written as an IP
+    /// literal is intended, even on loopback.
+    func endpoint(named origin: Origin) -> Result<Endpoint, Problem> {
         guard let address = origin.host.address else { return endpoint(origin) }
         if let refusal = hostRefusal(origin.host, .any) { return .failure(refusal) }
         let settings = snapshot.policy(for: origin.host).configuration
@@ -47,7 +48,8 @@ package struct Router: Sendable {
         switch route.destination {
         case .origin(let endpoint): return .success(endpoint)
         case .refused(let problem): return .failure(problem)
-        case .tunnel, .intercept, .requests: return .failure(Problem(.internal, "A collector is behind a tunnel."))
+        case .tunnel, .intercept, .requests:
+            return .failure(Problem(.internal, "A server of the proxy's own is behind a tunnel."))
         }
     }
 

@@ -5,6 +5,7 @@ import IOCore
 import ProxyConfiguration
 import ServerTrust
 import SessionCore
+import SharedCaching
 
 /// What the connections and requests of one loop use together: the loop, the policy of new requests, the cache, buffers, counters and
 /// the log. It knows none of them.
@@ -19,6 +20,8 @@ final class WorkerServices {
     let viaOfVersion2: [UInt8]
     /// nil when nothing is cached.
     private(set) var cache: ResponseCache?
+    /// The level of the cache that several machines share; nil without one.
+    private(set) var level: RedisLevel?
     private(set) var isDraining = false
     /// How long an idle client is served while draining: it may not know yet that its connection will end.
     private var drainGrace = TimeSpan.seconds(0)
@@ -75,6 +78,7 @@ final class WorkerServices {
         self.recentTasks = recentTasks
         logBuffer = log.map { LogBuffer(writer: $0, recent: recentTasks, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
+        level = makeLevel()
     }
 
     /// The threads for the steps of clients' TLS handshakes.
@@ -172,9 +176,15 @@ final class WorkerServices {
     ///
     /// - Returns: the former one, to be retired.
     func adopt(_ next: Generation, cache: ResponseCache?) -> Generation {
-        self.cache = cache
         let former = generation
         generation = next
+        if self.cache === cache {
+            if let dial { level?.redial(dial) }
+        } else {
+            self.cache = cache
+            level?.close()
+            level = makeLevel()
+        }
         observer.observe(next.manager)
         next.manager.count(in: held)
         server.heldBytes.setLimit(next.snapshot.configuration.limits.heldBytes)
@@ -182,6 +192,14 @@ final class WorkerServices {
         // The new masking also applies to requests that are under way.
         logLine = TaskLogLine(redacting: next.snapshot.configuration.log.redact)
         return former
+    }
+
+    /// Dials the servers of the shared cache under the present policy; nil without one.
+    private var dial: RedisDial? { generation.snapshot.configuration.cache?.redis.map { generation.dial($0) } }
+
+    private func makeLevel() -> RedisLevel? {
+        guard let shared = cache?.sharedCache, let dial else { return nil }
+        return shared.makeLevel(loop: loop, dial: dial)
     }
 
     func logTo(_ writer: LogWriter?) {
@@ -210,6 +228,9 @@ final class WorkerServices {
 
     /// Ends the tasks at once.
     func stop() {
+        // It would dial again when its streams end.
+        level?.close()
+        level = nil
         // Older generations have lost their last tasks with the connections.
         generation.manager.invalidateSession(cancelingTasks: true)
         observer.stop()

@@ -91,6 +91,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             credentials: exchange.credentials?.partition,
             bypasses: request.fields.authenticatesConnection
                 || connectionOwner(for: exchange, isNew: false)?.owns(request.endpoint) == true,
+            level: services.level,
             loop: services.loop
         )
         let cache = CacheStage(transaction, consume request, delegate: self)

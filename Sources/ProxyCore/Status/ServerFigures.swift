@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCaching
 package import IOCore
+package import SharedCaching
 
 /// What any thread may read of a running proxy: it was collected by other threads, so no worker has to be waited for.
 package struct ServerFigures: Sendable {
@@ -45,4 +46,7 @@ package struct ServerFigures: Sendable {
 
     /// nil without a cache.
     package var cache: ResponseCache? { cacheHolder.current }
+
+    /// The level of the cache that several machines share; nil without one.
+    package var sharedCache: SharedCacheStatus? { cache?.sharedCache?.status }
 }

@@ -71,7 +71,7 @@ final class SpanExporter: @unchecked Sendable {
             stall: .milliseconds(limits.answer),
             total: .milliseconds(limits.connect + limits.answer)
         )
-        return Router(snapshot: snapshot, timeouts: timeouts).endpoint(collector: collector.url.origin)
+        return Router(snapshot: snapshot, timeouts: timeouts).endpoint(named: collector.url.origin)
     }
 
     // MARK: Any thread

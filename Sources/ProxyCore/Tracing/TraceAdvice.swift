@@ -9,7 +9,7 @@ package enum TraceAdvice {
     /// - Parameter file: the configuration's path, for the places of the warnings.
     package static func warnings(_ snapshot: PolicySnapshot, file: String) -> [DocumentIssue] {
         guard let tracing = snapshot.configuration.tracing, let collector = tracing.collector else { return [] }
-        switch Router(snapshot: snapshot, timeouts: TaskTimeouts()).endpoint(collector: collector.url.origin) {
+        switch Router(snapshot: snapshot, timeouts: TaskTimeouts()).endpoint(named: collector.url.origin) {
         case .failure(let problem):
             return [
                 DocumentIssue(

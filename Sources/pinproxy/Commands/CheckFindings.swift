@@ -28,7 +28,7 @@ struct CheckFindings {
         warnings +=
             PolicyAdvice.warnings(snapshot) + CredentialAdvice.warnings(snapshot, file: path)
             + PlaceholderAdvice.warnings(snapshot.configuration, file: path)
-            + TraceAdvice.warnings(snapshot, file: path)
+            + TraceAdvice.warnings(snapshot, file: path) + SharedCacheAdvice.warnings(snapshot, file: path)
     }
 
     /// The warnings of the load have their places. A load shows a limited number of warnings, and each of these counts.

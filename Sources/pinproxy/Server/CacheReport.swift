@@ -138,11 +138,32 @@ enum CacheReport {
             )
             if let reason = disk.string("offBecause") { rows.append(("", "off: \(TextLayout.printable(reason))")) }
         }
+        if let shared = root.object("redis") { rows += try redis(shared) }
         let width = (rows.map(\.0.count).max() ?? 0) + 2
         let figures = rows.map { label, text in
             label + String(repeating: " ", count: width - label.count) + text + "\n"
         }.joined()
         return figures + byHost + byRule
+    }
+
+    /// The rows about the cache that machines share.
+    private static func redis(_ shared: DocumentObject) throws(CommandFailure) -> [(String, String)] {
+        guard let lookUps = shared.object("lookups"), let stored = number(shared, "stored"),
+            let pending = number(shared, "purgesPending"), let servers = shared.elements("servers")
+        else { throw strange }
+        var counts: [String] = []
+        for result in ["hit", "miss", "timeout", "failed"] {
+            guard let count = number(lookUps, result) else { throw strange }
+            counts.append("\(count) \(result)")
+        }
+        var rows = [("Redis", "\(counts.joined(separator: ", ")), \(stored) stored")]
+        if pending > 0 { rows.append(("", "\(pending) purges wait for it")) }
+        for element in servers {
+            guard let server = element.object(), let name = server.string("server") else { throw strange }
+            let state = server.string("offBecause").map { "off: \(TextLayout.printable($0))" } ?? "in use"
+            rows.append(("  \(TextLayout.printable(name))", state))
+        }
+        return rows
     }
 
     private static let outcomes = ["hit", "stale", "revalidated", "miss", "bypass"]
@@ -191,11 +212,15 @@ enum CacheReport {
     /// - Parameter body: the document of a DELETE.
     static func removed(_ body: String) throws(CommandFailure) -> String {
         let object = try object(body)
+        let isUnconfirmed = object.has("shared") && object.bool("shared") == false
+        let rest =
+            isUnconfirmed
+            ? "the shared cache has not confirmed it: other machines may use these responses until it has\n" : ""
         if let count = number(object, "expired") {
-            return count == 1 ? "1 response is stale now\n" : "\(count) responses are stale now\n"
+            return (count == 1 ? "1 response is stale now\n" : "\(count) responses are stale now\n") + rest
         }
         guard let count = number(object, "removed") else { throw strange }
-        return count == 1 ? "1 response removed\n" : "\(count) responses removed\n"
+        return (count == 1 ? "1 response removed\n" : "\(count) responses removed\n") + rest
     }
 
     /// The size in the largest unit of which there is at least one, with one decimal: `1.5MB`.

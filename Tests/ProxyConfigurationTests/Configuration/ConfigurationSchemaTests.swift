@@ -53,6 +53,7 @@ struct ConfigurationSchemaTests {
         ("limits", document(#""limits": { "\#(unknown)": 0 }"#), "/limits"),
         ("cache", document(#""cache": { "\#(unknown)": 0 }"#), "/cache"),
         ("cacheDisk", document(#""cache": { "disk": { "\#(unknown)": 0 } }"#), "/cache/disk"),
+        ("cacheRedis", document(#""cache": { "redis": { "\#(unknown)": 0 } }"#), "/cache/redis"),
         (
             "cacheRules", document(#""cache": {}, "defaults": { "cache": { "\#(unknown)": 0 } }"#),
             "/defaults/cache"
@@ -221,6 +222,10 @@ struct ConfigurationSchemaTests {
         #expect(try text("redirects", "policy") == RedirectRules().policy.rawValue)
         #expect(try text("cache", "memory") == ByteCount.describe(CacheConfiguration().memory))
         #expect(try text("cacheDisk", "size") == ByteCount.describe(DiskCacheConfiguration(path: "c").size))
+        let redis = RedisCacheConfiguration(isSecure: true, addresses: [])
+        #expect(try text("cacheRedis", "prefix") == String(decoding: redis.prefix, as: UTF8.self))
+        #expect(try text("cacheRedis", "timeout") == redis.timeout.description)
+        #expect(try text("cacheRedis", "maximumBody") == ByteCount.describe(redis.maximumBody))
         #expect(try text("cacheRules", "requestPolicy") == CacheRules().requestPolicy.rawValue)
         let timeouts = configuration.defaults.timeouts
         let pairs = [

@@ -217,6 +217,22 @@ struct ConfigurationSnapshotTests {
         #expect(EffectivePolicy(snapshot).description == expected)
     }
 
+    @Test("the effective policy tells where the shared cache is, without its secrets")
+    func sharedCache() throws {
+        let snapshot = try snapshot(
+            #"""
+            { "version": 1, "cache": { "redis": { "url": "rediss://a.test,b.test:7001", "cluster": true, "username": "u",
+              "keyFile": "k", "passwordFile": "p" } } }
+            """#
+        )
+        let rows = EffectivePolicy(snapshot).sections.flatMap(\.rows).filter { $0.label == "cache in Redis" }
+        #expect(
+            rows.map(\.text) == [
+                "rediss://a.test:6379,b.test:7001, a cluster, keys begin with pinproxy:, bodies up to 1MB, timeout 5ms"
+            ]
+        )
+    }
+
     @Test("the effective policy tells the rules of the cache")
     func cacheRules() throws {
         let snapshot = try snapshot(
