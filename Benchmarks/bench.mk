@@ -21,6 +21,8 @@
 # make bench-cache  what the cache costs a request, the sockets aside
 # make bench-cache-memory  the memory of a process beside what its cache may have, with mimalloc and without
 # make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
+# make bench-shared eight proxies with one cache in Redis beside eight with a cache each (BENCH_ARGS="--hosts 4 --seconds 30")
+# make soak-shared  an hour of traffic through shared caches while servers die, slots move and files change (SOAK_SECONDS=180)
 # make bench-pins   the time and the memory that 10,000 pin files take, at the start and with four reloads
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
@@ -44,8 +46,9 @@ BENCH_CC ?= $(shell command -v cc || command -v clang)
 BENCH_PROGRAMS := policy-benchmark download-benchmark cache-benchmark cache-simulation session-benchmark
 
 SOAK_REQUESTS ?= 100000
+SOAK_SECONDS ?= 3600
 
-.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-stream bench-peers bench-flat bench-workers fault-load hostile instructions reload-load soak slowhttptest upgrade-load verify-load
+.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-programs bench-session bench-shared bench-stream bench-peers bench-flat bench-workers fault-load hostile instructions reload-load soak soak-shared slowhttptest upgrade-load verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -74,6 +77,18 @@ bench-pins:
 soak:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)soak.py --requests $(SOAK_REQUESTS) $(BENCH_ARGS)
+
+SHARED_PACKAGES := redis-server:redis-server nginx:nginx openssl:openssl
+
+bench-shared:
+	$(BENCH_BUILD)
+	@.ci/install-packages $(SHARED_PACKAGES)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)shared_cache.py $(if $(SHORT),--short) $(BENCH_ARGS)
+
+soak-shared:
+	$(BENCH_BUILD)
+	@.ci/install-packages $(SHARED_PACKAGES)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)shared_soak.py --seconds $(SOAK_SECONDS) $(BENCH_ARGS)
 
 fault-load:
 	$(BENCH_BUILD)

@@ -17,7 +17,7 @@ pid {folder}/nginx.pid;
 error_log {folder}/error.log warn;
 events {{ worker_connections 1024; }}
 http {{
-    access_log off;
+    access_log {access_log};
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     ssl_certificate {certificates}/leaf.pem;
@@ -28,7 +28,8 @@ http {{
 """
 
 
-def start_nginx(folder: Path, files: Path, certificates: Certificates, directives: list[str]) -> tuple[Server, int]:
+def start_nginx(folder: Path, files: Path, certificates: Certificates, directives: list[str],
+                access_log: str = "off") -> tuple[Server, int]:
     """nginx and its port, when it listens. `folder` exists, and gets its configuration and log."""
     nginx = shutil.which("nginx")
     if nginx is None:
@@ -36,7 +37,7 @@ def start_nginx(folder: Path, files: Path, certificates: Certificates, directive
     port = free_port()
     (folder / "nginx.conf").write_text(CONFIGURATION.format(
         user="user root;" if os.geteuid() == 0 else "", folder=folder, certificates=certificates.folder,
-        directives="\n    ".join(directives), port=port, files=files))
+        directives="\n    ".join(directives), port=port, files=files, access_log=access_log))
     server = Server("nginx", [nginx, "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")],
                     folder / "error.log")
     server.wait_until_listening([port])

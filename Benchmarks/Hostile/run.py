@@ -27,6 +27,7 @@ import finite_fields
 import informational
 import lying_proxy
 import many_addresses
+import redis_floods
 import slow_trials
 import small_pieces
 import tls_floods
@@ -37,7 +38,7 @@ from stage import DESCRIPTOR_ALLOWANCE, MEMORY_ALLOWANCE, Peer, Result, Stage
 
 PEERS: list[Peer] = [peer for module in (certificate_dates, explicit_curves, certificate_bush, finite_fields, slow_trials,
                                         lying_proxy, informational, field_references, costly_heads, many_addresses,
-                                        unread_bodies, small_pieces, tls_floods, credential_floods)
+                                        unread_bodies, small_pieces, tls_floods, credential_floods, redis_floods)
                      for peer in module.PEERS]
 # What no peer may make the proxy do.
 MOST_TURN = 0.010

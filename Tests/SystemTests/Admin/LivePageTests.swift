@@ -176,6 +176,10 @@ struct LivePageTests {
                     "requests": ["hit": 1, "stale": 0, "revalidated": 0, text: 1], "stored": -1,
                     "memory": ["bytes": -1, "capacity": 1e300],
                     "disk": ["offBecause": text, "bytes": 1, "capacity": 1],
+                    "redis": [
+                        "lookups": ["hit": 1, text: 1e300], "purgesPending": 1,
+                        "servers": [["server": text, "offBecause": text], ["server": text]],
+                    ] as [String: Any],
                 ] as [String: Any]
             ),
             "/workers": try json(["workers": [["longestTurn": ["milliseconds": 1e9, "work": [text]]]]]),
