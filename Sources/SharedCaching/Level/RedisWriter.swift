@@ -9,7 +9,24 @@ final class RedisWriter {
     private let nodes: RedisNodes
     private let state: SharedState
     private let room = BodyRoom(16 << 20)
-    var isClosed = false
+    var isClosed = false {
+        didSet {
+            loop.remove(repetition)
+            unreleased = []
+        }
+    }
+    /// Leases whose release has failed, with the time when they are over anyway.
+    private var unreleased: [Release] = []
+    private let repetition = LoopTimer()
+
+    private struct Release {
+        let command: RedisCommand
+        let key: [UInt8]
+        let until: UInt64
+    }
+
+    private static let unreleasedAtMost = 1000
+    private static let pause = TimeSpan.milliseconds(200)
 
     /// How long others go alone after a response that was not for others.
     private static let unwantedMilliseconds = RedisScript.number(10_000)
@@ -19,6 +36,7 @@ final class RedisWriter {
         self.loop = loop
         self.nodes = nodes
         self.state = state
+        repetition.whenDue { [weak self] in self?.releaseAgain() }
     }
 
     /// A response on its way to Redis: a command is sent when the one before it has succeeded, so that look-ups find their place
@@ -161,7 +179,24 @@ final class RedisWriter {
         guard !isClosed, let token = ticket.token else { return }
         let arguments = [token, isForOthers ? [] : Self.unwanted, Self.unwantedMilliseconds]
         let command = RedisScript.release.command([ticket.names.lease], arguments)
-        nodes.send(command, key: ticket.names.key, by: deadline) { _ in }
+        release(Release(command: command, key: ticket.names.key, until: loop.now &+ state.settings.lease.nanoseconds))
+    }
+
+    /// Others wait as long as the lease is there: a release that fails, as while the breaker is open, is repeated.
+    private func release(_ release: Release) {
+        nodes.send(release.command, key: release.key, by: deadline) { [weak self] result in
+            guard let self, !isClosed, case .failure = result, loop.now < release.until,
+                unreleased.count < Self.unreleasedAtMost
+            else { return }
+            unreleased.append(release)
+            if !repetition.isArmed { loop.arm(repetition, after: Self.pause) }
+        }
+    }
+
+    private func releaseAgain() {
+        let again = unreleased
+        unreleased = []
+        for lease in again { release(lease) }
     }
 
     private var deadline: UInt64 { loop.now &+ state.settings.patientTimeout.nanoseconds }

@@ -256,6 +256,20 @@ struct RedisLevelTests {
         #expect(stage.redis.strings.isEmpty)
     }
 
+    @Test("a release that fails is repeated")
+    func failedRelease() throws {
+        let machine = stage.machine()
+        machine.nodes.fault = { LevelRedis.isScript($0, .release) ? .failure(.busy) : .none }
+        let ticket = try #require(LevelFinding.ticket(try machine.lookUp(try LevelStage.question(waits: true))))
+        machine.level.giveBack(ticket, isForOthers: true)
+        stage.settle()
+        #expect(stage.redis.strings.count == 1)
+        machine.nodes.fault = { _ in .none }
+        stage.advance(by: .milliseconds(200))
+        stage.settle()
+        #expect(stage.redis.strings.isEmpty && machine.nodes.count(.release) == 2)
+    }
+
     // MARK: - Purges
 
     @Test("a confirmed purge ends the use of older entries on each machine")
