@@ -83,8 +83,11 @@ struct DiskWaitTests {
             return client
         }
         #expect(try send().readResponse().status == 200)
-        disk.settle()
-        #expect(try send().readResponse()["Cache-Status"]?.contains("hit") == true)
+        // The worker gives the body to the disk soon after the client has its end.
+        try Patience.poll(for: "the stored response") {
+            disk.settle()
+            return try send().readResponse()["Cache-Status"]?.contains("hit") == true ? true : nil
+        }
 
         let gate = Gate()
         defer { gate.open() }
