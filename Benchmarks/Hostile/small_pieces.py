@@ -105,6 +105,31 @@ class Chunks(Peer):
         stage.at_once(2, lambda: ask(True))
 
 
+class ClientChunks(Peer):
+    name = "chunks-client"
+    title = "10: clients that send chunks of one byte with extensions, to an origin that takes them"
+
+    def settings(self, stage: Stage) -> dict:
+        self.stage = stage
+        return {"hosts": {OTHER_HOST: {"resolve": f"127.0.0.1:{stage.serve(self._serve)}"}}}
+
+    def _serve(self, connection) -> None:
+        tls = self.stage.tls(connection)
+        while self.stage.goes_on and tls.recv(65536):
+            pass
+
+    def attack(self, stage: Stage) -> None:
+        chunks = b"1;a=b\r\nx\r\n" * 6000
+
+        def send() -> None:
+            connection = stage.connect()
+            connection.sendall(f"POST http://{OTHER_HOST}/ HTTP/1.1\r\nHost: {OTHER_HOST}\r\n"
+                               "Transfer-Encoding: chunked\r\n\r\n".encode())
+            while stage.goes_on:
+                connection.sendall(chunks)
+        stage.at_once(3, send)
+
+
 class HelloPieces(Peer):
     name = "hello-pieces"
     title = "10: TLS clients that send their hello in records of one byte, and stop"
@@ -143,4 +168,4 @@ class RedirectedHellos(Peer):
         stage.at_once(3, again)
 
 
-PEERS = [RapidReset(), Pings(), Pipeline(), Chunks(), HelloPieces(), RedirectedHellos()]
+PEERS = [RapidReset(), Pings(), Pipeline(), Chunks(), ClientChunks(), HelloPieces(), RedirectedHellos()]

@@ -141,6 +141,42 @@ struct ReadAheadTests {
         }
     }
 
+    @Test("30,000 chunks of one byte arrive", arguments: Consumer.allCases)
+    func tinyChunks(consumer: Consumer) throws {
+        // A consumer that pauses is called once for each of them.
+        let body = patternBytes(consumer == .slow ? 300 : 30_000)
+        let wire = Self.chunkedHead + Self.chunked(body, seed: 1, sizes: 1...1)
+        try check(consumer, body: body) { connection in
+            _ = try connection.readRequest()
+            try connection.write(wire)
+            connection.readToEnd()
+        }
+    }
+
+    @Test("chunks that come together with the end of the connection arrive", arguments: Consumer.allCases)
+    func chunksBeforeTheEnd(consumer: Consumer) throws {
+        let body = patternBytes(20 << 10)
+        let wire = Self.chunkedHead + Self.chunked(body, seed: 8, sizes: 100...700)
+        let hasAsked = Monitor(false)
+        try check(
+            consumer,
+            body: body,
+            shape: { stream in
+                var late: [UInt8] = []
+                while let record = stream.nextRecord() {
+                    if hasAsked.with({ $0 }) { late += record } else { try stream.deliver(record) }
+                }
+                try stream.deliver(late)
+                try stream.passRest()
+            }
+        ) { connection in
+            _ = try connection.readRequest()
+            hasAsked.with { $0 = true }
+            try connection.write(wire)
+            connection.close()
+        }
+    }
+
     @Test("records that the network cuts anywhere arrive", arguments: Consumer.allCases, [UInt64(1), 2, 3])
     func cutRecords(consumer: Consumer, seed: UInt64) throws {
         let body = patternBytes(400 << 10)

@@ -264,23 +264,42 @@ final class Exchange: StageOwner {
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
-        while position < bytes.count, !upload.isComplete, origin.task != nil || admission.credentials.body.isGathering {
+        // Each piece that goes on costs much more than a small chunk does by itself.
+        var small = ByteBuffer()
+        parts: while position < bytes.count, !upload.isComplete, takesBody {
             let rest = bytes.extracting(position..<bytes.count)
             switch upload.next(rest) {
             case .data(let range, let consumed):
-                sendBody(rest.extracting(range))
                 position += consumed
+                guard range.count >= Self.smallPiece || position == bytes.count else {
+                    small.append(rest.extracting(range))
+                    continue
+                }
+                guard !small.isEmpty else {
+                    sendBody(rest.extracting(range))
+                    continue
+                }
+                // As one piece: behind the first of two there might be nobody who takes the second.
+                small.append(rest.extracting(range))
+                sendBody(small.bytes)
+                small.removeAll()
             case .needMore(let consumed), .end(let consumed):
                 position += consumed
-                if consumed == 0 { return position }
+                if consumed == 0 { break parts }
             case .failed(let problem):
                 fail(problem)
                 return bytes.count
             }
         }
+        if !small.isEmpty, takesBody { sendBody(small.bytes) }
         if upload.endsHere(majorVersion: head.majorVersion) { bodyDidEnd() }
         return position
     }
+
+    private var takesBody: Bool { origin.task != nil || admission.credentials.body.isGathering }
+
+    /// Pieces of chunks with fewer bytes go on together, as far as they have come.
+    private static let smallPiece = 512
 
     private func bodyDidEnd() {
         if admission.credentials.body.isGathering {

@@ -34,6 +34,10 @@ final class HTTP1Connection: PooledConnection {
     private var laterTimer: LoopTimer?
     /// The socket has reported its end while the task took nothing.
     private var isParked = false
+    /// The end of the connection, which came with the bytes in `held`.
+    private var ending: (isClean: Bool, why: String)?
+    /// Small parts of a message have taken this connection's share of the turn.
+    private var isShareUsed = false
 
     /// The task is asked for more of the body when less than this waits for the socket.
     private static let lowWater = 64 << 10
@@ -41,6 +45,9 @@ final class HTTP1Connection: PooledConnection {
     /// megabyte that goes out as a whole would be milliseconds of TLS.
     private static let turnLimit = 256 << 10
     private static let pieceSize = 64 << 10
+    /// The clock is read once for so many parts of a message, a power of two: chunks of one byte cost a hundred times as much for
+    /// each byte as large ones.
+    private static let partsPerReading = 128
 
     override init(_ connection: VerifiedConnection, _ host: ConnectionHost, owner: PooledConnectionOwner) {
         loop = owner.loop
@@ -70,6 +77,8 @@ final class HTTP1Connection: PooledConnection {
         hasBegunResponse = false
         hasExcess = false
         isParked = false
+        ending = nil
+        isShareUsed = false
         reader.reset(answering: request.method)
         writer.begin(request, guarded, into: &output)
         receiver.didWriteHead(byteCount: output.count)
@@ -179,16 +188,29 @@ final class HTTP1Connection: PooledConnection {
         loop.noteWork(.response)
         var left = Self.turnLimit
         while isCurrent(receiver), receiver.takesResponse {
-            guard left > 0 else { return readLater() }
-            if !held.isEmpty, process(held: receiver) { return }
+            guard left > 0, !isShareUsed else {
+                isShareUsed = false
+                return readLater()
+            }
+            if !held.isEmpty {
+                if process(held: receiver) { return }
+                if isShareUsed { continue }
+            }
             guard isCurrent(receiver), receiver.takesResponse else { break }
+            if let ending { return connectionDidEnd(receiver, isClean: ending.isClean, ending.why) }
             let reading = read(receiver, &left)
             guard isCurrent(receiver) else { return }
             switch reading {
-            case .bytes where connection.hasBufferedBytes: continue
-            case .bytes, .wouldBlock: return setInterest(receiver)
-            case .end: return connectionDidEnd(receiver, isClean: true, "it closed the connection")
-            case .broken(let why): return connectionDidEnd(receiver, isClean: false, why)
+            case .bytes where connection.hasBufferedBytes || isShareUsed: continue
+            case .bytes, .wouldBlock:
+                if isShareUsed { continue }
+                return setInterest(receiver)
+            case .end: ending = (true, "it closed the connection")
+            case .broken(let why): ending = (false, why)
+            }
+            // What came before the end is processed first.
+            if held.isEmpty || receiver.takesResponse && !isShareUsed, let ending {
+                return connectionDidEnd(receiver, isClean: ending.isClean, ending.why)
             }
         }
         if isCurrent(receiver) { setInterest(receiver) }
@@ -250,6 +272,7 @@ final class HTTP1Connection: PooledConnection {
         // Heads are no bytes of a body: however long an origin sends informational ones, an upload may have stalled.
         if reader.hasHead { receiver.didMoveBytes() }
         var position = 0
+        var parts = 0
         while true {
             let rest = bytes.extracting(position..<bytes.count)
             switch reader.next(rest) {
@@ -276,7 +299,19 @@ final class HTTP1Connection: PooledConnection {
             // The end of a response without a body, or behind its last byte, needs no further byte.
             guard isCurrent(receiver) else { return bytes.count }
             if !reader.isComplete, !receiver.takesResponse { return position }
+            parts += 1
+            if parts & (Self.partsPerReading - 1) == 0, isShareOver(after: parts) { return position }
         }
+    }
+
+    /// Whether so many parts of a message, processed one after another, have taken this connection's share of the turn.
+    private func isShareOver(after parts: Int) -> Bool {
+        guard parts > Self.partsPerReading else {
+            loop.beginPart()
+            return false
+        }
+        isShareUsed = loop.isPartOver
+        return isShareUsed
     }
 
     /// Trailers, which are rare, are copied for the delegate.
@@ -338,7 +373,7 @@ final class HTTP1Connection: PooledConnection {
         if let laterTimer { loop.disarm(laterTimer) }
         let isReusable =
             reader.isComplete && reader.keepsConnection && writer.isComplete && output.isEmpty && !hasExcess
-            && held.isEmpty && writeFailure == nil && !isParked
+            && held.isEmpty && writeFailure == nil && !isParked && ending == nil
         output.release()
         held.release()
         return isReusable && !(connection.hasBufferedBytes && connection.hasSomethingToRead())

@@ -98,7 +98,7 @@ struct AttemptRecordTests {
         #expect(Self.times(record)[2...3] == [Self.absent, Self.absent] && record.proxy == nil)
     }
 
-    @Test("what was found about one address is not reported of the next")
+    @Test("facts about one address are not reported of the next")
     func nextAddress() {
         var record = record()
         record.dialDidEnd(lookup: 3)

@@ -71,7 +71,7 @@ struct NameCheckTests {
         #expect(place.server.questions.count == 2)
     }
 
-    @Test("whoever wants the known result does not wait for a check")
+    @Test("a request for the known result does not wait for a check")
     func silence() throws {
         let place = try Place { $0 == 0 ? .address(Self.first, lifetime: 300) : .silence }
         #expect(try place.ask().get() == [Self.address(Self.first)])
@@ -84,9 +84,9 @@ struct NameCheckTests {
     @Test("a check keeps more addresses than a dial tries")
     func manyAddresses() throws {
         let place = try Place { _ in .addressesOverTCP(ipv4: 140, ipv6: 60) }
-        #expect(try place.ask().get().count == 32)
-        // 188; those of one family alone when the response for the other is late.
+        // The addresses of one family alone count when the response for the other is late.
+        #expect((16...32).contains(try place.ask().get().count))
         #expect(try place.ask(isCheck: true).get().count > 32)
-        #expect(try place.ask().get().count == 32)
+        #expect((16...32).contains(try place.ask().get().count))
     }
 }

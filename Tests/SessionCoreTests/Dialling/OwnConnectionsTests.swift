@@ -25,7 +25,7 @@ struct OwnConnectionsTests {
         (1...UInt16.max).contains { OwnConnections.all.contains(from: .loopback(port: $0), to: .loopback(port: port)) }
     }
 
-    @Test("one is known as long as it is open")
+    @Test("a connection is known as long as it is open")
     func kept() throws {
         OwnConnections.all.watch()
         let origin = try ScriptedOrigin(nil) { OriginResponse.text($0.target) }
@@ -36,7 +36,7 @@ struct OwnConnectionsTests {
         #expect(!isKnown(to: origin.port))
     }
 
-    @Test("one whose server is refused is known no more")
+    @Test("a connection whose server is refused is known no more")
     func refused() throws {
         OwnConnections.all.watch()
         let origin = try ScriptedOrigin(TestPKI.shared.server("other.example")) { OriginResponse.text($0.target) }
