@@ -31,9 +31,9 @@ struct AdminSource: Sendable {
             verdicts: server.monitor.verdicts,
             otherFailures: server.monitor.failuresOfOthers,
             lostReports: server.monitor.lostReports,
-            lists: server.lists.figures(at: Clock.realtime / 1_000_000),
+            lists: server.lists.figures(at: Clock.seconds),
             credentials: server.credentials.figures,
-            date: Clock.realtime / 1_000_000,
+            date: Clock.seconds,
             traces: server.traces.figures,
             lostLogLines: server.logLosses.count,
             cache: server.cache.map { CacheFigures($0) },
@@ -61,12 +61,12 @@ struct AdminSource: Sendable {
             server.monitor.verdicts,
             credentials: server.credentials.figures,
             since: since,
-            at: Clock.realtime / 1_000_000
+            at: Clock.seconds
         )
     }
 
     var figures: String {
-        let date = Clock.realtime / 1_000_000
+        let date = Clock.seconds
         return StatusDocument(
             build: build,
             isAlive: server.isAlive,

@@ -45,6 +45,6 @@ struct CachePurge: Sendable {
 
     private func perform(_ purge: Purge, _ next: @escaping @Sendable (Int) -> Void) {
         guard softly else { return cache.store.remove(purge, deliver: deliver, next) }
-        cache.store.expire(purge, now: Int(Clock.realtime / 1_000_000), deliver: deliver, next)
+        cache.store.expire(purge, now: Int(Clock.seconds), deliver: deliver, next)
     }
 }

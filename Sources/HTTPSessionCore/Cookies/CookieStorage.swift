@@ -98,7 +98,7 @@ public final class CookieStorage: @unchecked Sendable {
         return cookies(for: AbsoluteURL(origin: place.origin, rest: place.target), at: Self.now)
     }
 
-    static var now: Int64 { Clock.realtime / 1_000_000 }
+    static var now: Int64 { Clock.seconds }
 
     // MARK: For TaskExecution
 

@@ -128,7 +128,7 @@ package struct ResumeData: Equatable, Sendable {
                 && tag.hasSuffix("\"")
                 ? tag : nil
         }
-        let now = Int(Clock.realtime / 1_000_000)
+        let now = Int(Clock.seconds)
         guard let index = fields.first(.lastModified), let date = fields.first(.date),
             let modified = HTTPDate.parse(fields.value(at: index), now: now),
             let answered = HTTPDate.parse(fields.value(at: date), now: now),

@@ -65,7 +65,7 @@ public struct RetryPolicy: RequestInterceptor {
                 before: request.retryCount,
                 method: request.request.method,
                 failure: failure,
-                now: Int(Clock.realtime / 1_000_000),
+                now: Int(Clock.seconds),
                 chance: Double.random(in: 0...1)
             )
         else { return .doNotRetry }

@@ -13,6 +13,10 @@ package enum Clock {
     /// Microseconds since 1970, for dates.
     @inline(__always)
     package static var realtime: Int64 { pinproxy_realtime() }
+
+    /// Seconds since 1970, of the same clock. The one of time(2) is a tick behind it: of two readers of both, one may take a
+    /// certificate for valid that has ended for the other.
+    package static var seconds: Int64 { pinproxy_realtime() / 1_000_000 }
 }
 
 /// A length of time in nanoseconds, written as `.seconds(10)`.

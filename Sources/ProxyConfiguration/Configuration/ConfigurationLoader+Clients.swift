@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import Glibc
 import IOCore
 import ServerTrust
 import StrictJSON
@@ -56,7 +55,7 @@ extension ConfigurationLoader {
         }
         let lists = DocumentElement.revocationLists(
             of: tls.crlFiles,
-            at: Int64(time(nil)),
+            at: Clock.seconds,
             effect: "the clients whose certificates it should cover are refused"
         )
         guard let certificate, let key, tls.clientCA == nil || !clientAuthorities.isEmpty,
@@ -91,7 +90,7 @@ extension ConfigurationLoader {
     }
 
     private static func warnOfDates(_ certificate: Certificate, _ element: DocumentElement) {
-        let now = Int64(time(nil))
+        let now = Clock.seconds
         // Nil is no case here: ServerIdentity has refused it.
         guard let begin = certificate.notBefore, let end = certificate.notAfter, now > end || now < begin else {
             return

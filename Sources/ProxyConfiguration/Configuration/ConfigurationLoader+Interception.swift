@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import Glibc
 import HTTPCore
+import IOCore
 import ServerTrust
 import StrictJSON
 
@@ -34,7 +34,7 @@ extension ConfigurationLoader {
         }
         guard let authority = load(files) else { return }
         parts.authority = authority
-        let now = Int64(time(nil))
+        let now = Clock.seconds
         for host in hosts {
             // `defaults` name no host; each CONNECT is checked by itself.
             guard let name = host.value.host else { continue }
@@ -57,7 +57,7 @@ extension ConfigurationLoader {
         do throws(CertificateFault) {
             let authority = try LocalAuthority(certificate: certificate, privateKey: key)
             // Nil is no case here: LocalAuthority has refused it.
-            let now = Int64(time(nil))
+            let now = Clock.seconds
             if (authority.certificate.notAfter ?? .min) <= now {
                 files.certificate.report("the local CA has expired", remedy: "make another: pinproxy ca init")
             } else if let near = Expiry.certificate(authority.certificate, at: now) {

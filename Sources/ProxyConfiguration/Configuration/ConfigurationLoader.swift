@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
 import HTTPCore
+import IOCore
 package import ServerTrust
 package import StrictJSON
 
@@ -50,7 +51,7 @@ package enum ConfigurationLoader {
             readsPins ? loadPins(read, library) : (PinnedDomains(), [], [])
         if readsPins, let pinnedDomains {
             checkAgainstPins(read, pinnedDomains)
-            checkCredentials(read, pinnedDomains, now: Int64(time(nil)))
+            checkCredentials(read, pinnedDomains, now: Clock.seconds)
             checkSharedCache(read, pinnedDomains)
         }
         var parts = PolicyParts(
@@ -121,7 +122,7 @@ package enum ConfigurationLoader {
             return (nil, [], [])
         }
         do {
-            let loaded = try PinFile.load(path: folder.value, at: Int64(time(nil)), library: library)
+            let loaded = try PinFile.load(path: folder.value, at: Clock.seconds, library: library)
             return (loaded.domains, [], loaded.warnings)
         } catch {
             return (nil, error.issues, [])

@@ -77,7 +77,7 @@ struct RedirectHook {
         method: HTTPMethod,
         body: Body,
         router: Router,
-        now: Int64 = Clock.realtime / 1_000_000
+        now: Int64 = Clock.seconds
     ) -> Decision {
         var hop: RedirectMachine.Hop
         switch RedirectMachine.propose(head, url: url, method: method) {

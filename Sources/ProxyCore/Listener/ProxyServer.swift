@@ -97,7 +97,7 @@ package final class ProxyServer {
         DescriptorReserve.start(at: shares.firstReserved)
         FileShare.start(shares.files)
         cache = CacheHolder(ResponseCache.make(configuration))
-        status = ServerStatus(snapshot, loadedAt: Clock.realtime / 1_000_000)
+        status = ServerStatus(snapshot, loadedAt: Clock.seconds)
         var listSettings = RevocationListFetcher.Settings()
         listSettings.limits = fetching
         listSettings.log = monitoring.log
@@ -359,7 +359,7 @@ package final class ProxyServer {
         changeLog(log)
         status.change {
             $0.snapshot = replacement
-            $0.reloads.noteReload(at: Clock.realtime / 1_000_000, needs: needs)
+            $0.reloads.noteReload(at: Clock.seconds, needs: needs)
         }
         return needs
     }

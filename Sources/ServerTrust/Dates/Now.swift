@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evaluations at the present time. Those at another time are in ServerTrustDates, since they have Foundation's `Date`.
-import Glibc
 public import HTTPCore
+import IOCore
 public import StrictJSON
 
-private var now: Int64 { Int64(time(nil)) }
+private var now: Int64 { Clock.seconds }
 
 extension TrustEvaluation {
     /// Whether the verdict still allows a request: to be checked for each request on a persistent connection.

@@ -3,6 +3,7 @@ import COpenSSL
 import CShims
 import Glibc
 public import HTTPCore
+import IOCore
 import Synchronization
 
 /// Applies a security policy inside the TLS handshake of a connection. OpenSSL calls it instead of its own
@@ -310,7 +311,7 @@ public final class TLSVerification: Sendable {
         return conclude(result, awaiting.presented, ssl)
     }
 
-    private var now: Int64 { time ?? Int64(Glibc.time(nil)) }
+    private var now: Int64 { time ?? Clock.seconds }
 
     private func trust(
         _ result: EvaluationResult,

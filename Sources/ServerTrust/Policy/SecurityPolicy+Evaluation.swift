@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
-import Glibc
 package import HTTPCore
+import IOCore
 import StrictJSON
 
 extension SecurityPolicy {
@@ -105,7 +105,7 @@ extension SecurityPolicy {
         at time: Int64?
     ) -> TrustEvaluation {
         OpenSSLError.keepingQueueClean {
-            let now = time ?? Int64(Glibc.time(nil))
+            let now = time ?? Clock.seconds
             var result = evaluationResult(presented, host: host, anchors: anchors, lists: lists, at: now)
             if configuration.requiresStaple { StapleEvaluator(host: host, now: now).evaluate(&result, staple: staple) }
             return TrustEvaluation(result, presented: presented.kept(), policy: self, host: host)

@@ -3,6 +3,7 @@ import COpenSSL
 import CShims
 import Glibc
 package import HTTPCore
+import IOCore
 
 /// The server's side of TLS under one identity: owns an `SSL_CTX`.
 ///
@@ -130,7 +131,7 @@ package final class TLSServerContext: @unchecked Sendable {
         guard X509_verify_cert(context) == 1, X509_STORE_CTX_get_error(context) == X509_V_OK else { return false }
         let path = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context))
         guard !path.isEmpty, let revocationLists else { return false }
-        let check = RevocationCheck(files: revocationLists, scope: .leaf, now: Int64(Glibc.time(nil)))
+        let check = RevocationCheck(files: revocationLists, scope: .leaf, now: Clock.seconds)
         guard let (code, depth) = check.objection(in: path) else { return true }
         X509_STORE_CTX_set_error_depth(context, Int32(depth))
         X509_STORE_CTX_set_error(context, code)

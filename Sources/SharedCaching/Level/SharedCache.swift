@@ -27,7 +27,7 @@ package final class SharedCache: SharedPurges, @unchecked Sendable {
     /// before this call: an entry from Redis could come into memory in between.
     package func publish(_ purge: Purge, expires: Bool, _ completion: @escaping @Sendable (Bool) -> Void) {
         let publication = Publication(completion)
-        state.add(SharedPurge(purge, expires: expires, time: Int(Clock.realtime / 1_000_000)), publication)
+        state.add(SharedPurge(purge, expires: expires, time: Int(Clock.seconds)), publication)
         let levels = lock.withLock { self.levels }
         guard !levels.isEmpty else { return state.failPublications() }
         // One of them publishes it; each of the others would tell of a failure in time, should that one be stuck.

@@ -28,7 +28,7 @@ final class SharedState: @unchecked Sendable {
         var lines = (count: 0, since: Int64(0))
 
         mutating func mayLog() -> Bool {
-            let now = Clock.realtime / 1_000_000
+            let now = Clock.seconds
             if now - lines.since >= 10 || now < lines.since { lines = (0, now) }
             lines.count += 1
             return lines.count <= 4
@@ -132,7 +132,7 @@ final class SharedState: @unchecked Sendable {
     /// - Returns: false when the latest known purge is another one now.
     func learn(_ records: [PurgeLog.Record], from start: Int, isAtOnce: Bool, isRepair: Bool = false) -> Bool {
         let (lesson, confirmed, begins) = lock.withLock { () -> (PurgeLog.Lesson, [Publication], Bool) in
-            let lesson = log.learn(records, from: start, now: Int(Clock.realtime / 1_000_000))
+            let lesson = log.learn(records, from: start, now: Int(Clock.seconds))
             let confirmed = lesson.confirmed.compactMap { publications.removeValue(forKey: $0) }
             return (lesson, confirmed, enqueue(lesson.applications))
         }
@@ -152,7 +152,7 @@ final class SharedState: @unchecked Sendable {
     /// One line a second is enough.
     private func mayTellLoss() -> Bool {
         lock.withLock {
-            let now = Clock.realtime / 1_000_000
+            let now = Clock.seconds
             defer { lastLoss = now }
             return now != lastLoss
         }
@@ -194,7 +194,7 @@ final class SharedState: @unchecked Sendable {
 
     /// An empty disk needs no purge.
     private static func isOld(_ newest: Int) -> Bool {
-        newest > 0 && Int(Clock.realtime / 1_000_000) - newest > oldEntry
+        newest > 0 && Int(Clock.seconds) - newest > oldEntry
     }
 
     private func didReadNewest(_ time: Int) {
@@ -222,7 +222,7 @@ final class SharedState: @unchecked Sendable {
             switch next {
             case nil: return
             case .purge(let purge) where purge.expires:
-                let now = Int(Clock.realtime / 1_000_000)
+                let now = Int(Clock.seconds)
                 store.expire(purge.purge, now: now, deliver: { $0() }, { _ in })
             case .purge(let purge): store.remove(purge.purge, deliver: { $0() }, { _ in })
             case .everything, .everythingUnlessRecent: store.remove(.everything, deliver: { $0() }, { _ in })
@@ -300,7 +300,7 @@ final class SharedState: @unchecked Sendable {
                 // A purge of everything has the same effect, and is published when Redis is back.
                 blocked = [:]
                 lastPublication += 1
-                let now = Int(Clock.realtime / 1_000_000)
+                let now = Int(Clock.seconds)
                 log.add(SharedPurge(.everything, expires: false, time: now), lastPublication)
             }
             return lastStamp

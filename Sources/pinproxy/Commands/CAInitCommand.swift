@@ -38,7 +38,7 @@ extension Command {
                 remedy: "clients may trust it: move it away first if it is to be replaced"
             )
         }
-        let now = Clock.realtime / 1_000_000
+        let now = Clock.seconds
         let authority: Identity
         do throws(OpenSSLError) {
             authority = try LocalAuthority.make(for: hosts, name: name(now), validity: (now - 3600)..<(now + lifetime))

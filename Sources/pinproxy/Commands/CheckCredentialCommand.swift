@@ -37,7 +37,7 @@ extension Command {
         )
         try Output.standard(
             arguments.has("json")
-                ? json(definition, outcome).text : text(definition, outcome, now: Clock.realtime / 1_000_000)
+                ? json(definition, outcome).text : text(definition, outcome, now: Clock.seconds)
         )
         if case .failure = outcome { return .failed }
         return .success

@@ -35,7 +35,7 @@ struct CheckFindings {
     private static func expiredSets(of snapshot: PolicySnapshot, _ warnings: [DocumentIssue]) -> [DocumentIssue] {
         let shown = warnings.filter { $0.code == DocumentIssue.pinSetExpired }
         guard warnings.contains(where: { $0.others > 0 }) else { return shown }
-        let now = Clock.realtime / 1_000_000
+        let now = Clock.seconds
         var list = IssueList()
         list.append(contentsOf: shown)
         for domain in snapshot.pinnedDomains.domains {

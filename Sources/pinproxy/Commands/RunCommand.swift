@@ -106,7 +106,7 @@ extension Command {
         let proxy = try RunningProxy(parts, operatorRequests: requests, passed: PassedSockets())
         proxy.server.note(
             ReloadRecord(
-                time: Clock.realtime / 1_000_000,
+                time: Clock.seconds,
                 trigger: "start",
                 generation: proxy.server.snapshot.generation,
                 warnings: outcome.warnings

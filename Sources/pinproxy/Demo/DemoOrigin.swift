@@ -20,7 +20,7 @@ final class DemoOrigin: Sendable {
 
     /// - Parameter hosts: the names in its certificate.
     init(hosts: [String]) throws {
-        let now = Clock.realtime / 1_000_000
+        let now = Clock.seconds
         let validity = (now - 3600)..<(now + 365 * 86_400)
         let authority = try CertificateBuilder.authority("pinproxy demo CA", validity: validity).identity()
         let identity = try CertificateBuilder.server(hosts: hosts, validity: validity).identity(issuer: authority)

@@ -157,7 +157,7 @@ struct ProgramRun {
     }
 
     private static func makeAuthority(for hosts: [Host]?) throws(CommandFailure) -> LocalAuthority {
-        let now = Int64(time(nil))
+        let now = Clock.seconds
         do throws(OpenSSLError) {
             let validity = (now - 3600)..<(now + lifetime)
             return try LocalAuthority(

@@ -32,7 +32,7 @@ struct PinProposal {
         get throws(CommandFailure) {
             let text = draft.text
             do throws(DocumentIssues) {
-                _ = try PinFile.load(text: text, file: "proposal", at: Clock.realtime / 1_000_000)
+                _ = try PinFile.load(text: text, file: "proposal", at: Clock.seconds)
             } catch {
                 Output.error(error.issues.map { "\($0)\n" }.joined())
                 throw CommandFailure(.internal, "the proposal does not load")

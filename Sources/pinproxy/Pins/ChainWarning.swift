@@ -67,7 +67,7 @@ struct ChainWarning {
         settings.allowSinglePin = true
         settings.pins = [Pin(leaf.publicKeyPin, scope: .leaf)]
         guard let policy = try? SecurityPolicy(settings) else { return false }
-        let now = Clock.realtime / 1_000_000
+        let now = Clock.seconds
         let none = TrustAnchors(certificates: [])
         let host = policy.evaluate(chain: [leaf], host: evaluation.host, anchors: none, at: now)
         return host.failure == .certificateHostMismatch

@@ -25,7 +25,7 @@ final class PinFileSet {
             )
         }
         do throws(DocumentIssues) {
-            pinned = try PinFile.load(path: path, at: Clock.realtime / 1_000_000).domains
+            pinned = try PinFile.load(path: path, at: Clock.seconds).domains
         } catch {
             Output.error(error.issues.map { "\($0)\n" }.joined())
             let count = error.issues.total

@@ -79,7 +79,7 @@ struct PinVerification {
             outcome: outcome,
             connection: connection,
             anchors: snapshot.trustAnchors,
-            time: Clock.realtime / 1_000_000
+            time: Clock.seconds
         )
     }
 

@@ -69,7 +69,7 @@ struct ServerPinFile {
 
     var text: String { draft.text }
 
-    private static var today: String { Certificate.day(Clock.realtime / 1_000_000) }
+    private static var today: String { Certificate.day(Clock.seconds) }
 
     private static func comment(_ certificate: Certificate) -> String {
         "\(certificate.subject), \(certificate.keyDescription), until \(certificate.lastDay), seen \(today)"

@@ -11,7 +11,7 @@ struct ServerProbe {
     /// The address, the TLS version and the cipher, for a refused server too.
     var connection: ConnectionInfo?
     /// The time of the probe, in seconds since 1970.
-    let time = Clock.realtime / 1_000_000
+    let time = Clock.seconds
     /// The profile that it took, where that is not the default's.
     private let profile: TLSProfile
 

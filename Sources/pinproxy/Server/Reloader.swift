@@ -352,7 +352,7 @@ struct Reloader {
         proxy.note(files)
     }
 
-    private static var now: Int64 { Clock.realtime / 1_000_000 }
+    private static var now: Int64 { Clock.seconds }
 
     /// Logs each problem once.
     private mutating func complain(_ message: String) {
