@@ -98,7 +98,7 @@ help:
 	@echo 'make bench-flat   whether a request costs more with many hosts, pinned domains, clients or rules'
 	@echo 'make bench-workers  how two workers share the connections of a few clients'
 	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
-	@echo 'make soak-shared  an hour through caches that machines share, while servers die and files change (SOAK_SECONDS=180)'
+	@echo 'make soak-shared  an hour through caches that machines share, while servers die and files change; root (SOAK_SECONDS=180)'
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
 	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'
 	@echo 'make verify-load  100,000 exchanges over HTTP/1.1 and HTTP/2, every byte of both directions compared'

@@ -22,7 +22,8 @@
 # make bench-cache-memory  the memory of a process beside what its cache may have, with mimalloc and without
 # make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
 # make bench-shared eight proxies with one cache in Redis beside eight with a cache each (BENCH_ARGS="--hosts 4 --seconds 30")
-# make soak-shared  an hour of traffic through shared caches while servers die, slots move and files change (SOAK_SECONDS=180)
+# make soak-shared  an hour of traffic, forward and redirected, through shared caches while servers die, slots move and files
+#                   change (SOAK_SECONDS=180); it needs root for nftables
 # make bench-pins   the time and the memory that 10,000 pin files take, at the start and with four reloads
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
@@ -87,7 +88,7 @@ bench-shared:
 
 soak-shared:
 	$(BENCH_BUILD)
-	@.ci/install-packages $(SHARED_PACKAGES)
+	@.ci/install-packages $(SHARED_PACKAGES) nft:nftables ip:iproute2 setpriv:util-linux
 	$(BENCH_PYTHON) $(BENCH_FOLDER)shared_soak.py --seconds $(SOAK_SECONDS) $(BENCH_ARGS)
 
 fault-load:

@@ -42,8 +42,8 @@ class Origin:
     def version(self, path: str) -> int:
         return self.versions[path] + 1
 
-    async def start(self, context: ssl.SSLContext) -> int:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context, backlog=1024)
+    async def start(self, context: ssl.SSLContext, address: str = "127.0.0.1", port: int = 0) -> int:
+        self.server = await asyncio.start_server(self._serve, address, port, ssl=context, backlog=1024)
         return self.server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
@@ -110,11 +110,18 @@ class Client:
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
 
+    async def connect(self) -> None:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
+
+    def url(self, path: str) -> str:
+        """How a request names its target."""
+        return f"http://{self.host}{path}"
+
     async def ask(self, method: str, path: str, *lines: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
         if self.writer is None:
-            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
+            await self.connect()
         length = [f"Content-Length: {len(body)}"] if method == "POST" else []
-        head = [f"{method} http://{self.host}{path} HTTP/1.1", f"Host: {self.host}", *lines, *length]
+        head = [f"{method} {self.url(path)} HTTP/1.1", f"Host: {self.host}", *lines, *length]
         try:
             self.writer.write(("\r\n".join(head) + "\r\n\r\n").encode() + body)
             _, status, fields = parse(await self.reader.readuntil(b"\r\n\r\n"))

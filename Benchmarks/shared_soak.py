@@ -3,7 +3,8 @@
 
 Two proxies share a cache behind Sentinels, two others one in a cluster. Meanwhile primaries die and others follow, servers are
 silent, killed, emptied, slots move, a collector of traces comes and goes, the files change every ten seconds (good and bad), and
-the owner purges. Holds: each response is right, byte for byte, and in time; no request fails; after a purge nobody uses an older
+the owner purges. Some clients use the proxies as forward proxies, others know of none: their connections are redirected by
+nftables, and their TLS is intercepted. Holds: each response is right, byte for byte, and in time; no request fails; after a purge nobody uses an older
 response as long as Redis is reached; descriptors, memory and threads at the end are those after the first tenth.
 """
 from __future__ import annotations
@@ -16,9 +17,9 @@ import os
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +30,8 @@ from pathlib import Path
 import kernel_log
 from origin import Certificates
 from pinned import HOST, PinnedProxy, server_context
-from processes import BenchError, progress, raise_descriptor_limit
+from processes import BenchError, Server, progress, raise_descriptor_limit
+from redirection import ADDRESS, Redirection, UnawareClient, as_user, enter_network, give, run
 from redis_servers import Cluster, RedisError, Sentinels
 from shared_origin import TAGS, Client, Origin, body_of, tag_of
 
@@ -50,6 +52,8 @@ THREAD_ALLOWANCE = 2
 SHOWN = 20
 SIZES = (0, 100, 3_000, 65_536, 65_537, 300_000)
 LANGUAGES = ("de", "en", "fr")
+# The share of requests of clients that know no proxy.
+UNAWARE = 0.4
 KINDS = {"cached": 40, "short": 15, "vary": 10, "slow": 8, "private": 5, "plain": 7, "post": 6, "head": 4, "part": 5}
 
 
@@ -125,11 +129,14 @@ class Stage:
         self.origin = Origin()
         self.collector = Collector()
         self.groups: list[Group] = []
+        # Where the user of the proxies may read it.
+        self.binary = str(shutil.copy(wanted.binary, folder / "pinproxy"))
+        self.redirection = Redirection(self.binary)
         self.reloads: Counter[str] = Counter()
         self.watches: list[kernel_log.Watch] = []
 
     async def start(self) -> None:
-        port = await self.origin.start(server_context(self.certificates))
+        port = await self.origin.start(server_context(self.certificates), ADDRESS, 443)
         for name, kind in (("sentinels", Sentinels), ("cluster", Cluster)):
             group = Group(name, kind(self.folder / name))
             self.groups.append(group)
@@ -139,8 +146,10 @@ class Stage:
                 (place / "own-pins").mkdir(parents=True)
                 self._replace(place / "shared.key", key)
                 self.write_pins(place, "of the start")
-                proxy = PinnedProxy(os.path.abspath(self.wanted.binary), place, self.certificates, port, timeouts=TIMEOUTS, settings={
-                    "listeners": [{"address": "127.0.0.1:0", "http2": True}], "workers": 2,
+                proxy = PinnedProxy(self.binary, place, self.certificates, port, timeouts=TIMEOUTS, start=self._start, settings={
+                    "listeners": [{"address": "127.0.0.1:0", "http2": True}, {"address": "127.0.0.1:0", "mode": "transparent"}],
+                    "workers": 2, "hosts": {HOST: {"resolve": f"{ADDRESS}:{port}", "connect": "intercept"}},
+                    "interception": {"certificate": "local-ca.pem", "key": "local-ca.key"},
                     "admin": {"address": "127.0.0.1:0"}, "pins": "own-pins",
                     # Sentinels and nodes name servers by addresses of loopback.
                     "access": {"denyAddresses": []},
@@ -149,6 +158,21 @@ class Stage:
                                                                                  "timeout": self.wanted.timeout}}})
                 self.watches.append(kernel_log.Watch(proxy.pid))
                 group.proxies.append(proxy)
+
+    def _start(self, name: str, command: list[str], log: Path) -> Server:
+        """A proxy with the local CA that all have, so that a client may come to any of them."""
+        place, first = log.parent, self.folder / "sentinels-proxy0"
+        if place == first:
+            run(self.binary, "ca", "init", "--config", str(place / "config.json"))
+        else:
+            for file in ("local-ca.pem", "local-ca.key"):
+                shutil.copy(first / file, place / file)
+        give(place)
+        return as_user(name, command, log)
+
+    @property
+    def anchor(self) -> Path:
+        return self.folder / "sentinels-proxy0" / "local-ca.pem"
 
     @property
     def proxies(self) -> list[PinnedProxy]:
@@ -168,6 +192,7 @@ class Stage:
         beside = path.with_suffix(".new")
         beside.write_text(text)
         beside.chmod(0o600)
+        give(beside)
         beside.rename(path)
 
     def write_pins(self, place: Path, comment: str, broken: bool = False) -> None:
@@ -256,27 +281,43 @@ class Load:
 
     async def play(self, seed: int) -> None:
         generator = random.Random(seed)
-        clients = {id(proxy): Client(proxy.ports[0], HOST) for proxy in self.stage.proxies}
+        forward = [(Client(proxy.ports[0], HOST), group) for group in self.stage.groups for proxy in group.proxies]
+        unaware = [UnawareClient(self.stage.redirection, anchor) for anchor in (None, self.stage.anchor)]
+        clients = [client for client, _ in forward] + unaware
         while not self.is_over:
             if self.is_paused:
-                for client in clients.values():
+                for client in clients:
                     client.close()
                 await asyncio.sleep(0.1)
                 continue
-            group = generator.choice(self.stage.groups)
-            client = clients[id(generator.choice(group.proxies))]
-            if generator.random() < 0.02:
-                client.close()
             kind = generator.choices(list(KINDS), list(KINDS.values()))[0]
             self.active += 1
             try:
+                if generator.random() < UNAWARE:
+                    client = generator.choice(unaware)
+                    way = "redirected TLS" if client.tls else "redirected HTTP"
+                    if generator.random() < 0.1:
+                        client.close()
+                    try:
+                        if client.writer is None:
+                            await asyncio.wait_for(client.connect(), PATIENCE)
+                    except (OSError, asyncio.TimeoutError) as error:
+                        self.fault(f"{way}: {type(error).__name__}: {error}")
+                        continue
+                    group = client.target
+                else:
+                    client, group = generator.choice(forward)
+                    way = "by the proxy's address"
+                    if generator.random() < 0.02:
+                        client.close()
                 await self.exchange(group, client, kind, generator)
             finally:
                 self.active -= 1
             self.tally["requests"] += 1
+            self.tally[way] += 1
             self.tally[kind] += 1
             await asyncio.sleep(self.wanted.pause * generator.random())
-        for client in clients.values():
+        for client in clients:
             client.close()
 
     async def exchange(self, group: Group, client: Client, kind: str, generator: random.Random) -> None:
@@ -445,6 +486,15 @@ class Load:
             await self.stage.collector.toggle()
             await self.sleep(self.wanted.collector)
 
+    async def redirect(self) -> None:
+        """Leads new connections to the next proxy, while others are at work."""
+        while not self.is_over:
+            for group in self.stage.groups:
+                for proxy in group.proxies:
+                    await self.stage.redirection.lead_to(proxy.ports[1], group)
+                    self.tally["changes of the redirection"] += 1
+                    await self.sleep(2)
+
     # The course
 
     async def settle(self) -> tuple[int, int, int]:
@@ -461,8 +511,9 @@ class Load:
     async def run(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         stage, seconds = self.stage, self.wanted.seconds
         await stage.start()
+        await stage.redirection.lead_to(stage.proxies[0].ports[1], stage.groups[0])
         tasks = [self.play(seed) for seed in range(self.wanted.width)]
-        tasks += [self.purge(), self.change_files(), self.toggle_collector(), *map(self.trouble, stage.groups)]
+        tasks += [self.purge(), self.change_files(), self.toggle_collector(), self.redirect(), *map(self.trouble, stage.groups)]
         running = [asyncio.ensure_future(task) for task in tasks]
         try:
             async def course() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -509,8 +560,9 @@ def judge(stage: Stage, load: Load, before, after, seconds: float) -> None:
             raise BenchError(f"pinproxy ended with {proxy.server.process.returncode}:\n{proxy.server.log_tail(10)}")
     if load.wrong:
         raise BenchError(f"{len(load.wrong)} responses were not as they should be")
-    if not load.tally["from Redis"] or not load.tally["purges confirmed"]:
-        raise BenchError("nothing came from Redis, or no purge was confirmed")
+    for kind in ("from Redis", "purges confirmed", "redirected HTTP", "redirected TLS"):
+        if not load.tally[kind]:
+            raise BenchError(f"there were none of these: {kind}")
     count = len(stage.proxies)
     for name, one, other, allowance in zip(names, before, after, (DESCRIPTOR_ALLOWANCE, MEMORY_ALLOWANCE, THREAD_ALLOWANCE)):
         if other > one + allowance * count:
@@ -534,6 +586,7 @@ def main() -> None:
     if wanted.short:
         wanted.seconds, wanted.calm, wanted.between = 180, 30, 5
     raise_descriptor_limit()
+    enter_network()
     with tempfile.TemporaryDirectory(prefix="pinproxy-shared-soak-") as name:
         folder = Path(name)
         folder.chmod(0o755)
