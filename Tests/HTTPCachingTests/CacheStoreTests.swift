@@ -351,4 +351,48 @@ struct CacheStoreTests {
         try disk.settle()
         #expect(try disk.body(url) == body)
     }
+
+    /// Requests that began before a reload end after it.
+    @Test("what a replaced store is told to remove is removed from its successor", arguments: [true, false])
+    func succession(isLate: Bool) throws {
+        let urls = (0..<4).map { "http://a.example/\($0)" }
+        let next = CacheStore(memory: MemoryStore(capacity: 1 << 20), Stage.shared)
+        for (index, url) in urls.enumerated() {
+            let key = try Stage.key(url)
+            let insertion = next.insertion(
+                for: key,
+                try Stage.stored([("Cache-Control", "max-age=60")]),
+                epoch: next.epoch(of: key),
+                tags: index == 2 ? [Array("t".utf8)] : []
+            )
+            #expect(try #require(insertion).finish())
+        }
+        let counts = Monitor<[Int]>([])
+        func removeAll() throws {
+            store.invalidate(try Stage.key(urls[0]))
+            _ = store.invalidate([try Stage.key(urls[1])], deliver: { $0() }, {})
+            let note: @Sendable (Int) -> Void = { count in counts.with { $0.append(count) } }
+            store.remove(.tag("t"), deliver: { $0() }, note)
+            store.expire(.uri(try Stage.key(urls[3])), now: Stage.now, deliver: { $0() }, note)
+        }
+        store.close()
+        if isLate { next.succeed(store) }
+        try removeAll()
+        if !isLate { next.succeed(store) }
+        for url in urls[..<3] { #expect(try find(url, in: next).found.entry == nil) }
+        #expect(try find(urls[3], in: next).found.entry?.response.expiredAge != nil)
+        #expect(counts.read { $0 } == (isLate ? [1, 1] : [0, 0]))
+    }
+
+    @Test("a successor of which too much was removed before it came is empty")
+    func manyMissed() throws {
+        let next = CacheStore(memory: MemoryStore(capacity: 1 << 20), Stage.shared)
+        let key = try Stage.key("http://a.example/kept")
+        let insertion = next.insertion(for: key, try Stage.stored([]), epoch: next.epoch(of: key))
+        #expect(try #require(insertion).finish())
+        store.close()
+        for number in 0..<1001 { store.invalidate(try Stage.key("http://a.example/\(number)")) }
+        next.succeed(store)
+        #expect(next.memory.entries(for: key).isEmpty)
+    }
 }

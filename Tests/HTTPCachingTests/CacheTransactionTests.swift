@@ -346,10 +346,13 @@ struct CacheTransactionTests {
         let origin = try #require(AbsoluteURL("http://a.example/")).origin
         let next = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), disk: nil, CacheOptions()))
         #expect(!next.doubts(origin))
-        next.inheritDoubts(of: cache)
+        next.succeed(cache)
         #expect(next.doubts(origin))
         next.trust(origin)
         #expect(!next.doubts(origin))
+        // By a request that began before.
+        cache.doubt(origin)
+        #expect(next.doubts(origin))
     }
 
     @Test("a failure unrelated to the server causes no stale response and no doubt")

@@ -5,7 +5,8 @@ import IOCore
 /// Stored responses in memory and optionally on disk. Small ones are in both, so that a hit seldom waits for the disk
 /// and a restart loses nothing. Each level has its own limit.
 ///
-/// `@unchecked Sendable`: `lock` guards `epochs` and `purged`; the stores have locks of their own, and locks are never nested.
+/// `@unchecked Sendable`: `lock` guards `epochs`, `purged` and `succession`; the stores have locks of their own, and locks are never
+/// nested.
 public final class CacheStore: @unchecked Sendable {
     /// The responses in memory.
     public let memory: MemoryStore
@@ -20,6 +21,25 @@ public final class CacheStore: @unchecked Sendable {
 
     /// Guarded by `lock`.
     private var purged = Purged()
+
+    /// Guarded by `lock`. What becomes of removals that come when another store has taken this one's place, or is about to: requests
+    /// that began before end after it.
+    private var succession = Succession.open
+
+    private enum Succession {
+        case open
+        /// The removals since then are made up for by the successor, if there will be one.
+        case closed(missed: [Removal])
+        case replaced(by: CacheStore)
+    }
+
+    private enum Removal {
+        case uri(CacheKey)
+        case remove(Purge)
+        case expire(Purge, now: Int)
+    }
+
+    private static let missedAtMost = 1000
 
     /// A store over these two levels.
     public convenience init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
@@ -290,6 +310,7 @@ public final class CacheStore: @unchecked Sendable {
     public func invalidate(_ key: CacheKey) {
         lock.withLock { epochs[epochIndex(of: key)] += 1 }
         memory.remove(.uri(key))
+        if let successor = successor(toldOf: .uri(key)) { return successor.invalidate(key) }
         disk?.remove(.uri(key), deliver: { $0() }, { _ in })
     }
 
@@ -306,6 +327,9 @@ public final class CacheStore: @unchecked Sendable {
             lock.withLock { epochs[epochIndex(of: key)] += 1 }
             memory.remove(.uri(key))
         }
+        var successor: CacheStore?
+        for key in keys { successor = self.successor(toldOf: .uri(key)) }
+        if let successor { return successor.invalidate(keys, deliver: deliver, completion) }
         guard let disk else { return false }
         let stored = keys.filter { disk.mayHave($0) }
         guard let last = stored.last else { return false }
@@ -329,6 +353,9 @@ public final class CacheStore: @unchecked Sendable {
         beginPurge()
         let inMemory = memory.remove(purge)
         memory.pool.release()
+        if let successor = successor(toldOf: .remove(purge)) {
+            return successor.remove(purge, deliver: deliver, completion)
+        }
         let finish: @Sendable (Int) -> Void = { [self] onDisk in
             let count = max(onDisk, inMemory)
             lock.withLock { purged.removed += count }
@@ -355,6 +382,9 @@ public final class CacheStore: @unchecked Sendable {
         // Neither a response that is on its way, nor an entry that is being read from the disk, is stored as fresh.
         beginPurge()
         let inMemory = memory.expire(purge, now: now)
+        if let successor = successor(toldOf: .expire(purge, now: now)) {
+            return successor.expire(purge, now: now, deliver: deliver, completion)
+        }
         let finish: @Sendable (Int) -> Void = { [self] onDisk in
             let count = max(onDisk, inMemory)
             lock.withLock { purged.expired += count }
@@ -380,6 +410,44 @@ public final class CacheStore: @unchecked Sendable {
 
     package var purgedCounts: Purged { lock.withLock { purged } }
 
-    /// Ends the threads of the disk store.
-    public func close() { disk?.close() }
+    // MARK: - The end
+
+    /// Ends the threads of the disk store. What is removed from now on is removed from a successor, too.
+    public func close() {
+        lock.withLock {
+            if case .open = succession { succession = .closed(missed: []) }
+        }
+        disk?.close()
+    }
+
+    /// Makes up for what was removed from a closed store whose place this one has taken, and is told of what will be: requests that
+    /// have begun with it may still invalidate what this one has.
+    package func succeed(_ former: CacheStore) {
+        let missed: [Removal] = former.lock.withLock {
+            defer { former.succession = .replaced(by: self) }
+            guard case .closed(let missed) = former.succession else { return [] }
+            return missed
+        }
+        for removal in missed {
+            switch removal {
+            case .uri(let key): invalidate(key)
+            case .remove(let purge): remove(purge, deliver: { $0() }, { _ in })
+            case .expire(let purge, let now): expire(purge, now: now, deliver: { $0() }, { _ in })
+            }
+        }
+    }
+
+    /// - Returns: the store that has this one's place, which then makes the removal. One that will have it is told later.
+    private func successor(toldOf removal: Removal) -> CacheStore? {
+        lock.withLock {
+            switch succession {
+            case .open: return nil
+            case .replaced(let successor): return successor
+            case .closed(var missed):
+                missed = missed.count < Self.missedAtMost ? missed + [removal] : [.remove(.everything)]
+                succession = .closed(missed: missed)
+                return nil
+            }
+        }
+    }
 }

@@ -5,8 +5,8 @@ import Synchronization
 
 /// A cache that several loops share: its store, the collapsed requests, and its counters.
 ///
-/// `@unchecked Sendable`: `lock` guards `collapsed`, `waiting`, `offers`, `doubted` and `doubtsAll`, and is never held during
-/// calls of other objects; all other members are thread-safe themselves.
+/// `@unchecked Sendable`: `lock` guards `collapsed`, `waiting`, `offers`, `doubted`, `doubtsAll` and `successor`, and is never held
+/// during calls of other objects; all other members are thread-safe themselves.
 package final class ResponseCache: @unchecked Sendable {
     package let store: CacheStore
     /// Publishes purges to the other machines that share a level behind the store; nil without one.
@@ -25,6 +25,7 @@ package final class ResponseCache: @unchecked Sendable {
     private var doubted: Set<Origin> = []
     /// Whether there were too many doubted origins to remember each.
     private var doubtsAll = false
+    private var successor: ResponseCache?
 
     private let hasDoubts = Atomic<Bool>(false)
     private static let doubtedAtMost = 10_000
@@ -206,9 +207,14 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Doubted origins
 
-    /// Takes over the doubted origins of the cache that this one replaces.
-    package func inheritDoubts(of former: ResponseCache) {
-        let (origins, all) = former.lock.withLock { (former.doubted, former.doubtsAll) }
+    /// Takes the place of another cache: knows the origins that are in doubt there, now or later by requests that began before, and
+    /// what is removed there.
+    package func succeed(_ former: ResponseCache) {
+        let (origins, all) = former.lock.withLock {
+            former.successor = self
+            return (former.doubted, former.doubtsAll)
+        }
+        store.succeed(former.store)
         guard all || !origins.isEmpty else { return }
         lock.withLock {
             doubted.formUnion(origins)
@@ -219,10 +225,12 @@ package final class ResponseCache: @unchecked Sendable {
 
     /// Records that a server was refused for the origin.
     package func doubt(_ origin: Origin) {
-        lock.withLock {
+        let successor = lock.withLock {
             if doubted.count < Self.doubtedAtMost { doubted.insert(origin) } else { doubtsAll = true }
+            return self.successor
         }
         hasDoubts.store(true, ordering: .releasing)
+        successor?.doubt(origin)
     }
 
     /// Records that an accepted server has responded for the origin.

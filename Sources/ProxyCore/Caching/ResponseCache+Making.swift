@@ -36,9 +36,9 @@ extension ResponseCache {
         )
     }
 
-    /// Takes over from the cache that this one replaces the doubted origins, and the purges that other machines do not know yet.
+    /// Takes the place of another cache, and publishes the purges that other machines do not know yet.
     func inherit(from former: ResponseCache) {
-        inheritDoubts(of: former)
+        succeed(former)
         if let shared = former.sharedCache { sharedCache?.inherit(from: shared) }
     }
 

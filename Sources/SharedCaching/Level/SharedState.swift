@@ -6,8 +6,8 @@ import IOCore
 /// What all loops share: the purges, the URIs whose invalidation Redis has not confirmed, the servers' states and the counts.
 ///
 /// `@unchecked Sendable`: `lock` guards `log`, `blocked`, `lastStamp`, `publications`, `lastPublication`, `isPublishing`,
-/// `nextRepair`, `lastLoss`, `applications`, `isApplying`, `newest`, `waitsForNewest` and `servers`; it is held during no call that waits or
-/// calls back. All else is immutable, or thread-safe itself.
+/// `nextRepair`, `lastLoss`, `applications`, `isApplying`, `newest`, `waitsForNewest`, `servers` and `successor`; it is held during no call that
+/// waits or calls back, and beside that of a successor alone. All else is immutable, or thread-safe itself.
 final class SharedState: @unchecked Sendable {
     typealias Log = @Sendable (_ code: String, _ message: String, _ isWarning: Bool) -> Void
 
@@ -65,6 +65,8 @@ final class SharedState: @unchecked Sendable {
     private var newest: Int?
     private var waitsForNewest = false
     private var servers: [RedisAddress: Server] = [:]
+    /// Who has taken this one's place, and whether names mean the same there. Requests that began before purge and invalidate here.
+    private var successor: (state: SharedState, hasSameNames: Bool)?
 
     init(_ settings: SharedCacheSettings, _ store: CacheStore, log: @escaping Log) {
         guard let secret = SharedSecret(settings.secret, prefix: settings.prefix) else {
@@ -81,23 +83,26 @@ final class SharedState: @unchecked Sendable {
 
     var secret: SharedSecret { judge.secret }
 
-    /// Continues another one's log, if it is about the same servers and names; otherwise its purges are published here, too.
+    /// Takes another one's place: continues its log if it is about the same servers and names, and publishes its purges otherwise. What
+    /// is purged or invalidated there from now on is so here as well.
     func inherit(from former: SharedState) {
-        let (log, blocked, last) = former.lock.withLock { (former.log, former.blocked, former.lastPublication) }
-        let isSame =
-            settings.plan == former.settings.plan && settings.prefix == former.settings.prefix
-            && settings.secret == former.settings.secret
-        guard isSame else {
-            for pending in log.pending { add(pending.purge, nil) }
-            return
-        }
-        lock.withLock {
-            self.log = log
-            self.log.doubt()
-            self.blocked = blocked
-            lastPublication = last
-            // A stamp of the other one is not given again.
-            lastStamp = blocked.values.map(\.stamp).max() ?? 0
+        former.lock.withLock {
+            let isSame =
+                settings.plan == former.settings.plan && settings.prefix == former.settings.prefix
+                && settings.secret == former.settings.secret
+            former.successor = (self, isSame)
+            lock.withLock {
+                guard isSame else {
+                    for pending in former.log.pending { keep(pending.purge, nil) }
+                    return
+                }
+                log = former.log
+                log.doubt()
+                blocked = former.blocked
+                lastPublication = former.lastPublication
+                // A stamp of the other one is not given again.
+                lastStamp = former.lastStamp
+            }
         }
     }
 
@@ -234,11 +239,18 @@ final class SharedState: @unchecked Sendable {
 
     /// Keeps a purge until it is published.
     func add(_ purge: SharedPurge, _ publication: Publication?) {
-        lock.withLock {
-            lastPublication += 1
-            log.add(purge, lastPublication)
-            if let publication { publications[lastPublication] = publication }
+        let successor = lock.withLock {
+            keep(purge, publication)
+            return self.successor?.state
         }
+        successor?.add(purge, nil)
+    }
+
+    /// Behind `lock`.
+    private func keep(_ purge: SharedPurge, _ publication: Publication?) {
+        lastPublication += 1
+        log.add(purge, lastPublication)
+        if let publication { publications[lastPublication] = publication }
     }
 
     /// Lets the caller publish the pending purges, if there are any and no loop does so already: until `nextAttempt` has none, or
@@ -293,18 +305,19 @@ final class SharedState: @unchecked Sendable {
     ///
     /// - Returns: a stamp for `unblock`.
     func block(_ hashes: [[UInt8]], retryAt: UInt64) -> Int {
-        lock.withLock {
+        let (stamp, successor) = lock.withLock {
             lastStamp += 1
             for hash in hashes { blocked[hash] = Block(stamp: lastStamp, retryAt: retryAt) }
             if blocked.count > Self.blockedAtMost {
                 // A purge of everything has the same effect, and is published when Redis is back.
                 blocked = [:]
-                lastPublication += 1
-                let now = Int(Clock.seconds)
-                log.add(SharedPurge(.everything, expires: false, time: now), lastPublication)
+                keep(SharedPurge(.everything, expires: false, time: Int(Clock.seconds)), nil)
             }
-            return lastStamp
+            return (lastStamp, self.successor)
         }
+        // It does not hear of a confirmation here, and invalidates once more.
+        if let successor, successor.hasSameNames { _ = successor.state.block(hashes, retryAt: retryAt) }
+        return stamp
     }
 
     /// The URI was invalidated in Redis.

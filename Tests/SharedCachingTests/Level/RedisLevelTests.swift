@@ -497,6 +497,45 @@ struct RedisLevelTests {
         level.close()
     }
 
+    /// A POST that began before a reload ends after it.
+    @Test("an invalidation reaches Redis although the shared cache was replaced", arguments: [true, false])
+    func lateInvalidation(isClosed: Bool) throws {
+        let former = stage.machine()
+        let question = try LevelStage.question()
+        try former.fill(question)
+        let cache = SharedCache(stage.settings, former.store) { _, _, _ in }
+        cache.inherit(from: former.cache)
+        let level = cache.makeLevel(loop: stage.loop, LevelNodes(stage.redis, stage.loop))
+        defer { level.close() }
+        former.nodes.fault = { _ in .silence }
+        if isClosed { former.level.close() }
+        let invalidation = try former.invalidate()
+        former.level.close()
+        #expect(invalidation.values == [true])
+        // Nothing is used from Redis until it is removed there.
+        let finding = LevelFinding()
+        finding.lookUp = level.lookUp(question) { finding.value = $0 }
+        stage.settle()
+        #expect(finding.isMiss)
+        stage.advance(by: .seconds(2))
+        #expect(try stage.machine().body(question) == nil)
+    }
+
+    @Test("a purge is published although the shared cache was replaced", arguments: [true, false])
+    func latePurge(isSame: Bool) throws {
+        let former = stage.machine()
+        if !isSame { stage.settings.prefix = Array("u:".utf8) }
+        let cache = SharedCache(stage.settings, former.store) { _, _, _ in }
+        cache.inherit(from: former.cache)
+        former.nodes.fault = { _ in .failure(.busy) }
+        #expect(former.publish(.tag("a")).values == [false])
+        #expect(cache.status.purgesPending == 1)
+        let level = cache.makeLevel(loop: stage.loop, LevelNodes(stage.redis, stage.loop))
+        stage.advance(by: .seconds(1))
+        #expect(cache.status.purgesPending == 0 && cache.status.purgeNumber == 1)
+        level.close()
+    }
+
     @Test("the log has one line for a change that two loops see")
     func serverStates() throws {
         let machine = stage.machine()
