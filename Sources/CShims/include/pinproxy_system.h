@@ -45,6 +45,8 @@ int pinproxy_stream_socket(int family);
 // Has the system ask the peer for a sign of life (tcp(7)) when nothing has come for `idle` seconds, then every `interval` seconds. A
 // peer that gives none has its connection ended.
 void pinproxy_keep_alive(int descriptor, int idle, int interval);
+// The bytes that have come on a TCP connection (TCP_INFO, tcp(7)); -1 when it has ended, 0 when the system does not say.
+int64_t pinproxy_received_bytes(int descriptor);
 // A datagram socket of that family, closed on exec. Returns the descriptor or -errno.
 int pinproxy_datagram_socket(int family);
 // Accepts one connection, non-blocking and closed on exec, the peer's address in `address`.

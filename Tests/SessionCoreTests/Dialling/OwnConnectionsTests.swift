@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -25,15 +26,42 @@ struct OwnConnectionsTests {
         (1...UInt16.max).contains { OwnConnections.all.contains(from: .loopback(port: $0), to: .loopback(port: port)) }
     }
 
-    @Test("a connection is known as long as it is open")
+    @Test("a connection is known until something comes on it, or its end")
     func kept() throws {
         OwnConnections.all.watch()
-        let origin = try ScriptedOrigin(nil) { OriginResponse.text($0.target) }
-        var session: TestSession? = try TestSession()
-        #expect(try session?.get(endpoint(.http, origin.port)).text == "/")
+        let gate = Latch(count: 1)
+        let origin = try ScriptedOrigin(nil) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/held" { gate.wait() }
+                try connection.respond(request.target)
+            }
+        }
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        try session.start(delegate, endpoint(.http, origin.port), target: "/held")
+        try session.run(until: "the request at the origin") { !origin.requests.isEmpty }
         #expect(isKnown(to: origin.port))
-        session = nil
+        gate.countDown()
+        try session.finish(delegate)
+        #expect(delegate.text == "/held")
+        #expect(origin.connections.count == 1 && !origin.connections[0].isClosed)
         #expect(!isKnown(to: origin.port))
+    }
+
+    @Test("a connection that the peer has reset is not known, before this process has seen that")
+    func reset() throws {
+        OwnConnections.all.watch()
+        let listening = try TestSocket.listen()
+        defer { close(listening.descriptor) }
+        let client = try TestSocket.connect(port: listening.port)
+        defer { close(client) }
+        let note = OwnConnections.all.note(client, to: .loopback(port: listening.port))
+        #expect(isKnown(to: listening.port))
+        let accepted = accept(listening.descriptor, nil, nil)
+        TestSocket.reset(accepted)
+        // Loopback delivers within the call.
+        #expect(!isKnown(to: listening.port))
+        withExtendedLifetime(note) {}
     }
 
     @Test("a connection whose server is refused is known no more")
