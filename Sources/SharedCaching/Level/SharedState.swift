@@ -24,15 +24,9 @@ final class SharedState: @unchecked Sendable {
         /// Loops for which it is of no use, with the reason.
         var reasons: [ObjectIdentifier: String] = [:]
         var loops: Set<ObjectIdentifier> = []
-        /// The lines that the log has had since a second: a server that changes with each reply does not fill it.
-        var lines = (count: 0, since: Int64(0))
+        private var lines = ServerLines()
 
-        mutating func mayLog() -> Bool {
-            let now = Clock.seconds
-            if now - lines.since >= 10 || now < lines.since { lines = (0, now) }
-            lines.count += 1
-            return lines.count <= 4
-        }
+        mutating func mayLog() -> Bool { lines.allows(now: Clock.seconds) }
     }
 
     /// The age of the latest entry on disk at the start from which on expired purges matter, in seconds: half of their lifetime.
