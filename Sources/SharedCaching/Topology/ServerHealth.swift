@@ -13,8 +13,8 @@ struct ServerHealth {
 
     /// From one dial to the next, and after a connection that failed.
     static let dialPause: UInt64 = 100_000_000
-    /// After a login that the server did not accept.
-    static let loginPause: UInt64 = 1_000_000_000
+    /// After a login that the server did not accept, or bytes that are no reply: replies before them would close the breaker each time.
+    static let refusalPause: UInt64 = 1_000_000_000
     static let limitLasts: UInt64 = 10_000_000_000
 
     private var breaker = CircuitBreaker()
@@ -56,15 +56,18 @@ struct ServerHealth {
     ///   - hasReplied: whether the server has replied to any command on it.
     ///   - hasLost: whether commands were under way on it.
     mutating func noteEnd(_ failure: RedisFailure, hasReplied: Bool, hasLost: Bool, now: UInt64) {
-        // A server may close a connection that nobody uses.
-        guard failure != .closed, hasLost || !hasReplied else { return }
         let reason = ServerOutcome.reason(failure)
-        if case .refused = failure {
-            dialsFrom = now &+ Self.loginPause
+        switch failure {
+        case .refused, .malformed:
+            dialsFrom = now &+ Self.refusalPause
             trouble = reason
-        } else if !hasReplied {
+        // A server may close a connection that nobody uses.
+        case .closed: return
+        case _ where hasReplied && !hasLost: return
+        case _ where !hasReplied:
             dialsFrom = now &+ Self.dialPause
             trouble = trouble ?? reason
+        default: break
         }
         fail(reason, now: now)
     }

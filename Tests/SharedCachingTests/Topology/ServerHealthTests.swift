@@ -156,4 +156,22 @@ struct ServerHealthTests {
         #expect(health.state == .unavailable(reason: "WRONGPASS"))
         #expect(!health.mayDial(now: 2 * Self.second - 1) && health.mayDial(now: 2 * Self.second))
     }
+
+    @Test(
+        "after bytes that are no reply a server is not dialled for a second",
+        arguments: [true, false]
+    )
+    func malformed(hasReplied: Bool) {
+        var health = ServerHealth()
+        for round in 1...20 {
+            let now = UInt64(round) * Self.second
+            #expect(health.mayDial(now: now) && health.mayAsk(now: now))
+            health.noteDial(now: now)
+            if hasReplied { health.note(.works, Self.get, now: now) }
+            health.noteEnd(.malformed("bytes"), hasReplied: hasReplied, hasLost: false, now: now)
+            #expect(health.state == .unavailable(reason: "malformed reply"))
+            #expect(!health.mayDial(now: now + Self.second - 1))
+            if !hasReplied, round == 5 { return #expect(health.mayAsk(now: now + Self.second - 1) == false) }
+        }
+    }
 }
