@@ -43,7 +43,7 @@ RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux nft:nftables nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
     python3-h2 python3-websockets python3-jsonschema wget:wget script:bsdutils \
-    redis-server:redis-server redis-sentinel:redis-sentinel redis-cli:redis-tools
+    redis-server:redis-server redis-cli:redis-tools
 # What packages are made with.
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
 # The real clients and servers that the proxy is tried with: those that are there are run, .ci/run wants all.

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from processes import BenchError, Server, free_port
 
+# Another one that takes the same options, as valkey-server.
+PROGRAM = os.environ.get("PINPROXY_REDIS", "redis-server")
 SLOTS = 16_384
 SENTINEL_NAME = "mymaster"
 
@@ -50,9 +52,9 @@ class Redis:
     """One server; `start` begins it again on its port, empty but for a node's knowledge of its cluster."""
 
     def __init__(self, folder: Path, *options: str, configuration: str | None = None) -> None:
-        program = shutil.which("redis-server")
+        program = shutil.which(PROGRAM)
         if program is None:
-            raise BenchError("redis-server is not installed: apt-get install redis-server")
+            raise BenchError(f"{PROGRAM} is not installed: apt-get install {Path(PROGRAM).name}")
         folder.mkdir(parents=True)
         self.folder, self.port, self.bus_port = folder, free_port(), free_port()
         if configuration is None:
@@ -68,7 +70,7 @@ class Redis:
         self.start()
 
     def start(self) -> None:
-        self.server = Server("redis-server", self.command, self.folder / "log")
+        self.server = Server(PROGRAM, self.command, self.folder / "log")
         wait_until(lambda: self.is_ready(), "Redis to respond")
 
     def is_ready(self) -> bool:

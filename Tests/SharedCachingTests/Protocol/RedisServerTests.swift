@@ -7,12 +7,12 @@ import Testing
 
 @Suite(
     "A connection to Redis",
-    .enabled(if: (try? Programs.path(of: "redis-server")) != nil, "redis-server is not installed"),
+    .enabled(if: (try? Programs.path(of: Programs.redis)) != nil, "redis-server is not installed"),
     .onOwnThreads
 )
 struct RedisServerTests {
     private static func server(_ options: String...) throws -> ServerProgram {
-        try ServerProgram("redis-server") { port in
+        try ServerProgram(Programs.redis) { port in
             ["--port", "\(port)", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"] + options
         }
     }

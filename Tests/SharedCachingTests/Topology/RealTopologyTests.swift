@@ -20,7 +20,7 @@ private final class TopologyRedis: Sendable {
         bus = reserved
         let more = arguments(busPort)
         do {
-            program = try ServerProgram("redis-server", folder: folder.path) { port in
+            program = try ServerProgram(Programs.redis, folder: folder.path) { port in
                 ["--port", "\(port)", "--bind", "127.0.0.1", "--save", "", "--dir", folder.path] + more
             }
         } catch {
@@ -43,8 +43,7 @@ private final class TopologyRedis: Sendable {
 
 @Suite("Real servers", .waitingOnOwnThreads)
 struct RealTopologyTests {
-    private static let hasRedis = ["redis-server", "redis-cli"].allSatisfy { (try? Programs.path(of: $0)) != nil }
-    private static let hasSentinel = hasRedis && (try? Programs.path(of: "redis-sentinel")) != nil
+    private static let hasRedis = [Programs.redis, "redis-cli"].allSatisfy { (try? Programs.path(of: $0)) != nil }
 
     @Test("one Redis with a user and a password is written and read", .enabled(if: hasRedis))
     func server() throws {
@@ -111,7 +110,7 @@ struct RealTopologyTests {
         #expect(try servers[0].tell("GET", "foo").trimmed == "3")
     }
 
-    @Test("a replica that Sentinel makes the primary is used", .enabled(if: hasSentinel))
+    @Test("a replica that Sentinel makes the primary is used", .enabled(if: hasRedis))
     func failover() throws {
         let primary = try TopologyRedis()
         // Its port stays reserved to the end: Sentinel would make another server there a replica.
@@ -119,13 +118,13 @@ struct RealTopologyTests {
         let old = primary.address
         let replica = try TopologyRedis { _ in ["--replicaof", "127.0.0.1", "\(old.port)"] }
         let folder = try TemporaryFolder()
-        let sentinel = try ServerProgram("redis-sentinel", folder: folder.path) { port in
+        let sentinel = try ServerProgram(Programs.redis, folder: folder.path) { port in
             let settings = [
                 "port \(port)", "bind 127.0.0.1", "dir \(folder.path)",
                 "sentinel monitor shared 127.0.0.1 \(old.port) 1",
                 "sentinel down-after-milliseconds shared 500", "sentinel failover-timeout shared 5000",
             ]
-            return [try folder.write(settings.joined(separator: "\n") + "\n", as: "sentinel.conf")]
+            return [try folder.write(settings.joined(separator: "\n") + "\n", as: "sentinel.conf"), "--sentinel"]
         }
         let stage = try TopologyStage(
             .sentinel(name: "shared", login: nil),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
 import Glibc
+import ServerTrust
 import TestSupport
 
-/// A `redis-server` of a test, on loopback, with a folder of its own and without persistence. It is killed with this object.
+/// A server of Redis (`Programs.redis`) of a test, on loopback, with a folder of its own and without persistence. It is killed with this object.
 final class RedisProcess: Sendable {
     /// Whether the machine has Redis; where real peers are required, one that has not fails.
-    static let isThere = RealPeers.areRequired || (try? Programs.path(of: "redis-server")) != nil
+    static let isThere = RealPeers.areRequired || (try? Programs.path(of: Programs.redis)) != nil
 
     let port: UInt16
     /// The port for TLS, if it has one.
@@ -39,31 +40,33 @@ final class RedisProcess: Sendable {
         port = ports[0].port
         tlsPort = tls == nil ? nil : ports[1].port
         busPort = ports[2].port
-        let common = [
-            "--port", "\(port)", "--bind", "127.0.0.1", "--dir", folder.path, "--daemonize", "no", "--loglevel",
-            "warning",
+        var settings = [
+            ("port", "\(port)"), ("bind", "127.0.0.1"), ("dir", folder.path), ("daemonize", "no"),
+            ("loglevel", "warning"),
         ]
+        if let password { settings.append(("requirepass", password)) }
+        if let tls, let tlsPort {
+            let files = try tls.write(to: folder, name: "server")
+            let roots = try folder.write(Stage.pki.root.certificate.pem, as: "roots.pem")
+            settings += [
+                ("tls-port", "\(tlsPort)"), ("tls-cert-file", files.certificate), ("tls-key-file", files.key),
+                ("tls-ca-cert-file", roots), ("tls-auth-clients", "no"),
+            ]
+        }
         if let sentinel {
-            let secret = password.map { ["requirepass \($0)"] } ?? []
-            let lines =
-                ["port \(port)", "bind 127.0.0.1", "dir \(folder.path)", "loglevel warning"] + sentinel + secret
+            let lines = settings.map { "\($0) \($1)" } + sentinel
             let file = try folder.write(lines.joined(separator: "\n") + "\n", as: "sentinel.conf")
             arguments = [file, "--sentinel"]
         } else {
-            var arguments = common + ["--save", "", "--appendonly", "no"]
-            if let password { arguments += ["--requirepass", password, "--masterauth", password] }
+            settings += [("save", ""), ("appendonly", "no")]
+            if let password { settings.append(("masterauth", password)) }
             if isNode {
-                arguments += ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"]
-                arguments += ["--cluster-node-timeout", "1000", "--cluster-port", "\(busPort)"]
-            }
-            if let tls, let tlsPort {
-                let files = try tls.write(to: folder, name: "server")
-                arguments += [
-                    "--tls-port", "\(tlsPort)", "--tls-cert-file", files.certificate, "--tls-key-file", files.key,
+                settings += [
+                    ("cluster-enabled", "yes"), ("cluster-config-file", "nodes.conf"),
+                    ("cluster-node-timeout", "1000"), ("cluster-port", "\(busPort)"),
                 ]
-                arguments += ["--tls-ca-cert-file", files.certificate, "--tls-auth-clients", "no"]
             }
-            self.arguments = arguments + more
+            arguments = settings.flatMap { ["--\($0)", $1] } + more
         }
         try start()
     }
@@ -75,12 +78,12 @@ final class RedisProcess: Sendable {
 
     /// Starts it on the same port; what it had is gone, except for a node's knowledge of its cluster.
     func start() throws {
-        let child = try ChildProcess(try Programs.path(of: "redis-server"), arguments)
+        let child = try ChildProcess(try Programs.path(of: Programs.redis), arguments)
         process.with { $0 = child }
         try Patience.poll(for: "Redis to start") {
             if let code = child.exitCode {
                 throw ChildProcess.Failure(
-                    description: "redis-server ended with \(code): \(child.output) \(child.errors)"
+                    description: "\(Programs.redis) ended with \(code): \(child.output) \(child.errors)"
                 )
             }
             return try? client().reply(to: [Array("PING".utf8)]).string == "PONG" ? true : nil
@@ -118,10 +121,13 @@ final class RedisSentinels: Sendable {
     let replica: RedisProcess
     let sentinels: [RedisProcess]
 
-    init() throws {
-        let primary = try RedisProcess(password: Self.password)
+    /// - Parameter tls: the identity of all, which then speak TLS with each other and with clients.
+    init(tls: TestServer? = nil) throws {
+        let more = tls == nil ? [] : ["--tls-replication", "yes"]
+        let primary = try RedisProcess(more, tls: tls, password: Self.password)
         self.primary = primary
-        replica = try RedisProcess(["--replicaof", "127.0.0.1", "\(primary.port)"], password: Self.password)
+        let port = primary.tlsPort ?? primary.port
+        replica = try RedisProcess(["--replicaof", "127.0.0.1", "\(port)"] + more, tls: tls, password: Self.password)
         // A Sentinel that does not see a replica at once looks again after ten seconds.
         try Patience.poll(for: "the replica to be complete", every: 0.05) { [replica] in
             try replica.client().command("INFO", "replication").string?.contains("master_link_status:up") == true
@@ -129,9 +135,10 @@ final class RedisSentinels: Sendable {
         }
         sentinels = try (0..<3).map { _ in
             try RedisProcess(
+                tls: tls,
                 password: Self.sentinelPassword,
-                sentinel: [
-                    "sentinel monitor \(Self.name) 127.0.0.1 \(primary.port) 2",
+                sentinel: (tls == nil ? [] : ["tls-replication yes"]) + [
+                    "sentinel monitor \(Self.name) 127.0.0.1 \(port) 2",
                     "sentinel auth-pass \(Self.name) \(Self.password)",
                     "sentinel down-after-milliseconds \(Self.name) 500",
                     "sentinel failover-timeout \(Self.name) 3000",
@@ -153,8 +160,11 @@ final class RedisSentinels: Sendable {
 
     /// `cache.redis` for a proxy.
     var settings: [String: Any] {
-        SharedStage.redis(sentinels).merging([
-            "sentinel": Self.name, "passwordFile": "redis.password", "sentinelPasswordFile": "sentinel.password",
+        let isTLS = primary.tlsPort != nil
+        let places = sentinels.map { "127.0.0.1:\($0.tlsPort ?? $0.port)" }.joined(separator: ",")
+        return SharedStage.redis(sentinels).merging([
+            "url": "redis\(isTLS ? "s" : "")://\(places)", "sentinel": Self.name, "passwordFile": "redis.password",
+            "sentinelPasswordFile": "sentinel.password",
         ]) { $1 }
     }
 
@@ -164,7 +174,8 @@ final class RedisSentinels: Sendable {
     /// Waits until the replica is the primary.
     func waitForFailover() throws {
         try Patience.poll(for: "the failover", seconds: 60, every: 0.1) {
-            try replica.client().command("ROLE").elements.first?.string == "master" ? true : nil
+            // Sentinel ends the connections of clients to the server that it makes the primary.
+            (try? replica.client().command("ROLE"))?.elements.first?.string == "master" ? true : nil
         }
     }
 }

@@ -10,9 +10,10 @@ struct SharedSentinelTests {
         settings.members["access"] = ["denyAddresses": [String]()]
     }
 
-    private static func stage(_ sentinels: RedisSentinels) throws -> SharedStage {
+    private static func stage(_ sentinels: RedisSentinels, tls: TestServer? = nil) throws -> SharedStage {
         try SharedStage(sentinels.settings) { _, settings in
             Self.setAddresses(&settings)
+            if let tls { settings.pin("127.0.0.1", to: tls.pin) }
             for (name, text) in RedisSentinels.files { settings.files[name] = text }
         }
     }
@@ -27,10 +28,11 @@ struct SharedSentinelTests {
         }
     }
 
-    @Test("the primary is found by its Sentinels, and another one after its death")
-    func failover() throws {
-        let sentinels = try RedisSentinels()
-        let stage = try Self.stage(sentinels)
+    @Test("the primary is found by its Sentinels, and another one after its death", arguments: [false, true])
+    func failover(isTLS: Bool) throws {
+        let server = isTLS ? try Stage.pki.server("127.0.0.1") : nil
+        let sentinels = try RedisSentinels(tls: server)
+        let stage = try Self.stage(sentinels, tls: server)
         try Self.waitForSharing(stage, "first")
         try stage.store(["/a", "/70000/b"])
         for path in ["/a", "/70000/b"] { #expect(try stage[1].get(path).isShared) }

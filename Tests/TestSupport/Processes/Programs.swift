@@ -8,10 +8,14 @@ package enum Programs {
         package let description: String
     }
 
-    /// The path of a program, also in the folders for administrators, where Debian installs nginx.
+    /// The server of Redis. `PINPROXY_REDIS` names another program that takes the same options, as valkey-server, or its path.
+    package static let redis = environment["PINPROXY_REDIS"] ?? "redis-server"
+
+    /// The path of a program, also in the folders for administrators, where Debian installs nginx; a path is its own.
     ///
     /// - Throws: `Missing`, with the name of its package. A missing program fails a test and never skips it.
     package static func path(of name: String) throws -> String {
+        if name.contains("/") { return name }
         let search = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
         for folder in search + ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"] {
             let candidate = "\(folder)/\(name)"
@@ -57,8 +61,7 @@ package enum Programs {
         folder: String? = nil,
         seconds: Double = Patience.seconds
     ) throws -> Finished {
-        let path = program.contains("/") ? program : try path(of: program)
-        let child = try ChildProcess(path, arguments, environment: environment, folder: folder)
+        let child = try ChildProcess(try path(of: program), arguments, environment: environment, folder: folder)
         return try child.waitForExit(seconds: seconds)
     }
 
