@@ -265,6 +265,27 @@ struct DiskStoreTests {
         #expect(try again.body(of: found) == Self.large)
     }
 
+    @Test("a purge finds a file by tags that a validation has brought, too", arguments: ["a", "b", "c"])
+    func tagsOfValidations(tag: String) throws {
+        let folder = try TemporaryFolder()
+        var stage: DiskStoreStage? = try DiskStoreStage(folder)
+        try stage?.insert("http://a.example/", Self.large, tags: ["a"])
+        try stage?.settle()
+        for fields in [[("Surrogate-Key", "b a")], [("Cache-Tag", "c")]] {
+            let entry = try #require(try stage?.entries("http://a.example/").first)
+            stage?.store.update(entry, by: try Stage.stored(fields))
+        }
+        stage = nil
+        let again = try DiskStoreStage(folder)
+        #expect(
+            try again.entries("http://a.example/").first?.tags.map { String(decoding: $0, as: UTF8.self) } == [
+                "c", "b", "a",
+            ]
+        )
+        #expect(try again.remove(.tag(tag)) == 1)
+        #expect(try again.entries("http://a.example/").isEmpty && again.files() == [])
+    }
+
     @Test("a late validation leaves a head that has replaced its response")
     func lateUpdate() throws {
         let stage = try DiskStoreStage()

@@ -154,6 +154,20 @@ struct MemoryStoreTests {
         #expect(store.statistics.entries == 0)
     }
 
+    @Test(
+        "a purge finds a response by tags that a validation has brought, too",
+        arguments: ["a", "b", "c"]
+    )
+    func tagsOfValidations(tag: String) throws {
+        let store = MemoryStore(capacity: 1 << 20)
+        let entry = try Self.entry("http://a.example/", body: 5, tags: ["a"])
+        store.insert(entry)
+        let second = store.replace(entry, by: try Stage.stored([("Surrogate-Key", "b a")]))
+        #expect(second.tags == [Array("b".utf8), Array("a".utf8)])
+        store.replace(second, by: try Stage.stored([("Cache-Tag", "c")]))
+        #expect(store.remove(.tag(tag)) == 1 && store.remove(.everything) == 0)
+    }
+
     @Test("many keys are found again after others beside them were removed")
     func table() throws {
         let store = MemoryStore(capacity: 1 << 26)

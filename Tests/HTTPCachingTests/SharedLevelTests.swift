@@ -299,6 +299,21 @@ struct SharedLevelTests {
         #expect(level.returned.map(\.isForOthers) == [false, false, false])
     }
 
+    @Test("nobody waits any longer for a body that outgrows the level")
+    func outgrown() throws {
+        level.largestBody = 4
+        let course = try begin()
+        let ticket = try foundNothing()
+        try respond(course, 200, Self.fresh)
+        course.transaction.didReceiveBody([UInt8](repeating: 1, count: 4).span)
+        #expect(level.returned.isEmpty)
+        course.transaction.didReceiveBody([UInt8](repeating: 1, count: 1).span)
+        expectReturned(ticket, isForOthers: false)
+        end(course)
+        expectReturned(ticket, isForOthers: false)
+        #expect(cache.counts.stored == 1)
+    }
+
     @Test("the ticket of a response that is not stored goes back")
     func failures() throws {
         let failed = try begin()

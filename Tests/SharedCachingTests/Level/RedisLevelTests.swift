@@ -555,6 +555,33 @@ struct RedisLevelTests {
         machine.level.close()
         #expect(machine.cache.status.servers.isEmpty)
     }
+
+    @Test("a server that changes all the time has few lines")
+    func lines() throws {
+        let machine = stage.machine()
+        let began = Clock.realtime
+        for _ in 0..<100 {
+            machine.nodes.change(.unavailable(reason: "timeout"))
+            machine.nodes.change(.available)
+        }
+        // A machine that is held up may see one more span begin.
+        let spans = Int((Clock.realtime - began) / 1_000_000 / ServerLines.span) + 2
+        #expect(machine.lines.all.count >= 4 && machine.lines.all.count <= spans * ServerLines.atMost)
+    }
+
+    @Test("a server is forgotten when no loop asks it any more")
+    func goneServer() throws {
+        let machine = stage.machine()
+        let loop = try EventLoop(clock: .byHand)
+        let nodes = LevelNodes(stage.redis, loop)
+        let level = machine.cache.makeLevel(loop: loop, nodes)
+        for one in [machine.nodes, nodes] { one.change(.unavailable(reason: "replica")) }
+        nodes.noteGone(RedisAddress(host: "redis.test", port: 6379))
+        #expect(machine.cache.status.servers == ["redis.test:6379": "replica"])
+        machine.nodes.noteGone(RedisAddress(host: "redis.test", port: 6379))
+        #expect(machine.cache.status.servers.isEmpty)
+        level.close()
+    }
 }
 
 extension SharedFinding {

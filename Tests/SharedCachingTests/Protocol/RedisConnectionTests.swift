@@ -353,6 +353,30 @@ struct RedisConnectionTests {
         try server.waitForClosed()
     }
 
+    @Test("a reply that comes in pieces without end is no more than silence")
+    func dribble() throws {
+        let gate = Gate()
+        let piece = "$100\r\nhello"
+        let server = try Self.server { connection in
+            try gate.pass()
+            try connection.write(piece)
+            connection.readToEnd()
+        }
+        defer { gate.open() }
+        let bench = try ConnectionBench(port: server.port, clock: .byHand)
+        let number = bench.send(Self.ping, after: .milliseconds(5))
+        try bench.run(until: "the command to go") { bench.stream.map { $0.bytesSent > 0 } ?? false }
+        bench.advance(.milliseconds(1_900))
+        #expect(bench.results == [number: .failure(.timeout)])
+        gate.open()
+        try bench.run(until: "the piece") { bench.stream.map { $0.bytesReceived == piece.utf8.count } ?? false }
+        bench.advance(.milliseconds(99))
+        #expect(bench.connection.isOpen)
+        bench.advance(.milliseconds(1))
+        #expect(!bench.connection.isOpen)
+        #expect(try bench.ending() == .timeout)
+    }
+
     @Test("with sixty-five replies overdue a server is given up")
     func overdue() throws {
         let server = try Self.server { $0.readToEnd() }

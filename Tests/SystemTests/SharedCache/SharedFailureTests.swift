@@ -262,6 +262,52 @@ struct SharedLoginTests {
         try Self.expectNoSecret(stage)
     }
 
+    /// What the pages say to type for the user of Redis, for the prefix of the tests, with further rules behind it.
+    private static func makeUser(in redis: RedisProcess, _ more: String...) throws {
+        let page = try String(
+            contentsOf: Repository.folder.appendingPathComponent("docs/shared-cache.md"),
+            encoding: .utf8
+        )
+        let line = try #require(page.split(separator: "\n").first { $0.contains("ACL SETUSER pinproxy ") })
+        let words = line.split(separator: " ").map { word in
+            switch word {
+            case ">PASSWORD": ">\(secret)"
+            case "~pinproxy:*": "~\(SharedStage.prefix)*"
+            default: String(word)
+            }
+        }
+        try redis.client().command((words + more).map { Array($0.utf8) })
+    }
+
+    @Test("the user of the pages may do all that is needed")
+    func userOfThePages() throws {
+        let redis = try RedisProcess(password: Self.secret)
+        try Self.makeUser(in: redis)
+        let stage = try SharedStage(SharedStage.redis([redis])) {
+            Self.setPassword(Self.secret, user: "pinproxy", in: &$1)
+        }
+        try stage.store(["/a", "/70000/b"])
+        for path in ["/a", "/70000/b"] { #expect(try stage[1].get(path).isShared) }
+        #expect(try stage[0].ask("POST", "/a", body: "x").status == 200)
+        #expect(try stage[1].purge("all"))
+        #expect(try !stage[0].get("/70000/b").isShared)
+        #expect(try redis.client().command("ACL", "LOG").elements.isEmpty)
+    }
+
+    @Test("without the right to run scripts a warning comes, and reads go on")
+    func missingRight() throws {
+        let redis = try RedisProcess(password: Self.secret)
+        try Self.makeUser(in: redis, "-eval")
+        let stage = try SharedStage(SharedStage.redis([redis])) { machine, settings in
+            Self.setPassword(Self.secret, user: machine == 0 ? "pinproxy" : "default", in: &settings)
+        }
+        try stage.store(["/a"], by: 1)
+        for number in 0..<20 { try stage[0].get("/\(number)/x") }
+        try stage.waitForLog(0, "NOPERM")
+        #expect(try stage[0].get("/a").isShared)
+        try Self.expectNoSecret(stage)
+    }
+
     @Test("a wrong or missing password is a warning without the password", arguments: [nil, wrong])
     func wrongPassword(given: String?) throws {
         let redis = try RedisProcess(password: Self.secret)
