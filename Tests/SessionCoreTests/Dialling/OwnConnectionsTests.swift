@@ -48,7 +48,7 @@ struct OwnConnectionsTests {
         #expect(!isKnown(to: origin.port))
     }
 
-    @Test("a connection that the peer has reset is not known, before this process has seen that")
+    @Test("a connection that the peer has reset is not known")
     func reset() throws {
         OwnConnections.all.watch()
         let listening = try TestSocket.listen()
