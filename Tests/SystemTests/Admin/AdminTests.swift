@@ -146,8 +146,12 @@ struct AdminTests {
             settings.hosts["unpinned.example.com"]?["upgrade"] = true
         }
         let proxy = stage.proxy
-        var samples = try Self.metrics(of: proxy)
         let fails = "pinproxy_pin_failures_total"
+        // The monitor of pins has a thread of its own, which takes the new policy behind the workers.
+        var samples = try Patience.poll(for: "the domains of the reload") {
+            let samples = try Self.metrics(of: proxy)
+            return samples.keys.contains { $0.hasPrefix("\(fails){domain=\"\(wrong)\"") } ? samples : nil
+        }
         for (domain, reason) in [
             (wrong, "pin_mismatch"), (ended, "pin_set_expired"), (mismatch, "certificate_host_mismatch"),
             ("*", "certificate_host_mismatch"), (dead, "pin_mismatch"),
