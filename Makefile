@@ -252,6 +252,7 @@ lint: toolchain
 	@shellcheck --severity=warning $$(grep -lE '^#!.*/(env bash|bash|sh)$$' $(SCRIPTS))
 	@python3 -c 'import sys; [compile(open(name).read(), name, "exec") for name in sys.argv[1:]]' \
 	    $$(grep -lE '^#!.*python3$$' $(SCRIPTS))
+	@! grep -rnE '\btime\(nil\)' Sources --include='*.swift' || { echo 'Clock.seconds has the seconds that all compare' >&2; exit 1; }
 	@.ci/rooms --brief
 	@.ci/owners --check
 	@.ci/licence

@@ -353,7 +353,7 @@ struct CacheStoreTests {
     }
 
     /// Requests that began before a reload end after it.
-    @Test("what a replaced store is told to remove is removed from its successor", arguments: [true, false])
+    @Test("a removal at a replaced store reaches its successor", arguments: [true, false])
     func succession(isLate: Bool) throws {
         let urls = (0..<4).map { "http://a.example/\($0)" }
         let next = CacheStore(memory: MemoryStore(capacity: 1 << 20), Stage.shared)

@@ -22,13 +22,13 @@ public final class CacheStore: @unchecked Sendable {
     /// Guarded by `lock`.
     private var purged = Purged()
 
-    /// Guarded by `lock`. What becomes of removals that come when another store has taken this one's place, or is about to: requests
-    /// that began before end after it.
+    /// Guarded by `lock`. A request that began before another store took this one's place may end after it, and remove here what is
+    /// there.
     private var succession = Succession.open
 
     private enum Succession {
         case open
-        /// The removals since then are made up for by the successor, if there will be one.
+        /// A successor makes up for the removals since then, if there will be one.
         case closed(missed: [Removal])
         case replaced(by: CacheStore)
     }
@@ -308,9 +308,9 @@ public final class CacheStore: @unchecked Sendable {
 
     /// Removes all stored responses of the key's URI, in every partition (RFC 9111 4.4).
     public func invalidate(_ key: CacheKey) {
-        lock.withLock { epochs[epochIndex(of: key)] += 1 }
+        let successor = begin(.uri(key))
         memory.remove(.uri(key))
-        if let successor = successor(toldOf: .uri(key)) { return successor.invalidate(key) }
+        if let successor { return successor.invalidate(key) }
         disk?.remove(.uri(key), deliver: { $0() }, { _ in })
     }
 
@@ -323,12 +323,11 @@ public final class CacheStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable () -> Void
     ) -> Bool {
+        var successor: CacheStore?
         for key in keys {
-            lock.withLock { epochs[epochIndex(of: key)] += 1 }
+            successor = begin(.uri(key))
             memory.remove(.uri(key))
         }
-        var successor: CacheStore?
-        for key in keys { successor = self.successor(toldOf: .uri(key)) }
         if let successor { return successor.invalidate(keys, deliver: deliver, completion) }
         guard let disk else { return false }
         let stored = keys.filter { disk.mayHave($0) }
@@ -350,12 +349,10 @@ public final class CacheStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (Int) -> Void
     ) {
-        beginPurge()
+        let successor = begin(.remove(purge))
         let inMemory = memory.remove(purge)
         memory.pool.release()
-        if let successor = successor(toldOf: .remove(purge)) {
-            return successor.remove(purge, deliver: deliver, completion)
-        }
+        if let successor { return successor.remove(purge, deliver: deliver, completion) }
         let finish: @Sendable (Int) -> Void = { [self] onDisk in
             let count = max(onDisk, inMemory)
             lock.withLock { purged.removed += count }
@@ -380,11 +377,9 @@ public final class CacheStore: @unchecked Sendable {
         _ completion: @escaping @Sendable (Int) -> Void
     ) {
         // Neither a response that is on its way, nor an entry that is being read from the disk, is stored as fresh.
-        beginPurge()
+        let successor = begin(.expire(purge, now: now))
         let inMemory = memory.expire(purge, now: now)
-        if let successor = successor(toldOf: .expire(purge, now: now)) {
-            return successor.expire(purge, now: now, deliver: deliver, completion)
-        }
+        if let successor { return successor.expire(purge, now: now, deliver: deliver, completion) }
         let finish: @Sendable (Int) -> Void = { [self] onDisk in
             let count = max(onDisk, inMemory)
             lock.withLock { purged.expired += count }
@@ -394,9 +389,25 @@ public final class CacheStore: @unchecked Sendable {
         disk.expire(purge, now: now, deliver: deliver, finish)
     }
 
-    private func beginPurge() {
+    /// From now on a response that was requested before is not stored.
+    ///
+    /// - Returns: the store that has this one's place, which then makes the removal. One that will have it is told later.
+    private func begin(_ removal: Removal) -> CacheStore? {
         lock.withLock {
-            for index in epochs.indices { epochs[index] += 1 }
+            if case .uri(let key) = removal {
+                epochs[epochIndex(of: key)] += 1
+            } else {
+                for index in epochs.indices { epochs[index] += 1 }
+            }
+            switch succession {
+            case .open: return nil
+            case .replaced(let successor): return successor
+            case .closed(let missed):
+                succession = .closed(
+                    missed: missed.count < Self.missedAtMost ? missed + [removal] : [.remove(.everything)]
+                )
+                return nil
+            }
         }
     }
 
@@ -433,20 +444,6 @@ public final class CacheStore: @unchecked Sendable {
             case .uri(let key): invalidate(key)
             case .remove(let purge): remove(purge, deliver: { $0() }, { _ in })
             case .expire(let purge, let now): expire(purge, now: now, deliver: { $0() }, { _ in })
-            }
-        }
-    }
-
-    /// - Returns: the store that has this one's place, which then makes the removal. One that will have it is told later.
-    private func successor(toldOf removal: Removal) -> CacheStore? {
-        lock.withLock {
-            switch succession {
-            case .open: return nil
-            case .replaced(let successor): return successor
-            case .closed(var missed):
-                missed = missed.count < Self.missedAtMost ? missed + [removal] : [.remove(.everything)]
-                succession = .closed(missed: missed)
-                return nil
             }
         }
     }

@@ -370,9 +370,11 @@ package final class ProxyServer {
         guard current.cache != next.cache else { return cache.current }
         let former = cache.current
         former?.store.close()
-        cache.current = ResponseCache.make(next)
-        if let former { cache.current?.inherit(from: former) }
-        return cache.current
+        let made = ResponseCache.make(next)
+        if let former { made?.inherit(from: former) }
+        // Nobody purges in it before: what it takes over would hide that.
+        cache.current = made
+        return made
     }
 
     /// Counts a failed reload for the metrics.

@@ -208,7 +208,7 @@ final class HTTP1Connection: PooledConnection {
             case .end: ending = (true, "it closed the connection")
             case .broken(let why): ending = (false, why)
             }
-            // What came before the end is processed first.
+            // The bytes before the end are processed first.
             if held.isEmpty || receiver.takesResponse && !isShareUsed, let ending {
                 return connectionDidEnd(receiver, isClean: ending.isClean, ending.why)
             }

@@ -59,7 +59,7 @@ final class SharedState: @unchecked Sendable {
     private var newest: Int?
     private var waitsForNewest = false
     private var servers: [RedisAddress: Server] = [:]
-    /// Who has taken this one's place, and whether names mean the same there. Requests that began before purge and invalidate here.
+    /// The state that has taken this one's place, and whether names mean the same there. A request that began before invalidates here.
     private var successor: (state: SharedState, hasSameNames: Bool)?
 
     init(_ settings: SharedCacheSettings, _ store: CacheStore, log: @escaping Log) {

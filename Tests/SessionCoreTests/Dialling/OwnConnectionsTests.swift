@@ -48,14 +48,18 @@ struct OwnConnectionsTests {
         #expect(!isKnown(to: origin.port))
     }
 
-    @Test("a connection that the peer has reset is not known")
+    @Test("a connection that was given up, or reset by the peer, is not known")
     func reset() throws {
         OwnConnections.all.watch()
         let listening = try TestSocket.listen()
         defer { close(listening.descriptor) }
         let client = try TestSocket.connect(port: listening.port)
         defer { close(client) }
-        let note = OwnConnections.all.note(client, to: .loopback(port: listening.port))
+        var note = OwnConnections.all.note(client, to: .loopback(port: listening.port))
+        #expect(isKnown(to: listening.port))
+        note = nil
+        #expect(!isKnown(to: listening.port))
+        note = OwnConnections.all.note(client, to: .loopback(port: listening.port))
         #expect(isKnown(to: listening.port))
         let accepted = accept(listening.descriptor, nil, nil)
         TestSocket.reset(accepted)

@@ -161,6 +161,36 @@ struct ClusterNodesTests {
         try stage.ask("GET", "foo", key: "foo", until: { $0 == .bytes("new") })
     }
 
+    @Test("a server that left the Cluster is told anew when it returns")
+    func left() throws {
+        let guest = try Self.server("guest")
+        let host = try Self.server("host")
+        let toGuest = Self.whole(guest)
+        Self.tell(host, toGuest) { _ in nil }
+        let stage = try TopologyStage(.cluster, [host.address])
+        var gone: [RedisAddress] = []
+        stage.nodes.whenGone = { gone.append($0) }
+        #expect(try stage.ask("GET", "foo", key: "foo") == .bytes("guest"))
+        #expect(stage.states(of: guest.address) == [.available] && gone.isEmpty)
+        let toHost = " 127.0.0.1:\(host.address.port)\r\n"
+        Self.tell(host, Self.whole(host)) { _ in TopologyReply.bulk("host") }
+        guest.become { "-MOVED \(ClusterSlot.of(Array($0[1].utf8)))" + toHost }
+        // Each key of another slot leads to a question for the table, of which there is one a second.
+        var number = 0
+        try Patience.poll(for: "the new table", every: 0.05) { () throws -> Bool? in
+            number += 1
+            let result = try stage.ask(["GET", "\(number)"], key: "\(number)")
+            #expect(result == .bytes("host"))
+            return gone.isEmpty ? nil : true
+        }
+        #expect(gone == [guest.address])
+        let back = "-MOVED \(Self.foo) 127.0.0.1:\(guest.address.port)\r\n"
+        Self.tell(host, toGuest) { _ in back }
+        guest.become { _ in TopologyReply.bulk("guest") }
+        try stage.ask("GET", "foo", key: "foo", until: { $0 == .bytes("guest") })
+        #expect(stage.states(of: guest.address) == [.available, .available] && gone.count == 1)
+    }
+
     @Test("the link that was not used for the longest time makes room")
     func quietLinks() throws {
         let stage = try TopologyStage(.cluster, [], clock: .byHand)

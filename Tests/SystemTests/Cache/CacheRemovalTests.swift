@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import Foundation
 import Glibc
+import IOCore
 import TestSupport
 import Testing
 
@@ -76,5 +77,37 @@ struct CacheRemovalTests {
             #expect(again["Cache-Status"]?.contains("hit") == false, "round \(round): \(again.fields)")
             #expect(cache.requests.count == before + 1 && Self.version(again) == (isPurge ? "0" : "1"))
         }
+    }
+
+    @Test("a POST during which the cache is reloaded invalidates in the new one", arguments: [false, true])
+    func reload(onDisk: Bool) throws {
+        let folder = try TemporaryFolder()
+        let gate = Latch(count: 1)
+        let version = Monitor(0)
+        var members: [String: Any] = ["memory": "1MB"]
+        if onDisk { members["disk"] = ["path": "\(folder.path)/cache", "size": "100MB"] }
+        let cache = try CacheFixture(members) { connection in
+            while let request = try connection.readRequest() {
+                guard request.method == "GET" else {
+                    gate.wait()
+                    version.with { $0 += 1 }
+                    try connection.write(OriginResponse.text("done"))
+                    continue
+                }
+                try connection.write(CacheFixture.fresh("\(version.read { $0 }) ."))
+            }
+        }
+        let client = try cache.proxy.connect()
+        try client.send(ProxyUnderTest.request("POST", cache.stage.url("/a"), body: "x"))
+        try cache.origin.wait(for: "the POST") { records in
+            records.contains { $0.requests.contains { $0.method == "POST" } } ? true : nil
+        }
+        members["memory"] = "2MB"
+        try cache.stage.reload { $0.members["cache"] = members }
+        #expect(Self.version(try cache.get("/a")) == "0")
+        #expect(try cache.get("/a")["Cache-Status"]?.contains("hit") == true)
+        gate.countDown()
+        #expect(try client.readResponse().text == "done")
+        #expect(Self.version(try cache.get("/a")) == "1")
     }
 }

@@ -201,6 +201,7 @@ struct CredentialCommandTests {
         let folder = try TemporaryFolder()
         // What is the user's own while the process can be read is root's when it cannot (proc(5)); root itself sees no difference.
         let script = """
+            rm -f "$1/errors"
             chmod -R a+rX "$1"
             [ "$(id -u)" = 0 ] && run="setpriv --reuid=65534 --regid=65534 --clear-groups --" || run=
             $run "$2" run --config "$1/config.json" 2>"$1/errors" >"$1/output" &
