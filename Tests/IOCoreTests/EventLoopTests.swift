@@ -132,19 +132,20 @@ struct EventLoopTests {
     func part() throws {
         let loop = try EventLoop()
         var spans: [UInt64] = []
-        loop.atEndOfTurn {
-            for _ in 0..<2 {
+        // Where other processes make a turn long, the turn ends its parts.
+        for _ in 0..<1000 where spans.count < 2 {
+            loop.atEndOfTurn {
                 let begun = Clock.monotonic
                 loop.beginPart()
                 while !loop.isPartOver {}
-                spans.append(Clock.monotonic - begun)
+                if !loop.isTurnLong { spans.append(Clock.monotonic - begun) }
+                // A long turn ends every part.
+                Self.takeLong()
+                loop.beginPart()
+                #expect(loop.isPartOver)
             }
-            // A long turn ends every part.
-            Self.takeLong()
-            loop.beginPart()
-            #expect(loop.isPartOver)
+            loop.turn(waitingAtMost: .milliseconds(0))
         }
-        loop.turn(waitingAtMost: .milliseconds(0))
         #expect(spans.count == 2 && spans.allSatisfy { $0 >= 200_000 })
         let byHand = try EventLoop(clock: .byHand)
         byHand.beginPart()
