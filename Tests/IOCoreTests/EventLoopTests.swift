@@ -92,6 +92,54 @@ struct EventLoopTests {
         }
     }
 
+    @Test("a parked descriptor is silent, and its next handler gets what has come")
+    func parked() throws {
+        let loop = try EventLoop()
+        let pair = socketPair()
+        defer {
+            close(pair.0)
+            close(pair.1)
+        }
+        var (first, second): ([Readiness], [Readiness]) = ([], [])
+        let dialled = Watching { first.append($0) }
+        try loop.register(pair.0, [.writable, .oneShot], dialled)
+        loop.turn(waitingAtMost: .milliseconds(0))
+        loop.park(pair.0, of: dialled)
+        #expect(first == [.writable] && loop.registeredCount == 0)
+        #expect(send(pair.1, "a", 1, 0) == 1)
+        loop.turn(waitingAtMost: .milliseconds(0))
+        #expect(first.count == 1)
+        // The one that had it has no say any more.
+        loop.park(pair.0, of: dialled)
+        loop.unregister(pair.0, of: dialled)
+        try loop.register(pair.0, .readable, Watching { second.append($0) })
+        loop.turn(waitingAtMost: .milliseconds(0))
+        #expect(second == [.readable] && first.count == 1)
+        loop.unregister(pair.0)
+    }
+
+    @Test("a number that was parked or forgotten can be another descriptor's")
+    func reusedNumbers() throws {
+        let loop = try EventLoop()
+        for closes in [false, true] {
+            let old = socketPair()
+            let other = socketPair()
+            let handler = Watching { _ in }
+            try loop.register(old.0, [.writable, .oneShot], handler)
+            loop.turn(waitingAtMost: .milliseconds(0))
+            if closes { loop.forget(old.0, of: handler) } else { loop.park(old.0, of: handler) }
+            // In one step, so that no other test gets the number.
+            #expect(dup2(other.0, old.0) == old.0)
+            var seen: [Readiness] = []
+            try loop.register(old.0, .readable, Watching { seen.append($0) })
+            #expect(send(other.1, "a", 1, 0) == 1)
+            loop.turn(waitingAtMost: .milliseconds(0))
+            #expect(seen == [.readable] && loop.registeredCount == 1)
+            loop.unregister(old.0)
+            for descriptor in [old.0, old.1, other.0, other.1] { close(descriptor) }
+        }
+    }
+
     @Test("a long turn leaves other threads' work to later ones, in order")
     func longTurnOfSubmissions() throws {
         let loop = try EventLoop()

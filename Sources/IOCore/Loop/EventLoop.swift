@@ -15,6 +15,10 @@ package final class EventLoop: @unchecked Sendable {
         var handler: EventHandler?
         var number: UInt32
         var interest: Readiness
+        /// Nobody has it, and the kernel reports nothing of it, but may still know it.
+        var isParked = false
+
+        static var none: Registration { Registration(handler: nil, number: 0, interest: []) }
     }
 
     private enum Deferred {
@@ -453,19 +457,19 @@ package final class EventLoop: @unchecked Sendable {
         assert(isCurrent)
         let slot = Int(descriptor)
         while registrations.count <= slot {
-            registrations.append(Registration(handler: nil, number: 0, interest: []))
+            registrations.append(.none)
         }
         lastNumber &+= 1
         // The key with all bits set belongs to the eventfd.
         if lastNumber == UInt32.max { lastNumber = 1 }
         let number = lastNumber
-        let result = pinproxy_epoll_control(
-            epoll,
-            PINPROXY_EPOLL_ADD,
-            descriptor,
-            interest.rawValue,
-            key(descriptor, number)
-        )
+        let isParked = registrations[slot].isParked
+        func control(_ operation: Int32) -> Int32 {
+            pinproxy_epoll_control(epoll, operation, descriptor, interest.rawValue, key(descriptor, number))
+        }
+        var result = control(isParked ? PINPROXY_EPOLL_MODIFY : PINPROXY_EPOLL_ADD)
+        // It was closed since then, and its number is another one's: the kernel has forgotten it.
+        if isParked, result == -ENOENT { result = control(PINPROXY_EPOLL_ADD) }
         guard result == 0 else { throw IOFailure(code: -result, during: "epoll_ctl") }
         registrations[slot] = Registration(handler: handler, number: number, interest: interest)
     }
@@ -512,8 +516,22 @@ package final class EventLoop: @unchecked Sendable {
         assert(isCurrent)
         let slot = Int(descriptor)
         guard slot < registrations.count, registrations[slot].handler != nil else { return }
-        registrations[slot] = Registration(handler: nil, number: 0, interest: [])
+        registrations[slot] = .none
         _ = pinproxy_epoll_control(epoll, PINPROXY_EPOLL_DELETE, descriptor, 0, 0)
+    }
+
+    /// Unregisters a descriptor whose one event (`Readiness.oneShot`) has come, which makes it silent, for the handler that will
+    /// register it next: in the kernel it stays, and that call changes what is there.
+    package func park(_ descriptor: Int32, of handler: EventHandler) {
+        guard isRegistered(descriptor, for: handler) else { return }
+        guard registrations[Int(descriptor)].interest.contains(.oneShot) else { return unregister(descriptor) }
+        registrations[Int(descriptor)] = .none
+        registrations[Int(descriptor)].isParked = true
+    }
+
+    /// Unregisters a descriptor that is closed next, and of which there is no duplicate: the kernel forgets it then (epoll(7)).
+    package func forget(_ descriptor: Int32, of handler: EventHandler) {
+        if isRegistered(descriptor, for: handler) { registrations[Int(descriptor)] = .none }
     }
 
     @inline(__always)

@@ -114,8 +114,12 @@ final class TLSClientHandshake: EventHandler, @unchecked Sendable {
 
     private func end(_ outcome: Outcome) {
         isOver = true
-        loop.unregister(descriptor, of: self)
-        if case .complete = outcome { step.release() }
+        if case .complete = outcome {
+            loop.park(descriptor, of: self)
+            step.release()
+        } else {
+            loop.unregister(descriptor, of: self)
+        }
         didEnd(outcome)
     }
 

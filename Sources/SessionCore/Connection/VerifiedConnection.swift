@@ -307,7 +307,7 @@ final class VerifiedConnection: EventHandler {
     func close(isWhole: Bool) {
         guard !isClosed else { return }
         isClosed = true
-        if isRegistered { loop.unregister(descriptor) }
+        if isRegistered { loop.forget(descriptor, of: self) }
         if isWhole {
             for ssl in [ssl, outer] {
                 guard let ssl else { continue }
