@@ -44,7 +44,6 @@ let package = Package(
     targets: [
         // What Swift cannot call.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CCares", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
         .systemLibrary(name: "CIDN2", pkgConfig: "libidn2", providers: [.apt(["libidn2-dev"])]),
         .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
@@ -62,7 +61,7 @@ let package = Package(
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
         .target(
             name: "CShims",
-            dependencies: ["COpenSSL", "CLibcurl", "CCares", "CCrypt"],
+            dependencies: ["COpenSSL", "CCares", "CCrypt"],
             cSettings: commit.isEmpty ? [] : [.define("PINPROXY_COMMIT", to: "\"\(commit)\"")]
         ),
 
@@ -91,7 +90,7 @@ let package = Package(
         .target(
             name: "SessionCore",
             dependencies: [
-                "ServerTrust", "StrictJSON", "HTTPCaching", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
+                "ServerTrust", "StrictJSON", "HTTPCaching", "HTTP2Core", "HTTPCore", "IOCore", "CShims",
                 "COpenSSL", "CZlib",
             ],
             swiftSettings: strict
@@ -177,7 +176,7 @@ let package = Package(
                 "ProxyAdmin", "ProxyCore", "ProxyConfiguration", "HTTPSessionCore", "SessionCore", "ServerTrust",
                 "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
                 // For their versions alone.
-                "CCares", "CIDN2", "CLibcurl", "CNGHTTP2", "CPSL", "CSQLite", "CZlib",
+                "CCares", "CIDN2", "CNGHTTP2", "CPSL", "CSQLite", "CZlib",
             ],
             swiftSettings: strict
         ),
@@ -244,7 +243,7 @@ let package = Package(
         .testTarget(
             name: "SessionCoreTests",
             dependencies: [
-                "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims", "TestSupport",
+                "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims", "TestSupport",
             ],
             swiftSettings: strict
         ),

@@ -26,6 +26,8 @@ SHORT_NAMES = {
     "isc": "ISC", "mit": "MIT", "mpl-1.1": "MPL-1.1", "mpl-2.0": "MPL-2.0", "openldap-2.8": "OLDAP-2.8", "oldap-2.8": "OLDAP-2.8", "openssl": "OpenSSL",
     "unicode": "Unicode-DFS-2016", "x11": "X11", "zlib": "Zlib",
 }
+# What the program loads by itself, for SOCKS proxies.
+LOADED = "libcurl.so.4"
 GNU = re.compile(r"^(L?GPL|GFDL)-([\d.]+)(\+?)$")
 # Read by hand: the copyright file is prose, or its paragraph `Files: *` is not that of the library.
 READ = {
@@ -181,14 +183,23 @@ def write(path, made):
         file.write("\n")
 
 
+def loaded(name):
+    """The path of a library that the program is not linked with."""
+    for line in run("/sbin/ldconfig", "-p").decode().split("\n"):
+        if found := re.match(rf"\s*{re.escape(name)} .*=> (/\S+)", line):
+            return found[1]
+    sys.exit(f"deploy/bill_of_materials.py: {name} is not installed")
+
+
 def needed_packages(program):
     """The packages whose libraries the program loads, as this machine has them."""
     # A library, with the paths by which its package may name it.
     wanted = {}
-    for line in run("ldd", program).decode().split("\n"):
-        if found := re.search(r"(?:=> )?(/\S+)", line):
-            real = os.path.realpath(found[1])
-            wanted[real] = {real, real.removeprefix("/usr"), found[1]}
+    for file in [program, loaded(LOADED)]:
+        for line in [file, *run("ldd", file).decode().split("\n")]:
+            if (found := re.search(r"(?:=> )?(/\S+)", line)) and found[1] != program:
+                real = os.path.realpath(found[1])
+                wanted[real] = {real, real.removeprefix("/usr"), found[1]}
     # It ends with an error when it does not know one of them.
     paths = sorted(set().union(*wanted.values()))
     told = subprocess.run(["dpkg-query", "-S", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout

@@ -10,11 +10,11 @@
 
 // What Swift cannot call, each file for one reason:
 #include "pinproxy_build.h"
-#include "pinproxy_dial.h"
 #include "pinproxy_names.h"
 #include "pinproxy_netlink.h"
 #include "pinproxy_openssl.h"
 #include "pinproxy_password.h"
+#include "pinproxy_socks.h"
 #include "pinproxy_system.h"
 
 #endif

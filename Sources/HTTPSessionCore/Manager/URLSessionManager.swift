@@ -97,12 +97,15 @@ public final class URLSessionManager: Sendable {
     ///   - configuration: the defaults of all tasks.
     ///   - serverTrust: the rules for trusting servers; nil for `SessionTrust.system`.
     ///   - loop: the thread to share with other sessions; nil for one of its own.
-    /// - Throws: `internal` when the system has no more threads or descriptors.
+    /// - Throws: `internal` when the system has no more threads or descriptors, or lacks libcurl for a SOCKS proxy.
     public init(
         configuration: Configuration = Configuration(),
         serverTrust: SessionTrust? = nil,
         loop: SessionLoop? = nil
     ) throws(SessionError) {
+        if configuration.proxy?.kind == .socks5, let fault = SOCKSLibrary.load() {
+            throw SessionError(.internal, "There is no way through the proxy: \(fault); \(SOCKSLibrary.remedy).")
+        }
         self.configuration = configuration
         if let serverTrust { self.serverTrust = serverTrust } else { self.serverTrust = try .system }
         thread = try SessionThread(configuration: configuration, serverTrust: self.serverTrust, home: loop)

@@ -161,6 +161,13 @@ package func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: d
 /// The address a socket is connected to; nil for one that is not connected.
 package func peerAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getpeername($0, $1, $2) } }
 
+/// The error of a socket since it was last asked for: that of a connection that could not be made; 0 without one.
+package func pendingError(of descriptor: Int32) -> Int32 {
+    var code: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 ? code : errno
+}
+
 private func address(
     of descriptor: Int32,
     _ ask: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32

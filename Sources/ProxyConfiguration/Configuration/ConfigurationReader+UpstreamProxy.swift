@@ -2,6 +2,7 @@
 import Glibc
 import HTTPCore
 import ServerTrust
+import SessionCore
 import StrictJSON
 
 /// Reads `upstreamProxy`: a URL, or an object with a URL and the place of the credentials. Messages never repeat a
@@ -95,7 +96,9 @@ extension ConfigurationReader {
         switch text[..<schemeEnd.lowerBound].lowercased() {
         case "http": kind = .http
         case "https": kind = .https
-        case "socks5h": kind = .socks5h
+        case "socks5h":
+            if let fault = SOCKSLibrary.load() { return refuse(fault, SOCKSLibrary.remedy) }
+            kind = .socks5h
         case "socks5":
             return refuse("names would be looked up here and not by the proxy", "write socks5h://…")
         default:

@@ -232,10 +232,9 @@ final class ConnectionAttempt {
         switch outcome {
         case .failed(let error): fail(ConnectionFailure(error: error))
         case .failedWithoutDescriptor(let error): fail(ConnectionFailure(error: error, isDescriptorMissing: true))
-        case .connected(let descriptor):
+        case .connected(let descriptor, let peer):
             if !dial.needsAnswer { settleAddress() }
             self.descriptor = descriptor
-            let peer = peerAddress(descriptor)
             noted = OwnConnections.all.note(descriptor, to: peer)
             record.didConnect(to: peer)
             take(course.didConnect())

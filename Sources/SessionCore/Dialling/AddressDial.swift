@@ -1,138 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-import CLibcurl
 import CShims
 import Glibc
-import HTTPCore
 import IOCore
 
-/// The dial of one address, which is libcurl's work: TCP, and behind it the way through a SOCKS proxy. Owns libcurl's easy handle
-/// until the connection stands or the dial fails; `Dialler` frees it with `destroy`.
-final class AddressDial {
+/// The dial of one address: `TCPDial`, or `SOCKSDial` where a SOCKS proxy is there. A class to inherit from.
+class AddressDial: EventHandler {
     enum Outcome {
-        /// A connected, non-blocking socket, which belongs to the receiver.
-        case connected(Int32)
+        /// A connected, non-blocking socket, which belongs to the receiver, and the address at its other end; nil when that is
+        /// not known any more.
+        case connected(Int32, to: SocketAddress?)
         case failed(DialFailure)
     }
 
     let address: SocketAddress
-    /// The owner, which is told of the end; nil when it does not wait any more.
-    var dial: Dial?
-    private(set) var easy: UnsafeMutableRawPointer?
-    private let endpoint: Endpoint
-    private unowned let dialler: Dialler
-    private let errorText: UnsafeMutablePointer<CChar>
+    let endpoint: Endpoint
+    let loop: EventLoop
+    private let startedAt: UInt64
+    /// nil when nobody waits for the end any more.
+    private var didEnd: ((AddressDial, Outcome) -> Void)?
     private var refusal: DialRefusal?
     private var isDescriptorMissing = false
 
-    init(_ address: SocketAddress, of dial: Dial, dialler: Dialler) {
+    /// - Parameter didEnd: called once, from the loop and never from within `start`; not after `stop`.
+    init(
+        _ address: SocketAddress,
+        for endpoint: Endpoint,
+        loop: EventLoop,
+        didEnd: @escaping (AddressDial, Outcome) -> Void
+    ) {
         self.address = address
-        self.dial = dial
-        endpoint = dial.endpoint
-        self.dialler = dialler
-        errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
-        errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+        self.endpoint = endpoint
+        self.loop = loop
+        self.didEnd = didEnd
+        startedAt = loop.freshNow
     }
 
-    deinit { errorText.deallocate() }
-
-    /// Makes the handle for libcurl.
+    /// Begins.
     ///
-    /// - Returns: false when libcurl has no memory, or refuses an option.
-    func prepare() -> Bool {
-        var callbacks = pinproxy_dial_callbacks(
-            open: { dial, address, length, family in
-                guard let dial, let address else { return -1 }
-                return Unmanaged<AddressDial>.fromOpaque(dial).takeUnretainedValue()
-                    .open(address, length, family: family)
-            },
-            close: { dialler, descriptor in
-                Unmanaged<Dialler>.fromOpaque(dialler!).takeUnretainedValue().closeSocket(descriptor)
-                return 0
-            }
-        )
-        func make(
-            _ authority: String,
-            _ proxy: UnsafePointer<CChar>? = nil,
-            _ user: UnsafePointer<CChar>? = nil,
-            _ password: UnsafePointer<CChar>? = nil
-        ) -> UnsafeMutableRawPointer? {
-            // libcurl makes no TLS: whatever is spoken later, the URL says http.
-            "http://\(authority)/".withCString { url in
-                var target = pinproxy_dial_target(url: url, proxy: proxy, proxy_user: user, proxy_password: password)
-                return pinproxy_dial_create(
-                    &target,
-                    &callbacks,
-                    Unmanaged.passUnretained(self).toOpaque(),
-                    Unmanaged.passUnretained(dialler).toOpaque(),
-                    errorText
-                )
-            }
-        }
-        guard let proxy = endpoint.proxy, !endpoint.hasHTTPProxy else {
-            easy = make(address.description)
-            return easy != nil
-        }
-        let (host, port) = endpoint.resolve ?? (endpoint.host, endpoint.port)
-        easy = ProxyStrings(address, proxy).lend { make(host.authorityText(port: port), $0, $1, $2) }
-        return easy != nil
-    }
+    /// - Returns: the failure of a dial that has ended at once; `didEnd` is not called for that.
+    func start() -> DialFailure? { preconditionFailure("a dial begins") }
 
-    /// Frees the handle, which is out of libcurl's multi handle.
-    func destroy() {
-        guard let freed = easy else { return }
-        easy = nil
-        pinproxy_dial_destroy(freed)
-    }
+    /// Whether somebody waits for the end.
+    final var isAwaited: Bool { didEnd != nil }
 
-    /// Enforces the address rules on the address that is really dialled.
-    private func open(_ raw: UnsafeMutablePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
-        // libcurl has got the address as text, which has no form for a zone.
-        if address.scope != 0, Int32(raw.pointee.sa_family) == AF_INET6 {
-            raw.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id = address.scope }
-        }
-        guard let dialled = SocketAddress(raw, length: length) else { return -1 }
+    /// Ends the dial, and tells nobody.
+    func stop() { didEnd = nil }
+
+    /// Opens the socket, if the rules let this address be dialled, which is the one that the socket is then connected to.
+    ///
+    /// - Returns: a negative error code when the address is refused, or when the system has no descriptor, or only one of the
+    ///   reserve.
+    final func open(_ raw: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
+        guard let dialled = SocketAddress(raw, length: length) else { return -EAFNOSUPPORT }
         refusal = endpoint.dialRule?(dialled)
-        guard refusal == nil else { return -1 }
-        let descriptor = dialler.open(family: family)
-        if descriptor < 0 { isDescriptorMissing = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor) }
-        return max(descriptor, -1)
+        guard refusal == nil else { return -EACCES }
+        let descriptor = pinproxy_stream_socket(Int32(raw.pointee.sa_family))
+        guard descriptor >= 0 else {
+            isDescriptorMissing = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor)
+            return descriptor
+        }
+        guard !DescriptorReserve.holds(descriptor) else {
+            close(descriptor)
+            isDescriptorMissing = true
+            return -EMFILE
+        }
+        // A router on the way forgets a quiet connection after minutes, and says nothing. TCP_USER_TIMEOUT would find it sooner, but
+        // it ends connections whose peer takes nothing for a while as well.
+        pinproxy_keep_alive(descriptor, 30, 5)
+        return descriptor
     }
 
-    /// The result of the dial, as long as the handle is there.
-    func outcome(_ result: CURLcode, adopting descriptor: Int32?) -> Outcome {
-        if let descriptor { return .connected(descriptor) }
-        return .failed(
-            DialFailure(
-                result: result,
-                details: String(cString: errorText),
-                endpoint: endpoint,
-                refused: refusal.map { (address, $0) },
-                isDescriptorMissing: isDescriptorMissing
-            )
+    final func finish(_ outcome: Outcome) {
+        let tell = didEnd
+        didEnd = nil
+        tell?(self, outcome)
+    }
+
+    /// - Parameter words: for people.
+    final func failure(_ cause: DialFailure.Cause, _ words: String) -> DialFailure {
+        DialFailure(
+            cause: cause,
+            details: words,
+            endpoint: endpoint,
+            refused: refusal.map { (address, $0) },
+            isDescriptorMissing: isDescriptorMissing
         )
     }
-}
 
-/// A SOCKS proxy as libcurl reads it (CURLOPT_PROXY(3)).
-private struct ProxyStrings {
-    private let url: [CChar]
-    private let credentials: (user: [CChar], password: [CChar])?
-
-    init(_ address: SocketAddress, _ proxy: SessionProxy) {
-        // With the h the proxy looks up the names.
-        url = Array("socks5h://\(address)".utf8CString)
-        credentials = proxy.credentials.map { (Array($0.user.utf8CString), Array($0.password.utf8CString)) }
-    }
-
-    /// Lends the URL, the user and the password for the length of the call.
-    func lend<Result>(
-        _ body: (UnsafePointer<CChar>?, UnsafePointer<CChar>?, UnsafePointer<CChar>?) -> Result
-    ) -> Result {
-        url.withUnsafeBufferPointer { url in
-            guard let credentials else { return body(url.baseAddress, nil, nil) }
-            return credentials.user.withUnsafeBufferPointer { user in
-                credentials.password.withUnsafeBufferPointer { body(url.baseAddress, user.baseAddress, $0.baseAddress) }
-            }
-        }
+    /// The failure that a system call has told.
+    final func failure(_ code: Int32) -> DialFailure {
+        let host = address.ipAddress.map { "\($0)" } ?? "\(address)"
+        let milliseconds = (loop.freshNow &- startedAt) / 1_000_000
+        let reason = String(cString: strerror(code))
+        return failure(
+            .noConnection,
+            "Failed to connect to \(host) port \(address.port) after \(milliseconds) ms: \(reason)"
+        )
     }
 }

@@ -9,8 +9,9 @@ import IOCore
 /// one otherwise. Belongs to the loop.
 final class Dial {
     enum Outcome {
-        /// A connected, non-blocking socket, which belongs to the receiver.
-        case connected(Int32)
+        /// A connected, non-blocking socket, which belongs to the receiver, and the address at its other end; nil when that is
+        /// not known any more.
+        case connected(Int32, to: SocketAddress?)
         case failed(SessionError)
         /// The process has no descriptor left.
         case failedWithoutDescriptor(SessionError)
@@ -59,7 +60,7 @@ final class Dial {
     var isLookingUp: Bool { race == nil }
 
     /// Whether the address that has connected may still be passed over for another one. A SOCKS proxy has answered by then.
-    var needsAnswer: Bool { race?.isAlone == false && !isThroughSOCKS }
+    var needsAnswer: Bool { race?.isAlone == false && !endpoint.hasSOCKSProxy }
 
     // MARK: The name
 
@@ -139,7 +140,7 @@ final class Dial {
         let port = target.port
         race = AddressRace(
             addresses.prefix(Self.addressLimit).map { $0.withPort(port) },
-            delay: isThroughSOCKS ? Self.proxyDelay : AddressRace.attemptDelay,
+            delay: endpoint.hasSOCKSProxy ? Self.proxyDelay : AddressRace.attemptDelay,
             behind: dialler.failedAddresses,
             at: now
         )
@@ -147,7 +148,6 @@ final class Dial {
     }
 
     private var now: UInt64 { dialler.loop.now }
-    private var isThroughSOCKS: Bool { endpoint.proxy != nil && !endpoint.hasHTTPProxy }
 
     private func proceed() {
         while !isOver, let step = race?.step(at: now, &dialler.failedAddresses) {
@@ -156,16 +156,19 @@ final class Dial {
             case .giveUp(let address): giveUp(address)
             case .judge: return judge()
             case .wait(let end): return wait(until: end)
-            case .end: return endLater(DialFailure.outcome(of: failures))
+            case .end: return endLater(Outcome(failures))
             }
         }
     }
 
     private func dial(_ address: SocketAddress) {
-        let dial = AddressDial(address, of: self, dialler: dialler)
-        if dialler.start(dial) { return dials.append(dial) }
-        failures.append(.withoutMemory(endpoint))
-        race?.didFail(address, isItsOwn: false, at: now, &dialler.failedAddresses)
+        let dial = dialler.makeDial(to: address, for: endpoint) { [self] in addressDidEnd($0, $1) }
+        if let failure = dialler.start(dial) { addressDidFail(address, failure) } else { dials.append(dial) }
+    }
+
+    private func addressDidFail(_ address: SocketAddress, _ failure: DialFailure) {
+        failures.append(failure)
+        race?.didFail(address, isItsOwn: failure.isItsOwn, at: now, &dialler.failedAddresses)
     }
 
     private func giveUp(_ address: SocketAddress) {
@@ -183,17 +186,17 @@ final class Dial {
         dialler.loop.arm(timer, at: end)
     }
 
-    /// libcurl is done with an address.
-    func addressDidEnd(_ dial: AddressDial, _ outcome: AddressDial.Outcome) {
+    /// The dial of an address has ended.
+    private func addressDidEnd(_ dial: AddressDial, _ outcome: AddressDial.Outcome) {
+        dialler.forget(dial)
         dials.removeAll { $0 === dial }
         switch outcome {
-        case .connected(let descriptor):
+        case .connected(let descriptor, let peer):
             race?.didConnect(dial.address, at: now, &dialler.failedAddresses)
             proceed()
-            didEnd(.connected(descriptor))
+            didEnd(.connected(descriptor, to: peer))
         case .failed(let failure):
-            failures.append(failure)
-            race?.didFail(dial.address, isItsOwn: failure.isItsOwn, at: now, &dialler.failedAddresses)
+            addressDidFail(dial.address, failure)
             proceed()
         }
     }
@@ -250,5 +253,18 @@ final class Dial {
         for dial in dials { dialler.cancel(dial) }
         dials = []
         if let timer { dialler.loop.remove(timer) }
+    }
+}
+
+extension Dial.Outcome {
+    /// The end of a dial all of whose addresses have failed.
+    init(_ failures: [DialFailure]) {
+        guard let failure = DialFailure.sum(of: failures) else {
+            self = .failed(SessionError(.internal, "There was no address to dial."))
+            return
+        }
+        self =
+            failure.refused == nil && failure.isDescriptorMissing
+            ? .failedWithoutDescriptor(failure.error) : .failed(failure.error)
     }
 }

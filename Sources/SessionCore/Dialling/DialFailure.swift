@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-import CLibcurl
 import HTTPCore
 import IOCore
 
-/// The meaning of libcurl's error for the dial of an address.
+/// Why the dial of an address has failed.
 struct DialFailure {
-    let result: CURLcode
-    /// libcurl's own words; may be empty.
+    enum Cause: CaseIterable {
+        /// There is no connection to the address.
+        case noConnection
+        /// A SOCKS proxy makes no way to the host.
+        case refusedByProxy
+        case unknownHost, unknownProxy
+        /// This process has no memory, or lacks the library that speaks SOCKS.
+        case noMemory, noLibrary
+        case other
+    }
+
+    let cause: Cause
+    /// For people.
     private(set) var details: String
     let endpoint: Endpoint
     /// The address that the address rules have refused.
@@ -18,25 +28,25 @@ struct DialFailure {
     private static let toldAddresses = 4
 
     static func withoutMemory(_ endpoint: Endpoint) -> DialFailure {
-        DialFailure(result: CURLE_OUT_OF_MEMORY, details: "", endpoint: endpoint)
+        DialFailure(cause: .noMemory, details: "Out of memory", endpoint: endpoint)
     }
 
     /// Whether it is the address that has failed, rather than this process.
-    var isItsOwn: Bool { refused == nil && !isDescriptorMissing && result != CURLE_OUT_OF_MEMORY }
+    var isItsOwn: Bool { refused == nil && !isDescriptorMissing && cause != .noMemory && cause != .noLibrary }
 
-    /// The end of a dial all of whose addresses have failed.
-    static func outcome(of failures: [DialFailure]) -> Dial.Outcome {
+    /// That of a dial all of whose addresses have failed; nil when there was none.
+    static func sum(of failures: [DialFailure]) -> DialFailure? {
         // That one of them may not be dialled is what its owner can change.
-        if let refused = failures.first(where: { $0.refused != nil }) { return .failed(refused.error) }
-        guard var last = failures.last else { return .failed(SessionError(.internal, "There was no address to dial.")) }
+        if let refused = failures.first(where: { $0.refused != nil }) { return refused }
+        guard var last = failures.last else { return nil }
         if failures.count > 1 {
             let untold = failures.count - toldAddresses
             last.details =
                 failures.prefix(toldAddresses).map(\.words).joined(separator: "; ")
                 + (untold > 0 ? "; and \(untold) addresses more" : "")
         }
-        let isDescriptorMissing = failures.contains(where: \.isDescriptorMissing)
-        return isDescriptorMissing ? .failedWithoutDescriptor(last.error) : .failed(last.error)
+        last.isDescriptorMissing = failures.contains(where: \.isDescriptorMissing)
+        return last
     }
 
     var error: SessionError {
@@ -51,19 +61,21 @@ struct DialFailure {
                         + "Change access.denyAddresses if it should be, or give the host this address as its \"resolve\"."
             )
         }
-        switch result {
-        case CURLE_COULDNT_RESOLVE_HOST:
+        switch cause {
+        case .unknownHost:
             return SessionError(
                 .dnsFailed,
                 "\(endpoint.host) has no address: \(words). Check the name, or give the host a \"resolve\" address."
             )
-        case CURLE_COULDNT_RESOLVE_PROXY:
+        case .unknownProxy:
             return SessionError(.dnsFailed, "The upstream proxy has no address: \(words). Check its name.")
-        case CURLE_PROXY:
+        case .refusedByProxy:
             return SessionError(.proxyRefused, "The upstream proxy makes no way to \(authority): \(words).")
-        case CURLE_COULDNT_CONNECT where endpoint.proxy != nil:
+        case .noConnection where endpoint.proxy != nil:
             return SessionError(.connectFailed, "The upstream proxy could not be reached: \(words).")
-        default:
+        case .noLibrary:
+            return SessionError(.internal, "There is no way through the upstream proxy: \(words).")
+        case .noConnection, .noMemory, .other:
             return SessionError(.connectFailed, "\(authority) could not be reached: \(words).")
         }
     }
@@ -71,7 +83,7 @@ struct DialFailure {
     private var authority: String { endpoint.authorityText }
 
     private var words: String {
-        var text = details.isEmpty ? String(cString: curl_easy_strerror(result)) : details
+        var text = details
         while text.hasSuffix(".") || text.hasSuffix("\n") { text.removeLast() }
         return text
     }

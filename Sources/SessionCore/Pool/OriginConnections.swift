@@ -48,7 +48,7 @@ final class OriginConnections: PooledConnectionOwner {
     /// Each connection that is closed takes a close_notify: the loop has others to serve.
     private static let closedPerTurn = 64
 
-    /// - Throws: `internal` when libcurl or OpenSSL cannot be set up.
+    /// - Throws: `internal` when OpenSSL cannot be set up.
     init(
         loop: EventLoop,
         configuration: SessionConfiguration,
@@ -63,7 +63,7 @@ final class OriginConnections: PooledConnectionOwner {
             fieldCount: configuration.responseHeadFields
         )
         attempts = AttemptSetting(
-            dialler: try Dialler(loop: loop, names: NameResolver(loop: loop, configuration)),
+            dialler: Dialler(loop: loop, names: NameResolver(loop: loop, configuration)),
             context: try TLSClientContext(threads: configuration.handshakes, lists: configuration.revocationLists),
             headLimits: headLimits,
             makeNote: configuration.connectionNote

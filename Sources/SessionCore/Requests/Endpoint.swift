@@ -93,8 +93,11 @@ public final class Endpoint: Sendable {
                 && placeDigest == other.placeDigest
     }
 
-    /// Whether connections are made to an HTTP proxy, with or without TLS; those through SOCKS are libcurl's work.
+    /// Whether connections are made to an HTTP proxy, with or without TLS.
     var hasHTTPProxy: Bool { proxy.map { $0.kind != .socks5 } ?? false }
+
+    /// Whether connections are made through a SOCKS proxy.
+    var hasSOCKSProxy: Bool { proxy?.kind == .socks5 }
 
     /// Whether there are pins for it, held to now or not.
     package var hasPins: Bool { scheme == .https && policy.hasPins }

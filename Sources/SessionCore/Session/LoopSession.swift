@@ -29,7 +29,7 @@ public final class LoopSession {
     /// - Parameters:
     ///   - cache: nil for none.
     ///   - stub: an origin in memory that takes all requests, in place of connections; nil but in tests of programs.
-    /// - Throws: `SessionError` when libcurl cannot be set up.
+    /// - Throws: `SessionError` when OpenSSL cannot be set up.
     package init(
         loop: EventLoop,
         configuration: SessionConfiguration = SessionConfiguration(),

@@ -89,8 +89,8 @@ struct InheritedDescriptors {
     /// Looks which are open: called before this process opens its own.
     static func find() -> InheritedDescriptors { InheritedDescriptors(numbers: Set(openDescriptors)) }
 
-    /// Has exec close all others. Those of libraries that exec would not close (libcurl's, 7.88) are made with a session: at
-    /// the start, and by a reload, which the thread that runs the program makes.
+    /// Has exec close all others. Those of libraries that exec would not close (libcurl's, 7.88) are made with the
+    /// first way through a SOCKS proxy.
     func closeOthersAtExec() {
         for descriptor in Self.openDescriptors where descriptor > 2 && !numbers.contains(descriptor) {
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)

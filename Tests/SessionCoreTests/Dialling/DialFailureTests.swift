@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import CLibcurl
+import CShims
 import IOCore
 import Testing
 
 @testable import SessionCore
 
-@Suite("The meaning of libcurl's errors for a dial")
+@Suite("The failure of a dial")
 struct DialFailureTests {
     private func failure(
-        _ result: CURLcode,
-        details: String = "",
+        _ cause: DialFailure.Cause,
+        details: String = "some reason",
         refused: (SocketAddress, DialRefusal)? = nil
     ) throws -> SessionError {
         DialFailure(
-            result: result,
+            cause: cause,
             details: details,
             endpoint: try TestSession.endpoint(port: 1),
             refused: refused.map { (address: $0.0, refusal: $0.1) }
@@ -21,29 +21,37 @@ struct DialFailureTests {
     }
 
     @Test(
-        "each code has its meaning",
+        "each of libcurl's results has its meaning (libcurl-errors(3))",
         arguments: [
-            (CURLE_COULDNT_RESOLVE_HOST, SessionError.Code.dnsFailed), (CURLE_COULDNT_RESOLVE_PROXY, .dnsFailed),
-            (CURLE_COULDNT_CONNECT, .connectFailed), (CURLE_PROXY, .proxyRefused), (CURLE_RECV_ERROR, .connectFailed),
-            (CURLE_OUT_OF_MEMORY, .connectFailed),
-        ]
+            (6, DialFailure.Cause.unknownHost, SessionError.Code.dnsFailed), (5, .unknownProxy, .dnsFailed),
+            (7, .noConnection, .connectFailed), (97, .refusedByProxy, .proxyRefused), (56, .other, .connectFailed),
+            (27, .noMemory, .connectFailed),
+        ] as [(Int32, DialFailure.Cause, SessionError.Code)]
     )
-    func codes(result: CURLcode, code: SessionError.Code) throws {
-        let error = try failure(result)
+    func codes(result: Int32, cause: DialFailure.Cause, code: SessionError.Code) throws {
+        #expect(DialFailure.Cause(pinproxy_socks_end_of(result)) == cause)
+        let error = try failure(cause)
         #expect(error.code == code)
-        #expect(!error.details.isEmpty && error.evaluation == nil)
+        #expect(error.details.contains("some reason") && error.evaluation == nil)
+        #expect(pinproxy_socks_end_of(0) == PINPROXY_SOCKS_CONNECTED)
     }
 
-    @Test("libcurl's own words are passed on, without a doubled full stop")
+    @Test("libcurl is loaded once, and says its version")
+    func library() {
+        #expect(SOCKSLibrary.load() == nil && SOCKSLibrary.load() == nil)
+        #expect(SOCKSLibrary.version?.contains(".") == true)
+    }
+
+    @Test("the words are passed on, without a doubled full stop")
     func words() throws {
-        let error = try failure(CURLE_COULDNT_CONNECT, details: "Connection refused by the moon.\n")
+        let error = try failure(.noConnection, details: "Connection refused by the moon.\n")
         #expect(error.details == "api.example.com:443 could not be reached: Connection refused by the moon.")
     }
 
     @Test("an address that the rules refuse is named, with the rule and the remedy")
     func refusedAddress() throws {
         let address = SocketAddress(ipv4: 0xA9FE_A9FE, port: 80)
-        let error = try failure(CURLE_COULDNT_CONNECT, refused: (address, DialRefusal(rule: "metadata")))
+        let error = try failure(.noConnection, refused: (address, DialRefusal(rule: "metadata")))
         #expect(error.code == .addressDenied)
         #expect(error.details.contains("169.254.169.254") && error.details.contains("metadata"))
     }
@@ -53,10 +61,10 @@ struct DialFailureTests {
         func outcome(_ count: Int, changing change: (inout DialFailure) -> Void = { _ in }) throws -> Dial.Outcome {
             let endpoint = try TestSession.endpoint(port: 1)
             var failures = (1...count).map {
-                DialFailure(result: CURLE_COULDNT_CONNECT, details: "failure \($0)", endpoint: endpoint)
+                DialFailure(cause: .noConnection, details: "failure \($0)", endpoint: endpoint)
             }
             change(&failures[0])
-            return DialFailure.outcome(of: failures)
+            return Dial.Outcome(failures)
         }
         func details(_ outcome: Dial.Outcome) -> String {
             switch outcome {
@@ -82,7 +90,7 @@ struct DialFailureTests {
     @Test("a limit or rule of this process is no failure of the address")
     func itsOwn() throws {
         let endpoint = try TestSession.endpoint(port: 1)
-        var failure = DialFailure(result: CURLE_COULDNT_CONNECT, details: "", endpoint: endpoint)
+        var failure = DialFailure(cause: .noConnection, details: "", endpoint: endpoint)
         #expect(failure.isItsOwn)
         failure.isDescriptorMissing = true
         #expect(!failure.isItsOwn)
@@ -90,5 +98,6 @@ struct DialFailureTests {
         failure.refused = (.loopback(port: 1), DialRefusal(rule: "loopback"))
         #expect(!failure.isItsOwn)
         #expect(!DialFailure.withoutMemory(endpoint).isItsOwn)
+        #expect(!DialFailure(cause: .noLibrary, details: "", endpoint: endpoint).isItsOwn)
     }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import Foundation
 import TestSupport
 import Testing
 
@@ -8,5 +9,39 @@ struct LinkedLibrariesTests {
     func noFoundation() throws {
         let libraries = try Programs.run("ldd", [try Programs.built("pinproxy")]).output
         #expect(libraries.contains("libssl") && !libraries.contains("Foundation"), "\(libraries)")
+        #expect(!libraries.contains("libcurl"), "\(libraries)")
+    }
+
+    @Test("libcurl is loaded for a SOCKS proxy alone")
+    func libcurl() throws {
+        for (upstream, isLoaded) in [("http://127.0.0.1:1", false), ("socks5h://127.0.0.1:1", true)] {
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.members["upstreamProxy"] = upstream
+            let proxy = try ProxyUnderTest(settings)
+            #expect(try proxy.get("http://\(Stage.host)/").status == 502)
+            let maps = try String(contentsOfFile: "/proc/\(proxy.identifier)/maps", encoding: .utf8)
+            #expect(maps.contains("libcurl.so.4") == isLoaded)
+        }
+    }
+
+    @Test("without libcurl a SOCKS proxy is an error of the configuration, and nothing else")
+    func noLibcurl() throws {
+        let folder = try TemporaryFolder()
+        _ = try folder.write("not a library", as: "libcurl.so.4")
+        let environment = Programs.environment.merging(["LD_LIBRARY_PATH": folder.path]) { $1 }
+        func pinproxy(_ words: String...) throws -> Programs.Finished {
+            try Programs.run(try Programs.built("pinproxy"), words, environment: environment)
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.pin(Stage.host, to: .unrelated(7))
+        settings.members["upstreamProxy"] = "http://127.0.0.1:1"
+        #expect(try pinproxy("check", "--config", settings.write(to: folder)).exitCode == 0)
+        settings.members["upstreamProxy"] = "socks5h://127.0.0.1:1"
+        let refused = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(refused.exitCode == 78)
+        #expect(refused.errors.contains("/upstreamProxy: libcurl, which speaks SOCKS, cannot be loaded"))
+        #expect(refused.errors.contains("libcurl4t64"), "\(refused.errors)")
+        let version = try pinproxy("version")
+        #expect(version.exitCode == 0 && version.output.contains("\nlibcurl not installed"))
     }
 }
