@@ -49,7 +49,10 @@ struct ScanningTests {
                     if place + 1 < count { bytes[place + 1] = byte }
                     let isEscaped = byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
                     let isVisible = byte > 0x20 && byte < 0x7F
+                    let isControl = byte < 0x20 || byte == 0x7F
                     guard bytes.span.firstIndexForJSON(from: 0) == (isEscaped ? place : nil),
+                        bytes.span.firstIndexOfControl(from: 0) == (isControl ? place : nil),
+                        bytes.span.firstIndexOutsideFieldValue(in: 0..<count) == (isControl && byte != 9 ? place : nil),
                         bytes.span.firstIndexOutsideVisible(in: 0..<count) == (isVisible ? nil : place),
                         bytes.span.firstIndexOutsideVisible(in: place + 1..<count)
                             == (isVisible || place + 1 == count ? nil : place + 1)

@@ -53,6 +53,27 @@ struct ByteBufferTests {
         #expect(text(buffer) == String(number, radix: 16))
     }
 
+    @Test("memory goes from a buffer that is done to one that has none")
+    func spare() {
+        var spare = ByteBuffer()
+        var first = ByteBuffer()
+        first.append("first")
+        first.giveMemory(to: &spare)
+        #expect(!first.hasMemory && spare.hasMemory && spare.isEmpty)
+        var second = ByteBuffer()
+        second.append("second")
+        second.takeMemory(of: &spare)
+        #expect(text(second) == "second" && spare.hasMemory)
+        second.giveMemory(to: &spare)
+        #expect(!second.hasMemory && spare.isEmpty)
+        second.takeMemory(of: &spare)
+        #expect(second.isEmpty && second.hasMemory && !spare.hasMemory)
+        // A large one is not kept.
+        second.append([UInt8](repeating: 7, count: 100_000))
+        second.giveMemory(to: &spare)
+        #expect(!second.hasMemory && !spare.hasMemory)
+    }
+
     @Test("a released buffer can be filled again")
     func release() {
         var buffer = ByteBuffer()

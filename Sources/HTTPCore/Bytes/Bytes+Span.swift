@@ -8,6 +8,11 @@ extension Span where Element == UInt8 {
     package func equals(_ other: borrowing Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         var index = 0
+        let (raw, otherRaw) = (self.bytes, other.bytes)
+        while index &+ 8 <= count {
+            if WordOfBytes.load(raw, index) != WordOfBytes.load(otherRaw, index) { return false }
+            index &+= 8
+        }
         while index < count {
             if self[index] != other[index] { return false }
             index &+= 1
@@ -32,7 +37,7 @@ extension Span where Element == UInt8 {
     @inlinable
     @inline(__always)
     package func equalsIgnoringCase(_ text: StaticString) -> Bool {
-        count == text.utf8CodeUnitCount && hasPrefixIgnoringCase(text)
+        count == text.utf8CodeUnitCount && (equals(text) || hasPrefixIgnoringCase(text))
     }
 
     /// Whether it is exactly `text`.
@@ -93,7 +98,8 @@ extension Span where Element == UInt8 {
         var index = range.lowerBound
         while index < range.upperBound {
             if index &+ 8 <= range.upperBound {
-                if !WordOfBytes.hasControl(WordOfBytes.load(raw, index)) {
+                let word = WordOfBytes.load(raw, index)
+                if WordOfBytes.isPrintable(word) || !WordOfBytes.hasControl(word) {
                     index &+= 8
                     continue
                 }
@@ -116,7 +122,12 @@ extension Span where Element == UInt8 {
         let raw = self.bytes
         var index = start
         while index &+ 8 <= count {
-            let controls = WordOfBytes.controls(WordOfBytes.load(raw, index))
+            let word = WordOfBytes.load(raw, index)
+            if WordOfBytes.isPrintable(word) {
+                index &+= 8
+                continue
+            }
+            let controls = WordOfBytes.controls(word)
             // The lowest mark is exact.
             if controls != 0 { return index &+ controls.trailingZeroBitCount / 8 }
             index &+= 8
@@ -224,6 +235,11 @@ enum WordOfBytes {
     @inlinable
     @inline(__always)
     static func zeroBytes(_ word: UInt64) -> UInt64 { (word &- ones) & ~word & tops }
+
+    /// Whether each byte is from 0x20 to 0x7E. Most words are, and this takes half as long as `controls`.
+    @inlinable
+    @inline(__always)
+    static func isPrintable(_ word: UInt64) -> Bool { ((word &- repeating(0x20)) | (word &+ ones)) & tops == 0 }
 
     /// Whether some byte is below 0x20 or 0x7F; exact, because a false mark occurs only above a true one.
     @inlinable

@@ -192,6 +192,12 @@ final class FieldNameTable: Sendable {
         return Int(truncatingIfNeeded: (mixed &* 0x9E37_79B9_7F4A_7C15) &>> 56)
     }
 
+    /// Of long names the middle, too. Out of line: most names are short.
+    @inline(never)
+    private static func isWhole(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>, _ name: FieldName) -> Bool {
+        bytes.extracting(range).equalsIgnoringCase(name.text)
+    }
+
     /// The name at `range`; `other` for one that is not known.
     @inline(__always)
     func find(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> FieldName {
@@ -206,7 +212,7 @@ final class FieldNameTable: Sendable {
             let index = Int(name.rawValue)
             if names[index].length == length, first | names[index].firstCases == names[index].first,
                 last | names[index].lastCases == names[index].last,
-                length <= 16 || bytes.extracting(range).equalsIgnoringCase(name.text)
+                length <= 16 || Self.isWhole(bytes, range, name)
             {
                 return name
             }

@@ -7,34 +7,12 @@ package import IOCore
 /// the memory is reused for the next head. Names keep their case, and are compared case-insensitively. A value cannot
 /// contain CR, LF, NUL or another control character: the `String` methods throw, and the parsers refuse it.
 public struct HeaderFields: Sendable {
-    struct Entry: Sendable {
-        /// The start of the name in `storage`; the value begins two bytes after the end of the name.
-        let start: UInt32
-        let nameLength: UInt32
-        var valueLength: UInt32
-        let id: FieldName
-
-        @inline(__always)
-        var name: Range<Int> { Int(start)..<Int(start &+ nameLength) }
-
-        @inline(__always)
-        var value: Range<Int> {
-            Int(start &+ nameLength &+ 2)..<Int(start &+ nameLength &+ 2 &+ valueLength)
-        }
-
-        /// The length including CRLF.
-        @inline(__always)
-        var line: Range<Int> {
-            Int(start)..<Int(start &+ nameLength &+ valueLength &+ 4)
-        }
-    }
-
     var storage = ReusableBytes()
-    var entries: [Entry] = []
+    var entries = ReusableEntries()
     /// The names that may be present. A name stays in the set after its removal, so that only absence is certain.
     @usableFromInline private(set) var names = FieldNameSet()
     /// Whether `storage` holds exactly the entries, in order.
-    private var isContiguous = true
+    private(set) var isContiguous = true
 
     public init() {}
 
@@ -119,7 +97,7 @@ public struct HeaderFields: Sendable {
     package func count(of id: FieldName) -> Int {
         guard names.contains(id) else { return 0 }
         var count = 0
-        for entry in entries where entry.id == id { count += 1 }
+        for index in entries.indices where entries[index].id == id { count += 1 }
         return count
     }
 
@@ -233,10 +211,16 @@ public struct HeaderFields: Sendable {
         fieldLimit limit: Int,
         endingBy last: Int
     ) -> Int {
-        let names = FieldNameTable.shared
-        let base = storage.count
+        // So that no sum below overflows 32 bits.
+        guard bytes.count < Self.mostBytes, storage.count < Self.mostBytes else { return start }
+        let known = FieldNameTable.shared
+        let offset = UInt32(truncatingIfNeeded: storage.count &- start)
+        var found = names
         var position = start
-        while position < bytes.count, entries.count < limit, ASCII.isToken(bytes[position]) {
+        var count = entries.count
+        var room = entries.room(forMore: Self.linesAtOnce)
+        let most = Swift.min(limit, room.count)
+        while position < bytes.count, count < most, ASCII.isToken(bytes[position]) {
             guard let colon = bytes.firstIndex(of: ASCII.colon, from: position) else { break }
             let valueStart = colon &+ 2
             guard valueStart < bytes.count, bytes[colon &+ 1] == ASCII.space, !ASCII.isBlank(bytes[valueStart]),
@@ -246,23 +230,27 @@ public struct HeaderFields: Sendable {
             guard end <= bytes.count, end <= last, bytes[valueEnd] == ASCII.carriageReturn,
                 bytes[valueEnd &+ 1] == ASCII.lineFeed, bytes[valueEnd &- 1] != ASCII.space
             else { break }
-            let id = names.find(bytes, position..<colon)
-            switch id {
-            case .other where !Self.isToken(bytes, position..<colon), .underscoredContentLength,
-                .underscoredTransferEncoding:
-                return finishLines(of: bytes, start..<position)
-            default: break
-            }
-            record(
-                start: base &+ position &- start,
-                nameLength: colon &- position,
-                valueLength: valueEnd &- valueStart,
-                id
+            let id = known.find(bytes, position..<colon)
+            if id == .other, !Self.isToken(bytes, position..<colon) { break }
+            if id == .underscoredContentLength || id == .underscoredTransferEncoding { break }
+            room[count] = FieldEntry(
+                start: offset &+ UInt32(truncatingIfNeeded: position),
+                nameLength: UInt32(truncatingIfNeeded: colon &- position),
+                valueLength: UInt32(truncatingIfNeeded: valueEnd &- valueStart),
+                id: id
             )
+            count &+= 1
+            found.insert(id)
             position = end
         }
+        entries.use(count)
+        names = found
         return finishLines(of: bytes, start..<position)
     }
+
+    private static let mostBytes = 1 << 31
+    /// What follows more lines than these is parsed line by line, and then so many again.
+    private static let linesAtOnce = 16
 
     @inline(__always)
     private mutating func finishLines(of bytes: borrowing Span<UInt8>, _ lines: Range<Int>) -> Int {
@@ -272,7 +260,7 @@ public struct HeaderFields: Sendable {
 
     /// The memory of the fields, in bytes.
     package var footprint: Int {
-        storage.footprint + (entries.isEmpty ? 0 : entries.capacity * MemoryLayout<Entry>.stride + 32)
+        storage.footprint + (entries.isEmpty ? 0 : entries.capacity * MemoryLayout<FieldEntry>.stride + 32)
     }
 
     /// Makes room for `count` fields of together `bytes` bytes.
@@ -282,9 +270,9 @@ public struct HeaderFields: Sendable {
     }
 
     @inline(__always)
-    private mutating func record(start: Int, nameLength: Int, valueLength: Int, _ id: FieldName) {
+    mutating func record(start: Int, nameLength: Int, valueLength: Int, _ id: FieldName) {
         entries.append(
-            Entry(
+            FieldEntry(
                 start: UInt32(start),
                 nameLength: UInt32(nameLength),
                 valueLength: UInt32(valueLength),
@@ -310,7 +298,7 @@ public struct HeaderFields: Sendable {
 
     /// Removes the fields for which `shouldRemove` returns true.
     package mutating func removeAll(where shouldRemove: (_ fields: borrowing HeaderFields, _ index: Int) -> Bool) {
-        var kept: [Entry] = []
+        var kept = ReusableEntries()
         kept.reserveCapacity(entries.count)
         for index in entries.indices where !shouldRemove(self, index) { kept.append(entries[index]) }
         guard kept.count != entries.count else { return }

@@ -31,10 +31,15 @@ extension HeaderFields {
         omitting omitted: FieldName? = nil,
         into buffer: inout ByteBuffer
     ) {
+        if isContiguous, !names.intersects(Self.perhapsHopByHop), omitted.map(names.contains) != true {
+            return buffer.append(storage.bytes(0..<storage.count))
+        }
+        let perhaps = Self.perhapsHopByHop
         var lines = 0..<0
         for index in entries.indices {
-            if entries[index].id == omitted || isHopByHop(at: index, options) { continue }
-            let line = entries[index].line
+            let entry = entries[index]
+            if entry.id == omitted || perhaps.contains(entry.id) && isHopByHop(at: index, options) { continue }
+            let line = entry.line
             if line.lowerBound == lines.upperBound {
                 lines = lines.lowerBound..<line.upperBound
             } else {
@@ -44,6 +49,12 @@ extension HeaderFields {
         }
         buffer.append(storage.bytes(lines))
     }
+
+    /// The names that `isHopByHop` may be true for.
+    private static let perhapsHopByHop: FieldNameSet = [
+        .connection, .keepAlive, .proxyConnection, .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo,
+        .te, .transferEncoding, .upgrade, .http2Settings, .other,
+    ]
 
     private func isNamedInConnection(_ name: borrowing Span<UInt8>) -> Bool {
         var found = first(.connection)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import IOCore
+
 /// The head of a valid request: method, target, host, fields, and the framing of its body.
 ///
 /// One value is reused for every request of a connection, with its memory. Target and host are spans of its own
@@ -61,6 +63,9 @@ package struct RequestHead: ~Copyable, Sendable {
     var credentialsRange = 0..<0
     /// The scheme was ws or wss, which goes with an Upgrade only (rule 16).
     var isWebSocketURL = false
+    /// The authority of a target before, which the next one often has again.
+    var knownAuthority = KnownAuthority()
+    private let inPlace = InPlace()
 
     package init() {}
 

@@ -21,7 +21,7 @@ package struct RequestParser: Sendable {
         case failed(RequestFault)
     }
 
-    package let limits: HeadLimits
+    package private(set) var limits: HeadLimits
     private var state = State.requestLine
     /// The beginning of an incomplete line.
     private var pending: [UInt8] = []
@@ -31,6 +31,15 @@ package struct RequestParser: Sendable {
 
     package init(limits: HeadLimits = HeadLimits()) {
         self.limits = limits
+    }
+
+    /// Another request follows, under these limits.
+    package mutating func begin(under limits: HeadLimits) {
+        if case .requestLine = state, !isInsideHead {
+            self.limits = limits
+        } else {
+            self = RequestParser(limits: limits)
+        }
     }
 
     /// Whether a head is incomplete: the end of the connection is a truncation then.

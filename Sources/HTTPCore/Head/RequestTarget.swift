@@ -117,6 +117,14 @@ enum RequestTarget {
 extension RequestHead {
     /// Parses the authority at `range` of the storage.
     mutating func parseHost(_ range: Range<Int>) -> RequestFault? {
+        if knownAuthority.text.span.equals(storage.span.extracting(range)), !range.isEmpty {
+            explicitPort = knownAuthority.port
+            rawAuthorityRange = range
+            rawHostRange = range.lowerBound..<range.lowerBound &+ knownAuthority.rawHostLength
+            hostKind = knownAuthority.kind
+            hostRange = range.lowerBound..<range.lowerBound &+ knownAuthority.hostLength
+            return nil
+        }
         let authority: Authority
         switch Authority.parse(storage.span.extracting(range)) {
         case .success(let found): authority = found
@@ -131,6 +139,15 @@ extension RequestHead {
             (hostKind, hostRange) = try Host.normalize(rawHostRange, of: &storage)
         } catch {
             return error == .ambiguousNumber ? .hostAmbiguousNumber : .hostInvalid
+        }
+        if hostRange.lowerBound == range.lowerBound, range.count <= KnownAuthority.longest {
+            knownAuthority = KnownAuthority(
+                text: Array(storage[range]),
+                port: explicitPort,
+                rawHostLength: rawHostRange.count,
+                kind: hostKind,
+                hostLength: hostRange.count
+            )
         }
         return nil
     }

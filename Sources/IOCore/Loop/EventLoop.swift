@@ -49,6 +49,8 @@ package final class EventLoop: @unchecked Sendable {
     /// Memory for the bytes that are read at the moment. Its borrower swaps it for an empty buffer, and gives it back
     /// empty; another one in between gets an empty buffer.
     package var scratch = ByteBuffer()
+    /// Memory for what goes out next on a connection that has none: most are done with it before another one needs some.
+    package var spare = ByteBuffer()
 
     /// The monotonic time of the beginning of this turn, in nanoseconds: one clock call for each turn.
     package private(set) var now: UInt64
@@ -418,15 +420,16 @@ package final class EventLoop: @unchecked Sendable {
             var queue: [Deferred] = []
             swap(&queue, &spareEndOfTurn)
             swap(&queue, &endOfTurn)
-            for deferred in queue {
-                switch deferred {
+            // Taken out one by one, the first one last in the array: a copy of each would be a retain and a release.
+            if queue.count > 1 { queue.reverse() }
+            while let deferred = queue.popLast() {
+                switch consume deferred {
                 case .work(let work): work()
                 case .handler(let handler):
                     handler.isPlanned = false
                     handler.turnEnds()
                 }
             }
-            while !queue.isEmpty { queue.removeLast() }
             swap(&queue, &spareEndOfTurn)
             rounds += 1
         }

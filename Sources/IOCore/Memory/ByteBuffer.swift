@@ -34,6 +34,8 @@ package struct ByteBuffer: ~Copyable {
     @inline(__always)
     package var isEmpty: Bool { writeIndex == readIndex }
 
+    package var hasMemory: Bool { base != nil }
+
     /// The unread bytes.
     @inlinable package var bytes: Span<UInt8> {
         @_lifetime(borrow self) borrowing get {
@@ -72,6 +74,20 @@ package struct ByteBuffer: ~Copyable {
         capacity = 0
         readIndex = 0
         writeIndex = 0
+    }
+
+    /// Takes over the memory of an empty buffer, unless this one has memory.
+    @inline(__always)
+    package mutating func takeMemory(of spare: inout ByteBuffer) {
+        if base == nil { swap(&self, &spare) }
+    }
+
+    /// Removes all bytes, and gives the memory to a buffer that has none. It is freed where that has some, or where it is large.
+    @inline(__always)
+    package mutating func giveMemory(to spare: inout ByteBuffer) {
+        guard spare.base == nil, capacity == BufferPool.smallest else { return release() }
+        removeAll()
+        swap(&self, &spare)
     }
 
     /// Makes space for `count` more bytes: it moves the bytes to the front, or allocates more memory.
