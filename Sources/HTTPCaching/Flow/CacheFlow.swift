@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
+import IOCore
 
 /// The course of one request through a cache, as a value: events in, actions out.
 ///
@@ -242,6 +243,7 @@ package struct CacheFlow: ~Copyable {
     private var plan: StorePlan?
     /// The stored part that the origin's response has to complete.
     private var completion: PartCompletion?
+    private let inPlace = InPlace()
 
     init(_ question: consuming Question) {
         self.question = question

@@ -69,6 +69,8 @@ final class VerifiedConnection: EventHandler {
     /// OpenSSL has to write before it can read on, or the reverse (SSL_get_error(3)).
     private var readingAwaitsRoom = false
     private var writingAwaitsBytes = false
+    /// OpenSSL has held no bytes since the last reading: it need not be asked again.
+    private var isDrained = false
 
     /// Takes over the socket and the `SSL` of a handshake that the policy has accepted.
     init(_ handshake: consuming AcceptedHandshake, madeAt: UInt64, loop: EventLoop) {
@@ -136,9 +138,10 @@ final class VerifiedConnection: EventHandler {
     /// Whether OpenSSL may hold bytes that the socket does not report.
     @inline(__always)
     var hasBufferedBytes: Bool {
+        if isDrained { return false }
         guard let ssl else { return false }
-        if SSL_has_pending(ssl) == 1 { return true }
-        return outer.map { SSL_has_pending($0) == 1 } ?? false
+        isDrained = SSL_has_pending(ssl) != 1 && outer.map { SSL_has_pending($0) != 1 } ?? true
+        return !isDrained
     }
 
     /// Whether a proxy has sent bytes behind its response to CONNECT, on a connection to an origin without TLS that has carried
@@ -177,6 +180,7 @@ final class VerifiedConnection: EventHandler {
         var code: Int32 = 0
         _ = buffer.write(upTo: limit) { room in
             if let ssl {
+                isDrained = false
                 pinproxy_clear_errors()
                 errno = 0
                 result = Int(SSL_read(ssl, room.baseAddress, Int32(clamping: room.count)))
@@ -213,6 +217,7 @@ final class VerifiedConnection: EventHandler {
             if count < 0, errno == EAGAIN || errno == EWOULDBLOCK { return false }
         }
         guard let ssl else { return true }
+        isDrained = false
         pinproxy_clear_errors()
         errno = 0
         let result = SSL_peek(ssl, &byte, 1)
@@ -279,6 +284,7 @@ final class VerifiedConnection: EventHandler {
         guard let ssl else {
             return shutdown(descriptor, Int32(SHUT_WR)) == 0 ? .bytes(0) : .broken(Self.words(errno))
         }
+        isDrained = false
         pinproxy_clear_errors()
         errno = 0
         let result = SSL_shutdown(ssl)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import IOCore
 
 /// The times and sizes of an exchange as they are noted: microseconds since the task was resumed, and bytes.
-struct ExchangeTimings {
+///
+/// Noncopyable, and in place: so it is borrowed from its owner, an object, and not copied out of it.
+struct ExchangeTimings: ~Copyable {
     /// When the task was resumed, in nanoseconds of the loop's clock.
     private(set) var taskStart: UInt64 = 0
     /// When the request stopped waiting for the host's connections; 0 where it did not wait.
@@ -27,6 +30,7 @@ struct ExchangeTimings {
     var requestContentBytes = 0
     var responseHeadBytes = 0
     var responseBodyBytes = 0
+    private let inPlace = InPlace()
 
     /// The task's request begins.
     mutating func begin(at taskStart: UInt64) {

@@ -80,6 +80,7 @@ final class HTTP1Connection: PooledConnection {
         ending = nil
         isShareUsed = false
         reader.reset(answering: request.method)
+        output.takeMemory(of: &loop.spare)
         writer.begin(request, guarded, into: &output)
         receiver.didWriteHead(byteCount: output.count)
         // Many may begin in one turn.
@@ -157,7 +158,9 @@ final class HTTP1Connection: PooledConnection {
                 isParked = true
             }
         }
-        if output.isEmpty { output.removeAll() }
+        if output.isEmpty {
+            if writer.isComplete { output.giveMemory(to: &loop.spare) } else { output.removeAll() }
+        }
         if hasMoved { receiver.didMoveBytes() }
     }
 
@@ -283,7 +286,7 @@ final class HTTP1Connection: PooledConnection {
                 receiver.didReceiveInformational(reader.head)
             case .head(let consumed):
                 position += consumed
-                receiver.didReceiveHead(reader.head)
+                reader.lendHead(to: receiver)
             case .data(let range, let consumed):
                 position += consumed
                 receiver.didReceiveBody(rest.extracting(range))
@@ -374,8 +377,8 @@ final class HTTP1Connection: PooledConnection {
         let isReusable =
             reader.isComplete && reader.keepsConnection && writer.isComplete && output.isEmpty && !hasExcess
             && held.isEmpty && writeFailure == nil && !isParked && ending == nil
-        output.release()
-        held.release()
+        if output.hasMemory { output.giveMemory(to: &loop.spare) }
+        if held.hasMemory { held.release() }
         return isReusable && !(connection.hasBufferedBytes && connection.hasSomethingToRead())
     }
 
@@ -413,4 +416,11 @@ final class HTTP1Connection: PooledConnection {
         if let lane = lane.take() { lane.connectionDidClose() }
         connection.close(isWhole: writer.isComplete && output.isEmpty && (reader.isComplete || !connection.isUsed))
     }
+}
+
+extension HTTP1ResponseReader {
+    /// A function of the reader, so that the head is borrowed from it: the compiler copies it out of the connection otherwise, with all
+    /// that it refers to.
+    @inline(never)
+    fileprivate borrowing func lendHead(to receiver: ExchangeReceiver) { receiver.didReceiveHead(head) }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import HTTPCore
+import IOCore
 
 /// A response as HTTP/1.1 brings it (RFC 9112): heads, then the body by its framing, to the end.
 ///
@@ -44,6 +45,7 @@ package struct HTTP1ResponseReader: ~Copyable {
     private var isCloseAnnounced = false
     /// The length of a line that has not ended yet.
     private var scanned = 0
+    private let inPlace = InPlace()
 
     package init(limits: HeadLimits) { parser = ResponseHeadParser(limits: limits) }
 

@@ -47,7 +47,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         armTimer()
         let entry = connections.entry(for: endpoint)
         self.entry = entry
-        if task.owner != nil || task.request.fields.contains(.authorization), demand.mayBeAuthenticated {
+        if task.owner != nil || task.request.fields.mayContain(anyOf: Self.credentials), demand.mayBeAuthenticated {
             lane = task.owner?.lane(entry, to: endpoint)
             if lane != nil || task.request.fields.authenticatesConnection {
                 demand.beAuthenticated()
@@ -61,6 +61,9 @@ final class OriginRequest: TaskExchange, PoolRequest {
         guard let lane else { return connections.enter(self, entry) }
         connections.enter(self, lane, entry)
     }
+
+    /// A look at the fields that are really there would be a copy of all; what follows is exact.
+    private static let credentials: FieldNameSet = [.authorization]
 
     override func giveConnectionToOwner() {
         guard lane == nil, demand.mayBeAuthenticated, let entry, let task, let owner = task.owner,
@@ -82,9 +85,8 @@ final class OriginRequest: TaskExchange, PoolRequest {
     }
 
     func canUse(_ connection: HTTP1Connection) -> Bool {
-        guard connection.lane === lane, let endpoint, connection.connection.endpoint.isSamePlace(as: endpoint) else {
-            return false
-        }
+        guard connection.lane === lane, let task, connection.connection.endpoint.isSamePlace(as: task.request.endpoint)
+        else { return false }
         return !demand.isExclusive && !isShareable
     }
 

@@ -46,9 +46,10 @@ public final class LoopTask {
     /// third time.
     package internal(set) var wasRepeated: Bool
     /// The end of the body has been given.
-    var uploadEnded = false
+    package internal(set) var uploadEnded = false
     /// The trailers behind the body.
-    package private(set) var uploadTrailers = HeaderFields()
+    package var uploadTrailers: HeaderFields { givenTrailers ?? HeaderFields() }
+    private var givenTrailers: HeaderFields?
 
     init(
         identifier: UInt64,
@@ -161,7 +162,7 @@ public final class LoopTask {
     /// The same, with trailers: they go to an HTTP/1.1 origin behind a body of unknown length, and nowhere else.
     package func finishSending(trailers: HeaderFields) {
         guard !uploadEnded else { return }
-        if trailers.count > 0 { uploadTrailers = trailers }
+        if trailers.count > 0 { givenTrailers = trailers }
         uploadEnded = true
         wakeUpload()
     }
@@ -192,6 +193,9 @@ public final class LoopTask {
 
     // MARK: The end
 
+    /// Lends the metrics of the transaction: the compiler copies them out of the task otherwise.
+    package func lendTransaction(_ use: (inout TransactionMetrics) -> Void) { use(&metrics.transaction) }
+
     /// Fills in the metrics up to now, for the log of a request that ends before its task does.
     package func noteMetrics() {
         guard machine.state != .completed, startedAt != 0 else { return }
@@ -207,7 +211,7 @@ public final class LoopTask {
     }
 
     private func complete(_ error: SessionError?) {
-        self.error = error
+        if let error { self.error = error }
         taker?.detach(isWhole: error == nil)
         if let carrier {
             carrier.collectMetrics(into: &metrics)

@@ -83,8 +83,14 @@ class TaskExchange: ExchangeReceiver {
         timings.status = head.status
         timings.protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
         enter(.receiving)
-        let disposition = task.guarded?.masked(head).map { task.received($0) } ?? task.received(head)
+        let disposition = task.guarded == nil ? task.received(head) : receivedMasked(head, task)
         if disposition == .cancel, self.task === task { task.cancel() }
+    }
+
+    /// The same for a request with fields whose values the client must not see. Out of line: others would pay for it.
+    @inline(never)
+    private func receivedMasked(_ head: borrowing ResponseHead, _ task: LoopTask) -> ResponseDisposition {
+        task.guarded?.masked(head).map { task.received($0) } ?? task.received(head)
     }
 
     override func didReceiveBody(_ bytes: borrowing Span<UInt8>) {

@@ -10,7 +10,7 @@ struct ExchangeTimingsTests {
     private static let absent = TransactionMetrics.absent
 
     private func transaction(
-        _ timings: ExchangeTimings,
+        _ timings: borrowing ExchangeTimings,
         reused: Bool = false,
         pendingBytes: Int = 0,
         now: Int64 = 900
