@@ -78,8 +78,9 @@ package struct TaskLogLine {
 
     private static let mask: StaticString = "***"
 
+    /// - Parameter transaction: is not changed, but lent (`LoopTask.lendTransaction`).
     func write(
-        _ transaction: TransactionMetrics,
+        _ transaction: inout TransactionMetrics,
         _ evaluation: TrustEvaluation?,
         url: Range<Int>,
         to line: inout ByteBuffer
@@ -87,12 +88,12 @@ package struct TaskLogLine {
         line.append("{\"url\":\"")
         line.append(copyOf: url)
         line.append("\"")
-        write(transaction, evaluation, to: &line)
+        write(&transaction, evaluation, to: &line)
     }
 
     /// Writes the members of a transaction after its URL.
     func write(
-        _ transaction: TransactionMetrics,
+        _ transaction: inout TransactionMetrics,
         _ evaluation: TrustEvaluation?,
         to line: inout ByteBuffer
     ) {

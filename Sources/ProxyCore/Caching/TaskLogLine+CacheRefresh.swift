@@ -37,7 +37,8 @@ extension TaskLogLine {
         line.append(",\"redirectCount\":0")
         PinningText.write(task, at: refresh.startTime / 1_000_000, to: &line)
         line.append(",\"transactions\":[")
-        write(task.metrics.transaction, task.evaluation, url: url, to: &line)
+        let evaluation = task.evaluation
+        task.lendTransaction { write(&$0, evaluation, url: url, to: &line) }
         line.append("]}\n")
     }
 }

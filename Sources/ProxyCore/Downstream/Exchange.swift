@@ -197,6 +197,11 @@ final class Exchange: StageOwner {
     private func start(_ offer: UpgradeOffer?, _ endpoint: Endpoint) {
         guard let route, let generation else { return }
         if let offer { return makeRelay(on: route).upgrade(by: offer, to: endpoint, generation) }
+        if route.cache != nil, route.hooks == nil, credentials == nil, stream.hasRoom,
+            origin.findHit(on: route, atMost: ClientWriter.directWrite)
+        {
+            return respondAtOnce()
+        }
         upload.expect(head.expectsContinue, originDecides: endpoint.httpVersion == .http1)
         var fields = memory.takeFields()
         OriginFields.write(
@@ -242,6 +247,15 @@ final class Exchange: StageOwner {
         }
         if let hooks { return hooks.send(consume request, on: route) }
         origin.send(consume request, on: route, to: writer)
+    }
+
+    /// Gives the client the stored response that was found for it.
+    private func respondAtOnce() {
+        guard let hit = origin.hit else { return }
+        _ = writer.receiveHead(hit.head)
+        hit.withBody { if !$0.isEmpty { _ = writer.receiveBody($0) } }
+        // A write may end the exchange.
+        if !life.isOver { writer.receiveEnd(nil) }
     }
 
     /// Body bytes that were received from the client and not sent yet.
@@ -413,6 +427,9 @@ final class Exchange: StageOwner {
     /// The cache's part; nil when nothing is cached.
     var cache: CacheStage? { origin.cache }
 
+    /// The outcome at the cache, for the log; nil when nothing is cached.
+    var cacheOutcome: CacheOutcome? { origin.hit != nil ? .hit : cache?.transaction.outcome }
+
     /// Body bytes sent to the client.
     var bytesToClient: Int { writer.bytesSent + (relay?.bytesToClient ?? 0) }
 
@@ -420,25 +437,37 @@ final class Exchange: StageOwner {
     var bytesToOrigin: Int { upload.count + (relay?.bytesFromClient ?? 0) }
 
     /// Everything besides the response itself that decides how it is written.
-    override func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {
-        guard let route else { return nil }
-        let cache = cache
+    override func responseContext(for response: borrowing ResponseHead, on route: Route) -> ResponseContext {
+        var cacheStatus: CacheStatus?
+        var storedAge: Int?
+        if origin.hit != nil {
+            (cacheStatus, storedAge) = (origin.hit?.status, origin.hit?.age)
+        } else if origin.cache != nil {
+            (cacheStatus, storedAge) = (origin.cache?.status, origin.cache?.storedAge)
+        }
         return ResponseContext(
             pseudonym: services.pseudonym,
             addsVia: route.addsVia,
             date: response.fields.contains(.date) ? nil : services.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
             mayPersist: upload.isComplete && relay == nil && !services.isDraining,
-            rewriter: ResponseRewriter.make(
-                for: response,
-                to: head,
-                on: route,
-                stream.listener,
-                services.generation.router,
-                base: hooks?.base
-            ),
-            cacheStatus: cache?.status,
-            storedAge: cache?.storedAge
+            // Most responses have none of these fields, and then nothing is looked up for them.
+            rewriter: response.fields.mayContain(anyOf: ResponseRewriter.names)
+                ? rewriter(of: response, on: route) : nil,
+            cacheStatus: cacheStatus,
+            storedAge: storedAge
+        )
+    }
+
+    @inline(never)
+    private func rewriter(of response: borrowing ResponseHead, on route: Route) -> ResponseRewriter? {
+        ResponseRewriter.make(
+            for: response,
+            to: head,
+            on: route,
+            stream.listener,
+            services.generation.router,
+            base: hooks?.base
         )
     }
 

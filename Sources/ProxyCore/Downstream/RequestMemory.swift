@@ -29,6 +29,8 @@ struct RequestMemory {
 
     /// The bytes of a request target.
     mutating func copy(_ bytes: borrowing Span<UInt8>) -> [UInt8] {
+        // A client that asks for the same again.
+        if target.span.equals(bytes) { return target }
         guard bytes.count <= Self.limit else { return Array(copying: bytes) }
         target.removeAll(keepingCapacity: true)
         target.append(bytes)

@@ -55,7 +55,7 @@ extension SpanRecord {
             client: client,
             status: exchange.writer.hasBegun ? exchange.writer.status : 0,
             error: exchange.life.problem?.code.rawValue,
-            cache: exchange.cache?.transaction.outcome.rawValue,
+            cache: exchange.cacheOutcome?.rawValue,
             bytesFromClient: exchange.bytesToOrigin,
             bytesToClient: exchange.bytesToClient,
             isTunnel: exchange.head.method == .connect,

@@ -57,7 +57,7 @@ extension TaskLogLine {
             line.append("\",\"errorDetails\":")
             line.append(jsonString: problem.details)
         }
-        if let cache = exchange.cache { write(cache.transaction.outcome, to: &line) }
+        if let outcome = exchange.cacheOutcome { write(outcome, to: &line) }
         if let path = record?.download {
             line.append(",\"download\":")
             line.append(jsonString: path)
@@ -73,7 +73,7 @@ extension TaskLogLine {
                 // A refused connection does not belong to the transaction; its keys are in the task's own members. Of a reused
                 // connection they are in the line of its first request.
                 let evaluation = task.metrics.transaction.isReusedConnection ? nil : task.evaluation
-                write(task.metrics.transaction, evaluation, url: url, to: &line)
+                task.lendTransaction { write(&$0, evaluation, url: url, to: &line) }
             }
             line.append("]")
         }
@@ -87,7 +87,8 @@ extension TaskLogLine {
         for one in record.earlier {
             writePlace(one.prefix, one.target, to: &line)
             if let metrics = one.metrics {
-                write(metrics.later(by: one.fetchStart - started), one.evaluation, to: &line)
+                var later = metrics.later(by: one.fetchStart - started)
+                write(&later, one.evaluation, to: &line)
             } else {
                 line.append(",\"cache\":\"hit\"}")
             }
@@ -98,7 +99,8 @@ extension TaskLogLine {
             line.append(",\"cache\":\"hit\"}")
             return
         }
-        write(last.transaction.later(by: last.fetchStart - started), task?.evaluation, to: &line)
+        var later = last.transaction.later(by: last.fetchStart - started)
+        write(&later, task?.evaluation, to: &line)
     }
 
     /// Writes method and URL.

@@ -21,6 +21,10 @@ final class CacheTerms {
     private var talliedCache: ResponseCache?
     private var latestTally: CacheTally?
     private var latestBehindProxy: (own: PolicyDigest, proxy: [UInt8], digest: PolicyDigest)?
+    /// What the key of a GET begins with: `GET https://host:443`.
+    private let keyStart: [UInt8]
+    /// No rule of the host is about requests.
+    private let hasNoRequestRules: Bool
     /// The latest digest, which is made of the policy's bytes: the expiry of a pin set changes them once.
     private var latest: PolicyDigest?
 
@@ -28,6 +32,10 @@ final class CacheTerms {
     init(_ rules: CacheRules, _ endpoint: Endpoint, _ snapshot: PolicySnapshot) {
         self.rules = rules
         host = endpoint.host.authorityText
+        keyStart = CacheKey(method: .get, origin: endpoint.origin, target: Span()).uri
+        hasNoRequestRules =
+            rules.requestPolicy == .useProtocolCachePolicy && rules.requestRules.isEmpty && rules.keys.isEmpty
+            && rules.bypasses.isEmpty && rules.ignored.isEmpty && rules.graces.isEmpty
         // Everything else that decides which server responds. A response stored from another server is not used for
         // requests that go here now.
         var context = endpoint.scheme == .https ? "https" : "http"
@@ -112,6 +120,37 @@ final class CacheTerms {
             tally: tally,
             level: level,
             loop: loop
+        )
+    }
+
+    /// The stored response that a client's request gets at once: a plain GET to a host without rules about requests. For all others,
+    /// and where nothing fresh is in memory, there is `transaction`.
+    ///
+    /// - Parameters:
+    ///   - memory: for the key; it serves again.
+    ///   - limit: the longest body, in bytes.
+    ///   - now: seconds since 1970.
+    func hit(
+        in cache: ResponseCache,
+        for head: borrowing RequestHead,
+        at now: Int64,
+        atMost limit: Int,
+        _ memory: inout [UInt8]
+    ) -> CacheHit? {
+        guard hasNoRequestRules, cache.options.isShared, case .get = head.method, case .none = head.framing,
+            !head.fields.mayContain(anyOf: CacheHit.decisive), !head.connection.namesFields,
+            head.target.firstIndex(of: UInt8(ascii: "#")) == nil, let digest = digest(at: now)
+        else { return nil }
+        memory.removeAll(keepingCapacity: true)
+        memory.append(contentsOf: keyStart)
+        memory.append(head.target)
+        return cache.hit(
+            CacheKey(uri: memory, part: []),
+            for: head.fields,
+            under: digest,
+            tally: tally(in: cache),
+            now: Int(now),
+            atMost: limit
         )
     }
 

@@ -14,10 +14,8 @@ final class WorkerServices {
     /// The generation for new requests. Older ones live as long as the exchanges that hold them.
     private(set) var generation: Generation
     let pseudonym: [UInt8]
-    /// The value added to Via, by the version of the request.
-    let viaOfVersion10: [UInt8]
-    let viaOfVersion11: [UInt8]
-    let viaOfVersion2: [UInt8]
+    /// What requests to origins get.
+    let marks: RequestMarks
     /// nil when nothing is cached.
     private(set) var cache: ResponseCache?
     /// The level of the cache that several machines share; nil without one.
@@ -72,9 +70,7 @@ final class WorkerServices {
         observer.observe(generation.manager)
         generation.manager.count(in: held)
         self.pseudonym = pseudonym
-        viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
-        viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
-        viaOfVersion2 = ViaField.value(majorVersion: 2, minorVersion: 0, pseudonym: pseudonym)
+        marks = RequestMarks(pseudonym: pseudonym)
         self.recentTasks = recentTasks
         logBuffer = log.map { LogBuffer(writer: $0, recent: recentTasks, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)

@@ -17,7 +17,7 @@ final class ClientWriter: ResponseStage {
     private var isPaused = false
 
     /// Smaller pieces are collected before they are written: a copy costs less than a system call.
-    private static let directWrite = 30 << 10
+    static let directWrite = 30 << 10
 
     /// At most this much of a file is read into the output at once.
     private static let copiedAtOnce = 128 << 10
@@ -62,7 +62,9 @@ final class ClientWriter: ResponseStage {
 
     @inline(__always)
     private func begin(_ head: borrowing ResponseHead, _ exchange: StageOwner) -> ResponseDisposition {
-        guard let context = exchange.responseContext(for: head) else { return .cancel }
+        guard let route = exchange.admission.route else { return .cancel }
+        let context = exchange.responseContext(for: head, on: route)
+        let stream: ExchangeStream = stream
         response.begin(head, to: exchange.head, context: context)
         stream.writeHead(head, response.form, to: exchange.head, context: context)
         // The body may take long; pieces that arrive in this turn are written together with the head.
@@ -71,6 +73,7 @@ final class ClientWriter: ResponseStage {
     }
 
     override func receiveBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        let stream: ExchangeStream = stream
         bytesSent += data.count
         response.writePieceHead(data.count, output: &stream.output)
         if stream.output.count + data.count >= Self.directWrite {
@@ -159,7 +162,8 @@ final class ClientWriter: ResponseStage {
         case .askForBody: return writeContinue()
         case .pass: break
         }
-        guard stream.hasRoom, let context = exchange.responseContext(for: head) else { return }
+        guard stream.hasRoom, let route = exchange.admission.route else { return }
+        let context = exchange.responseContext(for: head, on: route)
         if let identity = exchange.requestIdentity {
             stream.writeInformational(identity.unmarked(head), to: exchange.head, context: context)
         } else {
@@ -204,7 +208,8 @@ final class ClientWriter: ResponseStage {
 
     /// Writes a 101 response.
     func writeProtocolSwitch(_ head: borrowing ResponseHead, to output: inout ByteBuffer) {
-        guard let exchange, let context = exchange.responseContext(for: head) else { return }
+        guard let exchange, let route = exchange.admission.route else { return }
+        let context = exchange.responseContext(for: head, on: route)
         guard let identity = exchange.requestIdentity else {
             return response.writeSwitchingProtocols(head, context: context, output: &output)
         }

@@ -5,21 +5,19 @@ import IOCore
 /// The fields of a client's request in the form for the origin.
 enum OriginFields {
     /// This proxy's name in a request, by which it finds a loop.
-    enum Mark {
-        /// A member of Via, as `ViaField.value` makes it (RFC 9110, section 7.6.3).
-        case via([UInt8])
-        /// The pseudonym alone, in CDN-Loop (RFC 8586), for which no server switches compression off.
-        case cdnLoop([UInt8])
+    struct Mark {
+        fileprivate let field: PreparedField
 
         init(for head: borrowing RequestHead, on route: Route, _ services: WorkerServices) {
-            if !route.addsVia {
-                self = .cdnLoop(services.pseudonym)
-            } else if head.majorVersion == 2 {
-                self = .via(services.viaOfVersion2)
-            } else {
-                self = .via(head.minorVersion == 0 ? services.viaOfVersion10 : services.viaOfVersion11)
-            }
+            field = services.marks.field(for: head, addsVia: route.addsVia)
         }
+
+        private init(_ field: PreparedField) { self.field = field }
+
+        /// - Parameter member: of Via, as `ViaField.value` makes it (RFC 9110, section 7.6.3).
+        static func via(_ member: [UInt8]) -> Mark { Mark(RequestMarks.via(member)) }
+
+        static func cdnLoop(_ pseudonym: [UInt8]) -> Mark { Mark(RequestMarks.cdnLoop(pseudonym)) }
     }
 
     /// Copies the end-to-end fields in their order, then adds this proxy's mark (RFC 9110, section 7.6). The session adds
@@ -68,17 +66,12 @@ enum OriginFields {
         }
         // Trailers are forwarded to HTTP/1.1 clients. TE belongs to one connection and is made for each (RFC 9110,
         // section 10.1.4).
-        if head.minorVersion >= 1, head.fields.acceptsTrailers {
+        if head.fields.contains(.te), head.minorVersion >= 1, head.fields.acceptsTrailers {
             fields.append(.te, "trailers")
             fields.append(.connection, "TE")
         }
-        switch mark {
-        case .via(let member): fields.append(.via, member.span)
-        case .cdnLoop(let pseudonym): fields.append(name: cdnLoop.bytes, value: pseudonym.span)
-        }
+        fields.append(mark.field)
     }
-
-    private static let cdnLoop: StaticString = "CDN-Loop"
 
     /// Whether a request has this process's name already (rule 45): a redirect may have led it from a host with Via to one without.
     static func comesFromUs(_ fields: borrowing HeaderFields, pseudonym: [UInt8]) -> Bool {
@@ -88,7 +81,9 @@ enum OriginFields {
             found = fields.next(.via, after: index)
         }
         for index in 0..<fields.count where fields.id(at: index) == .other {
-            if fields.name(at: index).equalsIgnoringCase(cdnLoop.bytes), holds(fields.value(at: index), pseudonym) {
+            if fields.name(at: index).equalsIgnoringCase(RequestMarks.cdnLoop.bytes),
+                holds(fields.value(at: index), pseudonym)
+            {
                 return true
             }
         }

@@ -17,6 +17,10 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private(set) var task: LoopTask?
     /// The cache's part; nil when nothing is cached.
     private(set) var cache: CacheStage?
+    /// The stored response that the request has got at once.
+    private(set) var hit: CacheHit?
+    /// For the key that a stored response is looked up by.
+    private var keyMemory: [UInt8] = []
     /// Body bytes that a former task received and did not send.
     private var carried = ByteBuffer()
     /// The request was sent before, without effect.
@@ -35,6 +39,9 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     func attach(_ exchange: StageOwner) { self.exchange = exchange }
 
+    /// Whether the exchange's request is under way. To ask costs less than `current`, which takes a reference.
+    private var isCurrent: Bool { exchange?.isUnderWay ?? false }
+
     /// The exchange, unless its request is over.
     private var current: StageOwner? {
         guard let exchange, exchange.isUnderWay else { return nil }
@@ -46,6 +53,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// Makes ready for another request.
     func reset() {
         if cache != nil { cache = nil }
+        if hit != nil { hit = nil }
         isRepetition = false
         repeatsRefused = false
         if refused != nil { refused = nil }
@@ -61,7 +69,27 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         next = nil
         if task != nil { task = nil }
         if cache != nil { cache = nil }
-        carried.release()
+        if hit != nil { hit = nil }
+        if keyMemory.count > Self.keptKeyBytes { keyMemory = [] }
+        if carried.hasMemory { carried.release() }
+    }
+
+    /// The longest key whose memory is kept.
+    private static let keptKeyBytes = 2 << 10
+
+    /// Looks for a stored response that the client's request gets at once: it is in `hit` then, and nothing else is done for the
+    /// request. Only a request without credentials and hooks may ask.
+    ///
+    /// - Parameter limit: the longest body, in bytes.
+    /// - Returns: whether there is one.
+    func findHit(on route: Route, atMost limit: Int) -> Bool {
+        guard let responses = services.cache, let terms = route.cache, let exchange,
+            !exchange.stream.transport.ownsConnections
+        else { return false }
+        services.loop.noteWork(.cache)
+        let now = services.loop.wallClock / 1_000_000
+        hit = terms.hit(in: responses, for: exchange.head, at: now, atMost: limit, &keyMemory)
+        return hit != nil
     }
 
     /// Sends a request, or responds to it with a stored response.
@@ -139,7 +167,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     /// - Parameter route: of a hop; nil: that of the client's request.
     func endBody(of exchange: StageOwner, on route: Route? = nil) {
         guard exchange.upload.hasTrailers else {
-            task?.finishSending(trailers: HeaderFields())
+            if let task, !task.uploadEnded { task.finishSending(trailers: HeaderFields()) }
             return
         }
         let trailers = exchange.upload.trailers(
@@ -222,6 +250,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     func leaveCache() {
         cache?.leave()
         cache = nil
+        hit = nil
     }
 
     /// The task of an earlier start of the request is not needed any more.
@@ -246,7 +275,8 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     // MARK: - From the origin
 
     override func taskDidConnect(_ task: LoopTask) {
-        if let exchange = current { exchange.originDidConnect() }
+        guard let exchange, exchange.isUnderWay, !exchange.upload.isComplete else { return }
+        exchange.originDidConnect()
     }
 
     override func taskNeedsBodyData(_ task: LoopTask) {
@@ -255,7 +285,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     }
 
     override func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
-        if current != nil { next?.receiveInformational(head) }
+        if isCurrent { next?.receiveInformational(head) }
     }
 
     override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
@@ -275,7 +305,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     @inline(__always)
     private func receiveHead(_ head: borrowing ResponseHead) -> ResponseDisposition {
-        guard current != nil, let next else { return .cancel }
+        guard isCurrent, let next else { return .cancel }
         if unsent != nil { unsent = nil }
         if repeatsRefused, head.status == 401 {
             if let fields = renewableCredentials {
@@ -299,12 +329,12 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     }
 
     private func receiveBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        guard current != nil, let next else { return .pause }
+        guard isCurrent, let next else { return .pause }
         return refused == nil ? next.receiveBody(data) : .proceed
     }
 
     private func receiveTrailers(_ trailers: borrowing HeaderFields) {
-        if current != nil, refused == nil { next?.receiveTrailers(trailers) }
+        if isCurrent, refused == nil { next?.receiveTrailers(trailers) }
     }
 
     private func receiveEnd(_ error: SessionError?) {
@@ -355,13 +385,13 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         didReceive data: borrowing Span<UInt8>,
         followedBy more: borrowing Span<UInt8>
     ) -> (taken: Int, flow: BodyFlow) {
-        guard current != nil, let next else { return (data.count, .pause) }
+        guard isCurrent, let next else { return (data.count, .pause) }
         guard refused == nil else { return (data.count, .proceed) }
         return next.receiveBody(data, followedBy: more)
     }
 
     func stage(_ stage: CacheStage, didReceive file: FileBytes) -> (taken: Int, flow: BodyFlow)? {
-        guard current != nil, refused == nil else { return nil }
+        guard isCurrent, refused == nil else { return nil }
         return next?.receive(file)
     }
 

@@ -60,13 +60,13 @@ struct RequestAdmission {
         _ head: borrowing RequestHead,
         on route: Route,
         user: [UInt8]?,
-        pseudonym: [UInt8],
+        pseudonym: @autoclosure () -> [UInt8],
         canHandOver: Bool,
         _ desk: CredentialDesk?
     ) -> Step {
         self.route = route
         if route.rules != nil { ruling.begin() }
-        if head.fields.mayContain(anyOf: Self.passage), OriginFields.comesFromUs(head.fields, pseudonym: pseudonym) {
+        if head.fields.mayContain(anyOf: Self.passage), OriginFields.comesFromUs(head.fields, pseudonym: pseudonym()) {
             return .refuse(Self.loop)
         }
         guard case .origin(let endpoint) = route.destination else {

@@ -55,7 +55,8 @@ struct RequestLife {
     /// The request ends.
     mutating func end(_ problem: Problem?) {
         isOver = true
-        self.problem = problem
+        // Most have none: a copy of nothing costs as much as one of something.
+        if problem != nil || self.problem != nil { self.problem = problem }
     }
 
     // MARK: What has waited

@@ -103,7 +103,9 @@ class StageOwner {
     // MARK: The response
 
     /// Everything besides the response itself that decides how it is written.
-    func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {
+    ///
+    /// - Parameter route: of the client's request.
+    func responseContext(for response: borrowing ResponseHead, on route: Route) -> ResponseContext {
         preconditionFailure("a subclass overrides this")
     }
 

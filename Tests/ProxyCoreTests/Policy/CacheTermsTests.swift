@@ -15,6 +15,10 @@ struct CacheTermsTests {
     private func digest(_ entry: String = "", scheme: RequestHead.Scheme = .https) throws
         -> PolicyDigest
     {
+        try #require(try terms(entry, scheme: scheme).digest(at: Self.now))
+    }
+
+    private func terms(_ entry: String = "", scheme: RequestHead.Scheme = .https) throws -> CacheTerms {
         let folder = try ConfigurationFolder(
             ["config.json": "{ \"version\": 1, \"cache\": {}, \"hosts\": { \"api.example.com\": { \(entry) } } }"]
         )
@@ -24,8 +28,61 @@ struct CacheTermsTests {
         let host = try Host("api.example.com")
         let route = Router(snapshot: try #require(outcome.makeSnapshot()))
             .route(isHTTPS: scheme == .https, host: host, port: scheme == .https ? 443 : 80, allowHosts: .any)
-        let terms = try #require(route.cache)
-        return try #require(terms.digest(at: Self.now))
+        return try #require(route.cache)
+    }
+
+    /// Whether a request finds a fresh response for its URL in memory.
+    private func finds(
+        _ lines: String = "",
+        method: String = "GET",
+        under entry: String = "",
+        options: CacheOptions = CacheOptions()
+    ) throws -> Bool {
+        let terms = try terms(entry)
+        let cache = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), options))
+        var fields = HeaderFields()
+        try fields.append(name: "Cache-Control", value: "max-age=60")
+        let response = StoredResponse(
+            status: 200,
+            response: fields,
+            to: CacheRequest(method: .get, fields: HeaderFields()),
+            requestTime: Int(Self.now),
+            responseTime: Int(Self.now),
+            digest: try #require(terms.digest(at: Self.now)),
+            options
+        )
+        let key = try #require(CacheKey(url: "https://api.example.com/a?b"))
+        cache.store.memory.insert(CachedEntry(key: key, response: response, body: .memory([1, 2, 3])))
+        var parser = RequestParser()
+        var head = RequestHead()
+        let text = "\(method) https://api.example.com/a?b HTTP/1.1\r\nHost: api.example.com\r\n\(lines)\r\n"
+        try #require(parser.parse(Array(text.utf8).span, into: &head).outcome == .complete)
+        var memory: [UInt8] = Array("of another key".utf8)
+        let hit = terms.hit(in: cache, for: head, at: Self.now, atMost: 100, &memory)
+        #expect(hit == nil || cache.tallies.ofHosts.first?.counts.hits == 1)
+        return hit != nil
+    }
+
+    @Test("a plain GET gets a fresh response at once")
+    func plain() throws {
+        #expect(try finds())
+        #expect(try finds("Accept: a/b\r\nCookie: c=d\r\nConnection: keep-alive\r\n"))
+        #expect(try finds(method: "HEAD") == false)
+        #expect(try finds("Content-Length: 0\r\n") == false)
+        #expect(try finds("Connection: Accept\r\n") == false)
+        for field in [
+            "Authorization: a", "Cache-Control: max-stale", "Pragma: x", "If-Match: *", "If-None-Match: \"a\"",
+            "If-Modified-Since: a", "If-Unmodified-Since: a", "If-Range: a", "Range: bytes=0-1",
+        ] {
+            #expect(try finds("\(field)\r\n") == false, "\(field)")
+        }
+        #expect(try finds(options: CacheOptions(isShared: false)) == false)
+    }
+
+    @Test("where rules are about requests, no response is given at once")
+    func ruled() throws {
+        #expect(try finds(under: "\"cache\": { \"requestPolicy\": \"returnCacheDataElseLoad\" }") == false)
+        #expect(try finds(under: "\"cache\": { \"rules\": [{ \"key\": { \"sortParameters\": true } }] }") == false)
     }
 
     /// Each makes another digest than the ones before it.

@@ -160,7 +160,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         } else {
             current = exchanges.borrow(for: self)
             exchange = current
-            parser = RequestParser(limits: services.generation.headLimits)
+            parser.begin(under: services.generation.headLimits)
             services.loop.arm(timer, after: services.generation.headTime)
         }
         let (consumed, outcome) = parser.parse(bytes, into: &current.head)
@@ -259,6 +259,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         to request: borrowing RequestHead,
         context: borrowing ResponseContext
     ) {
+        output.takeMemory(of: &services.loop.spare)
         ClientResponse.writeHead(head, form, to: request, context: context, output: &output)
     }
 
@@ -399,7 +400,7 @@ final class ClientConnection: ExchangeStream, TransportUser {
         }
         flush()
         guard phase == .head else { return }
-        if output.isEmpty { output.release() }
+        if output.isEmpty, output.hasMemory { output.giveMemory(to: &services.loop.spare) }
         services.loop.arm(timer, after: services.idleTime)
         if !isFeeding { resumeReading() }
     }
