@@ -19,7 +19,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { fatalError("no memory for nghttp2") }
         pointer = callbacks
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
-            HTTP2Callbacks.didBeginHeaders(HTTP2Callbacks.session(user), frame!)
+            HTTP2Callbacks.with(user) { HTTP2Callbacks.didBeginHeaders($0, frame!) }
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
             _,
@@ -30,67 +30,72 @@ final class HTTP2Callbacks: @unchecked Sendable {
             count,
             _,
             user in
-            let session = HTTP2Callbacks.session(user)
-            guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
-            guard session.note(field: nameCount + count) else { return HTTP2Callbacks.fatal }
-            // Then nghttp2 decodes the rest of the block, but does not look at the fields, and calls for none of them.
-            guard let stream = session.stream(frame!.pointee.hd.stream_id), !stream.isMalformed else {
+            HTTP2Callbacks.with(user) { session in
+                guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
+                guard session.note(field: nameCount + count) else { return HTTP2Callbacks.fatal }
+                // Then nghttp2 decodes the rest of the block, but does not look at the fields, and calls for none of them.
+                guard let stream = session.blockStream, stream.identifier == frame!.pointee.hd.stream_id,
+                    !stream.isMalformed
+                else { return HTTP2Callbacks.malformed }
+                let isWell = stream.didReceiveField(
+                    name: HTTP2Callbacks.span(name, nameCount),
+                    value: HTTP2Callbacks.span(value, count)
+                )
+                guard !isWell else { return 0 }
+                HTTP2Callbacks.refuse(stream, session)
                 return HTTP2Callbacks.malformed
             }
-            let isWell = stream.didReceiveField(
-                name: HTTP2Callbacks.span(name, nameCount),
-                value: HTTP2Callbacks.span(value, count)
-            )
-            guard !isWell else { return 0 }
-            HTTP2Callbacks.refuse(stream, session)
-            return HTTP2Callbacks.malformed
         }
         // Without this nghttp2 would drop the field and continue.
         nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, frame, name, count, _, _, _, user in
-            let stream = HTTP2Callbacks.session(user).stream(frame!.pointee.hd.stream_id)
-            stream?.didRefuseField(name: HTTP2Callbacks.span(name, count))
-            return HTTP2Callbacks.malformed
+            HTTP2Callbacks.with(user) { session in
+                session.stream(frame!.pointee.hd.stream_id)?.didRefuseField(name: HTTP2Callbacks.span(name, count))
+                return HTTP2Callbacks.malformed
+            }
         }
         // What it refuses without asking, such as `connection`, it only tells in words.
         nghttp2_session_callbacks_set_error_callback2(callbacks) { _, code, words, count, user in
             guard code == NGHTTP2_ERR_HTTP_HEADER.rawValue, let words else { return 0 }
             words.withMemoryRebound(to: UInt8.self, capacity: count) { start in
                 // A longer name is not shown.
-                HTTP2Callbacks.didRefuseField(HTTP2Callbacks.session(user), HTTP2Callbacks.span(start, min(count, 512)))
+                HTTP2Callbacks.with(user) {
+                    HTTP2Callbacks.didRefuseField($0, HTTP2Callbacks.span(start, min(count, 512)))
+                }
             }
             return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, identifier, bytes, count, user in
-            let session = HTTP2Callbacks.session(user)
-            guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
-            session.creditConnection(count)
-            if let stream = session.stream(identifier), !stream.isMalformed {
-                stream.didReceiveData(HTTP2Callbacks.span(bytes, count))
+            HTTP2Callbacks.with(user) { session in
+                guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
+                session.creditConnection(count)
+                if let stream = session.stream(identifier), !stream.isMalformed {
+                    stream.didReceiveData(HTTP2Callbacks.span(bytes, count))
+                }
+                return 0
             }
-            return 0
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
-            HTTP2Callbacks.didReceive(HTTP2Callbacks.session(user), frame!)
+            HTTP2Callbacks.with(user) { HTTP2Callbacks.didReceive($0, frame!) }
         }
         nghttp2_session_callbacks_set_before_frame_send_callback(callbacks) { _, frame, user in
-            HTTP2Callbacks.willSend(HTTP2Callbacks.session(user), frame!)
+            HTTP2Callbacks.with(user) { HTTP2Callbacks.willSend($0, frame!) }
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
-            HTTP2Callbacks.didSend(HTTP2Callbacks.session(user), frame!)
+            HTTP2Callbacks.with(user) { HTTP2Callbacks.didSend($0, frame!) }
             return 0
         }
         nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, _, head, count, source, user in
-            HTTP2Callbacks.sendBody(HTTP2Callbacks.session(user), head!, count, source!.pointee.ptr)
+            HTTP2Callbacks.with(user) { HTTP2Callbacks.sendBody($0, head!, count, source!.pointee.ptr) }
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, identifier, code, user in
-            let session = HTTP2Callbacks.session(user)
-            if let stream = session.stream(identifier) {
+            HTTP2Callbacks.with(user) { session in
+                guard let stream = session.stream(identifier) else { return 0 }
                 // The client may have sent more before it receives the reset.
                 if !stream.peerHasEnded, !stream.wasResetByPeer { session.didResetStream(identifier) }
                 session.close(stream, HTTP2ErrorCode(onWire: code), byPeer: stream.wasResetByPeer)
+                return 0
             }
-            return 0
         }
     }
 
@@ -98,14 +103,18 @@ final class HTTP2Callbacks: @unchecked Sendable {
 
     private static func didBeginHeaders(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) -> Int32 {
         guard !session.isAbandoned else { return fatal }
+        let identifier = frame.pointee.hd.stream_id
         guard session.role == .server, UInt32(frame.pointee.hd.type) == NGHTTP2_HEADERS.rawValue,
             frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST
-        else { return 0 }
-        let identifier = frame.pointee.hd.stream_id
+        else {
+            session.beginFields(of: session.stream(identifier))
+            return 0
+        }
         session.didOpenStream(identifier)
         guard session.streams.count < session.streamLimit,
             let stream = session.delegate.sessionDidBeginStream(session)
         else {
+            session.beginFields(of: nil)
             session.didResetStream(identifier)
             session.burden(HTTP2Burden.frame + Double(frame.pointee.hd.length) / HTTP2Burden.excessBytes)
             nghttp2_submit_rst_stream(
@@ -118,6 +127,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
             return malformed
         }
         session.open(stream, identifier)
+        session.beginFields(of: stream)
         nghttp2_session_set_stream_user_data(
             session.session,
             identifier,
@@ -131,6 +141,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         let head = frame.pointee.hd
         switch UInt32(head.type) {
         case NGHTTP2_HEADERS.rawValue:
+            session.beginFields(of: nil)
             guard let stream = session.stream(head.stream_id), !stream.isMalformed else { return 0 }
             let ends = head.flags & endStream != 0
             session.noteEndOfSection()
@@ -205,9 +216,17 @@ final class HTTP2Callbacks: @unchecked Sendable {
 
     /// nghttp2 asks for the length of body data; `sendBody` copies the data.
     static let readBody: nghttp2_data_source_read_callback = { _, _, _, room, flags, source, user in
-        let session = HTTP2Callbacks.session(user)
-        guard !session.isAbandoned, let pointer = source?.pointee.ptr else { return Int(fatal) }
-        let stream = Unmanaged<HTTP2Stream>.fromOpaque(pointer).takeUnretainedValue()
+        HTTP2Callbacks.with(user) { HTTP2Callbacks.bodyLength($0, room, flags!, source?.pointee.ptr) }
+    }
+
+    private static func bodyLength(
+        _ session: HTTP2Session,
+        _ room: Int,
+        _ flags: UnsafeMutablePointer<UInt32>,
+        _ source: UnsafeMutableRawPointer?
+    ) -> Int {
+        guard !session.isAbandoned, let source else { return Int(fatal) }
+        let stream = Unmanaged<HTTP2Stream>.fromOpaque(source).takeUnretainedValue()
         guard !stream.isReleased else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
         let count = min(room, stream.output.count)
         let isLast = stream.outputEnds && count == stream.output.count
@@ -225,7 +244,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
                 raised |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
             }
         }
-        flags!.pointee |= raised
+        flags.pointee |= raised
         return count
     }
 
@@ -264,6 +283,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
     private static func didSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {
         let head = frame.pointee.hd
         let type = UInt32(head.type)
+        if type == NGHTTP2_GOAWAY.rawValue { session.isEnding = true }
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue, head.flags & endStream != 0,
             let stream = session.stream(head.stream_id), !stream.hasEnded
         else { return }
@@ -278,8 +298,10 @@ final class HTTP2Callbacks: @unchecked Sendable {
     private static let endStream = UInt8(NGHTTP2_FLAG_END_STREAM.rawValue)
     private static let acknowledgement = UInt8(NGHTTP2_FLAG_ACK.rawValue)
 
-    private static func session(_ user: UnsafeMutableRawPointer?) -> HTTP2Session {
-        Unmanaged<HTTP2Session>.fromOpaque(user!).takeUnretainedValue()
+    /// Calls `body` with the session, whose method has called nghttp2 and so keeps it: it needs no retain.
+    @inline(__always)
+    private static func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (HTTP2Session) -> Result) -> Result {
+        Unmanaged<HTTP2Session>.fromOpaque(user!)._withUnsafeGuaranteedRef(body)
     }
 
     /// Bytes that are valid only during nghttp2's call.

@@ -3,75 +3,70 @@ import CNGHTTP2
 package import HTTPCore
 package import IOCore
 
-/// A head or a trailer section in nghttp2's format: names in lower case, and an array with the ranges of names and
-/// values.
+/// A head or a trailer section on its way to nghttp2: names in lower case, with the values behind each other.
 ///
 /// One value is reused for every head of a connection, with its memory.
 package struct HTTP2FieldBlock: ~Copyable {
     private struct Entry {
-        var name: Range<Int>
-        var value: Range<Int>
+        /// A name in memory that is never freed; nil for one in `bytes`, in front of its value.
+        var name: UnsafePointer<UInt8>?
+        var nameLength: Int
+        var valueLength: Int
         var isSensitive: Bool
     }
 
-    private var bytes: [UInt8] = []
+    /// The values, and the names that are not known.
+    private var bytes = ByteBuffer()
     private var entries: [Entry] = []
-    private var fields: [nghttp2_nv] = []
-    private var scratch = ByteBuffer()
-
-    private static let status: StaticString = ":status"
+    /// The bytes of names and values.
+    package private(set) var byteCount = 0
 
     package init() {}
 
-    /// The bytes of names and values.
-    var byteCount: Int { bytes.count }
-
     package mutating func removeAll() {
-        bytes.removeAll(keepingCapacity: true)
+        bytes.removeAll()
         entries.removeAll(keepingCapacity: true)
+        byteCount = 0
     }
 
     /// Adds a field; `name` is in lower case.
     package mutating func add(_ name: StaticString, _ value: borrowing Span<UInt8>) {
-        let start = bytes.count
-        bytes.append(name.bytes)
-        let end = bytes.count
         bytes.append(value)
-        entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: false))
+        record(name.utf8Start, name.utf8CodeUnitCount, value.count)
     }
 
-    package mutating func add(_ name: StaticString, _ value: StaticString) { add(name, value.bytes) }
+    package mutating func add(_ name: StaticString, _ value: StaticString) {
+        bytes.append(value)
+        record(name.utf8Start, name.utf8CodeUnitCount, value.utf8CodeUnitCount)
+    }
 
     /// Adds `:status`.
     package mutating func add(status: Int) {
+        add(pseudo: ":status") { bytes in
+            for divisor in [100, 10, 1] { bytes.append(UInt8(ascii: "0") + UInt8(status / divisor % 10)) }
+        }
+    }
+
+    /// Adds a pseudo-header field whose value `write` appends.
+    @inline(__always)
+    package mutating func add(pseudo name: StaticString, by write: (inout ByteBuffer) -> Void) {
         let start = bytes.count
-        bytes.append(Self.status.bytes)
-        let end = bytes.count
-        for divisor in [100, 10, 1] { bytes.append(UInt8(ascii: "0") + UInt8(status / divisor % 10)) }
-        entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: false))
+        write(&bytes)
+        record(name.utf8Start, name.utf8CodeUnitCount, bytes.count - start)
     }
 
     /// Adds a field of a head, with its name in lower case (RFC 9113, section 8.2).
     package mutating func add(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
-        add(name, value, isSensitive: Self.isSensitive(FieldName(name)))
-    }
-
-    private mutating func add(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>, isSensitive: Bool) {
-        let start = bytes.count
-        for index in 0..<name.count { bytes.append(ASCII.lowercased(name[index])) }
-        let end = bytes.count
-        bytes.append(value)
-        entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: isSensitive))
+        add(FieldName(name), name, value)
     }
 
     /// Adds a field whose value `write` appends; `name` may have capital letters.
     package mutating func add(_ name: StaticString, by write: (inout ByteBuffer) -> Void) {
-        var value = ByteBuffer()
-        swap(&value, &scratch)
-        value.removeAll()
-        write(&value)
-        add(name: name.bytes, value: value.bytes)
-        swap(&value, &scratch)
+        let id = FieldName(name.bytes)
+        if id == .other { appendLowercased(name.bytes) }
+        let start = bytes.count
+        write(&bytes)
+        record(id, nameLength: name.utf8CodeUnitCount, valueLength: bytes.count - start, Self.isSensitive(id))
     }
 
     /// Adds every field, except those about the connection (RFC 9113, section 8.2.2).
@@ -81,14 +76,49 @@ package struct HTTP2FieldBlock: ~Copyable {
 
     /// Adds every field, and keeps all of them out of the compression table.
     package mutating func addSensitive(_ fields: borrowing HeaderFields) {
-        for index in 0..<fields.count { add(fields.name(at: index), fields.value(at: index), isSensitive: true) }
+        for index in 0..<fields.count {
+            add(fields.id(at: index), fields.name(at: index), fields.value(at: index), isSensitive: true)
+        }
     }
 
     /// Adds the field at `index`, unless it is about the connection.
     package mutating func add(_ fields: borrowing HeaderFields, at index: Int) {
         let id = fields.id(at: index)
         guard !Self.isAboutConnection(id, fields.value(at: index)) else { return }
-        add(fields.name(at: index), fields.value(at: index), isSensitive: Self.isSensitive(id))
+        add(id, fields.name(at: index), fields.value(at: index))
+    }
+
+    private mutating func add(
+        _ id: FieldName,
+        _ name: borrowing Span<UInt8>,
+        _ value: borrowing Span<UInt8>,
+        isSensitive: Bool = false
+    ) {
+        if id == .other { appendLowercased(name) }
+        bytes.append(value)
+        record(id, nameLength: name.count, valueLength: value.count, isSensitive || Self.isSensitive(id))
+    }
+
+    private mutating func appendLowercased(_ name: borrowing Span<UInt8>) {
+        for index in 0..<name.count { bytes.append(ASCII.lowercased(name[index])) }
+    }
+
+    @inline(__always)
+    private mutating func record(_ id: FieldName, nameLength: Int, valueLength: Int, _ isSensitive: Bool) {
+        record(id == .other ? nil : KnownNames.shared.name(id), nameLength, valueLength, isSensitive)
+    }
+
+    @inline(__always)
+    private mutating func record(
+        _ name: UnsafePointer<UInt8>?,
+        _ nameLength: Int,
+        _ valueLength: Int,
+        _ isSensitive: Bool = false
+    ) {
+        byteCount &+= nameLength &+ valueLength
+        entries.append(
+            Entry(name: name, nameLength: nameLength, valueLength: valueLength, isSensitive: isSensitive)
+        )
     }
 
     private static func isAboutConnection(_ id: FieldName, _ value: borrowing Span<UInt8>) -> Bool {
@@ -108,24 +138,66 @@ package struct HTTP2FieldBlock: ~Copyable {
         }
     }
 
-    /// Gives nghttp2 access to the block; it copies the parts that it keeps.
-    mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
-        fields.removeAll(keepingCapacity: true)
-        return bytes.withUnsafeMutableBufferPointer { bytes in
-            let base = bytes.baseAddress ?? UnsafeMutablePointer(bitPattern: 1)!
-            for entry in entries {
-                let flags = entry.isSensitive ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE
-                fields.append(
-                    nghttp2_nv(
-                        name: base + entry.name.lowerBound,
-                        value: base + entry.value.lowerBound,
-                        namelen: entry.name.count,
-                        valuelen: entry.value.count,
-                        flags: UInt8(flags.rawValue)
+    /// Gives nghttp2 access to the block; it copies the parts that it keeps, but for names that are never freed.
+    func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
+        withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: max(entries.count, 1)) { fields in
+            bytes.withUnsafeBytes { bytes in
+                // nghttp2 writes into nothing of it.
+                var next = UnsafeMutablePointer(mutating: bytes.assumingMemoryBound(to: UInt8.self).baseAddress!)
+                var index = 0
+                while index < entries.count {
+                    let entry = entries[index]
+                    var flags = entry.isSensitive ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : NGHTTP2_NV_FLAG_NONE.rawValue
+                    let name: UnsafeMutablePointer<UInt8>
+                    if let known = entry.name {
+                        flags |= NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue
+                        name = UnsafeMutablePointer(mutating: known)
+                    } else {
+                        name = next
+                        next += entry.nameLength
+                    }
+                    fields.initializeElement(
+                        at: index,
+                        to: nghttp2_nv(
+                            name: name,
+                            value: next,
+                            namelen: entry.nameLength,
+                            valuelen: entry.valueLength,
+                            flags: UInt8(flags)
+                        )
                     )
-                )
+                    next += entry.valueLength
+                    index += 1
+                }
+                return body(UnsafePointer(fields.baseAddress), entries.count)
             }
-            return fields.withUnsafeBufferPointer { body($0.baseAddress, $0.count) }
         }
     }
+}
+
+/// The known names of fields in lower case, where nghttp2 may refer to them for ever.
+///
+/// `@unchecked Sendable`: written once, in its initialiser, and never freed.
+private final class KnownNames: @unchecked Sendable {
+    static let shared = KnownNames()
+
+    private let start: UnsafeMutablePointer<UInt8>
+    /// No name is longer.
+    private static let stride = 32
+
+    private init() {
+        let count = (FieldName.allCases.count + 1) * Self.stride
+        start = UnsafeMutablePointer<UInt8>.allocate(capacity: count)
+        start.initialize(repeating: 0, count: count)
+        for id in FieldName.allCases {
+            let text = id.text.bytes
+            precondition(text.count <= Self.stride)
+            for index in 0..<text.count {
+                start[Int(id.rawValue) * Self.stride + index] = ASCII.lowercased(text[index])
+            }
+        }
+    }
+
+    @inline(__always)
+    func name(_ id: FieldName) -> UnsafePointer<UInt8> { UnsafePointer(start + Int(id.rawValue) * Self.stride) }
 }

@@ -29,9 +29,16 @@ public final class HTTP2Session {
     private var block = HTTP2FieldBlock()
     /// The size of `output` at which production stops.
     private(set) var outputLimit = 0
-    /// Streams whose output has shrunk.
+    /// Streams whose output has shrunk, and memory for the next ones.
     private var withRoom: [HTTP2Stream] = []
+    private var spareStreams: [HTTP2Stream] = []
     private var isProducing = false
+    /// nghttp2 has nothing to send, until something is submitted or received.
+    private var isDrained = false
+    /// nghttp2 is given bytes of the peer: whoever gives them produces afterwards.
+    private var isFeeding = false
+    /// The stream of the field block that is being received; for a block without one nil.
+    private(set) var blockStream: HTTP2Stream?
     private(set) var isAbandoned = false
     /// Whether GOAWAY was sent: no new stream is accepted.
     private(set) var hasSentGoAway = false
@@ -138,7 +145,7 @@ public final class HTTP2Session {
     ///
     /// - Returns: false when the connection has failed.
     package func produce(upTo limit: Int) -> Bool {
-        guard !isAbandoned, !isProducing else { return !isAbandoned }
+        guard !isAbandoned, !isProducing, !isDrained else { return !isAbandoned }
         isProducing = true
         outputLimit = limit
         var isWell = true
@@ -147,6 +154,8 @@ public final class HTTP2Session {
             let count = nghttp2_session_mem_send(session, &bytes)
             guard count > 0 else {
                 isWell = count == 0
+                // `sendBody` may have found no more room.
+                isDrained = isWell && output.count < limit
                 break
             }
             output.append(UnsafeRawBufferPointer(start: bytes, count: count))
@@ -158,12 +167,15 @@ public final class HTTP2Session {
 
     private func notifyOfRoom() {
         while !withRoom.isEmpty {
-            let streams = withRoom
-            withRoom.removeAll(keepingCapacity: true)
+            var streams: [HTTP2Stream] = []
+            swap(&streams, &spareStreams)
+            swap(&streams, &withRoom)
             for stream in streams {
                 stream.isRoomNotificationPlanned = false
                 if !stream.isClosed { stream.hasRoom() }
             }
+            streams.removeAll(keepingCapacity: true)
+            swap(&streams, &spareStreams)
         }
     }
 
@@ -176,8 +188,13 @@ public final class HTTP2Session {
     /// Whether frames are waiting to be produced.
     var wantsToWrite: Bool { nghttp2_session_want_write(session) != 0 }
 
-    /// Whether the connection has ended in both directions.
-    package var isOver: Bool { !wantsToWrite && nghttp2_session_want_read(session) == 0 }
+    /// Whether a GOAWAY was sent, be it by nghttp2 itself.
+    var isEnding = false
+
+    /// Whether the connection has ended in both directions. Before a GOAWAY nghttp2 reads on.
+    package var isOver: Bool {
+        (isEnding || isGoingAway) && !wantsToWrite && nghttp2_session_want_read(session) == 0
+    }
 
     /// Ends the session because the connection is closed: it notifies the streams, and then makes no more calls.
     package func abandon(_ code: HTTP2ErrorCode, byPeer: Bool = true) {
@@ -191,6 +208,7 @@ public final class HTTP2Session {
     }
 
     private func hasOutput() {
+        isDrained = false
         if !isProducing, !isAbandoned { delegate.sessionHasOutput(self) }
     }
 
@@ -211,6 +229,7 @@ public final class HTTP2Session {
             last.index = stream.index
         }
         stream.index = -1
+        if blockStream === stream { blockStream = nil }
         stream.isClosed = true
         stream.session = nil
         stream.output.release()
@@ -223,6 +242,9 @@ public final class HTTP2Session {
         guard let known = nghttp2_session_get_stream_user_data(session, identifier) else { return nil }
         return Unmanaged<HTTP2Stream>.fromOpaque(known).takeUnretainedValue()
     }
+
+    /// Notes that a field block begins, whose fields all go to one stream.
+    func beginFields(of stream: HTTP2Stream?) { blockStream = stream }
 
     /// The peer's limit of concurrent streams.
     package var peerStreamLimit: Int {
@@ -366,15 +388,12 @@ public final class HTTP2Session {
     package func consume(_ stream: HTTP2Stream, _ count: Int) {
         guard count > 0, !isAbandoned, !stream.isClosed else { return }
         nghttp2_session_consume_stream(session, stream.identifier, count)
-        if wantsToWrite { hasOutput() }
+        if !isFeeding, wantsToWrite { hasOutput() }
     }
 
     /// Returns the connection's credit, for bytes that have just come: streams that nobody reads would take it from all
     /// others otherwise. What waits is bounded by the windows of the streams.
-    func creditConnection(_ count: Int) {
-        nghttp2_session_consume_connection(session, count)
-        if wantsToWrite { hasOutput() }
-    }
+    func creditConnection(_ count: Int) { nghttp2_session_consume_connection(session, count) }
 
     // MARK: The connection
 
@@ -417,7 +436,8 @@ public final class HTTP2Session {
 
 /// Each frame is inspected here before nghttp2 gets it, because nghttp2 silently ignores frames that cost work.
 extension HTTP2Session {
-    /// Processes bytes from the peer. A paused session gets none.
+    /// Processes bytes from the peer. A paused session gets none. There may be new frames to write, of which the delegate is not
+    /// told.
     ///
     /// - Returns: false when the connection has failed, and must be closed after `output` is written.
     package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
@@ -501,7 +521,10 @@ extension HTTP2Session {
     }
 
     private func feed(piece: borrowing Span<UInt8>) -> Bool {
+        isFeeding = true
+        isDrained = false
         let count = piece.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
+        isFeeding = false
         if count < 0, !isAbandoned {
             let isFlooded = count == Int(NGHTTP2_ERR_FLOODED.rawValue) || input.hasDecodedTooMuch || input.isOver
             addLastWords(isFlooded ? .enhanceYourCalm : .protocolError)

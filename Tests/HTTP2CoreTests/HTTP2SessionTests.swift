@@ -108,6 +108,37 @@ struct HTTP2SessionTests {
         #expect(request.ended && request.closed == .noError)
     }
 
+    @Test("heads that wait together keep their fields apart, known names and others")
+    func waitingHeads() throws {
+        let pair = Pair()
+        let names = ["ETag", "X-Long-Name-Of-Nobody", "Authorization", "Set-Cookie", "x"]
+        for number in 0..<20 {
+            let fields = names.map { ($0, "\($0)-\(number)") }
+            #expect(pair.request("GET", "/\(number)", fields: fields) != nil)
+        }
+        pair.exchange()
+        #expect(pair.server.opened.count == 20)
+        for (number, stream) in pair.server.opened.enumerated() {
+            let expected = names.map { "\($0.lowercased()): \($0)-\(number)" }
+            #expect(stream.heads.first?.dropFirst(4) == expected[...])
+        }
+    }
+
+    @Test("a secret never enters the compression table, other fields do")
+    func secretsAreNotIndexed() throws {
+        let pair = Pair()
+        var sizes: [Int] = []
+        for name in ["authorization", "cookie", "x-plain"] {
+            for _ in 0..<2 {
+                _ = pair.request(fields: [(name, String(repeating: "s", count: 200))])
+                let bytes = pair.client.take()
+                sizes.append(bytes.count)
+                #expect(pair.server.give(bytes))
+            }
+        }
+        #expect(sizes[1] > 100 && sizes[3] > 100 && sizes[5] < 40)
+    }
+
     @Test("bytes arrive up to the credit, and the rest when it grows")
     func credit() throws {
         let pair = Pair(client: HTTP2Settings(streamWindow: 65_535, connectionWindow: 1 << 20))

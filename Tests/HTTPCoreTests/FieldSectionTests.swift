@@ -70,6 +70,35 @@ struct FieldSectionTests {
         #expect(request.version == 2)
     }
 
+    @Test("a section that serves the next request keeps nothing of the last one")
+    func reused() {
+        var section = RequestSection(limits: HeadLimits())
+        let long = String(repeating: "a", count: 9000)
+        let requests: [[(String, String)]] = [
+            replacing(":path", "/\(long)") + [("cookie", "a=1"), ("x-y", "z")],
+            replacing(":path", "/short"),
+            replacing(":authority", nil),
+            [(":method", "CONNECT"), (":authority", "api.example.com:443")],
+        ]
+        var seen: [String] = []
+        for fields in requests {
+            section.removeAll(limits: HeadLimits())
+            var head = RequestHead()
+            for (name, value) in fields {
+                let isWell = section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+                #expect(isWell)
+            }
+            let fault = section.conclude(isForOrigin: false, endsStream: true, into: &head)
+            let names = (0..<head.fields.count).map { String(copying: head.fields.name(at: $0)) }
+            seen.append(fault.map { "\($0)" } ?? "\(String(copying: head.target).count) \(names)")
+        }
+        #expect(
+            seen == [
+                "9001 [\"x-y\", \"cookie\", \"Host\"]", "6 [\"Host\"]", "hostMissing", "19 [\"Host\"]",
+            ]
+        )
+    }
+
     @Test("a request to a gateway becomes one in origin-form, with Host")
     func origin() {
         let request = section(replacing(":authority", "LocalHost:9001"), isForOrigin: true)

@@ -27,6 +27,10 @@ struct ScanningTests {
                         Issue.record("control \(byte) at \(place) of \(count)")
                         return
                     }
+                    guard bytes.span.hasCapitals == (byte >= 0x41 && byte <= 0x5A) else {
+                        Issue.record("capital \(byte) at \(place) of \(count)")
+                        return
+                    }
                     let first = bytes.span.firstIndex(of: byte)
                     guard first == (byte == 0xE9 ? 0 : place),
                         bytes.span.firstIndex(of: 0x0A, from: place) == (byte == 0x0A ? place : nil)

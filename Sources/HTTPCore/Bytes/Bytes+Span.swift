@@ -167,6 +167,24 @@ extension Span where Element == UInt8 {
         return nil
     }
 
+    /// Whether some byte is a capital letter.
+    @inline(__always)
+    package var hasCapitals: Bool {
+        let raw = self.bytes
+        var index = 0
+        while index &+ 8 <= count {
+            if WordOfBytes.hasCapitals(WordOfBytes.load(raw, index)) { return true }
+            index &+= 8
+        }
+        // The last word may overlap the one before.
+        if count >= 8 { return index < count && WordOfBytes.hasCapitals(WordOfBytes.load(raw, count &- 8)) }
+        while index < count {
+            if self[index] &- UInt8(ascii: "A") < 26 { return true }
+            index &+= 1
+        }
+        return false
+    }
+
     /// The first byte of `range` that is no visible ASCII character.
     @inlinable
     @inline(__always)
@@ -245,6 +263,16 @@ enum WordOfBytes {
     @inlinable
     @inline(__always)
     static func hasControl(_ word: UInt64) -> Bool { controls(word) != 0 }
+
+    /// Whether some byte is a capital letter. No sum of two bytes reaches the next one.
+    @inlinable
+    @inline(__always)
+    static func hasCapitals(_ word: UInt64) -> Bool {
+        let low = word & ~tops
+        let fromA = low &+ repeating(0x80 - UInt8(ascii: "A"))
+        let behindZ = low &+ repeating(0x7F - UInt8(ascii: "Z"))
+        return fromA & ~behindZ & ~word & tops != 0
+    }
 
     /// Marks the top bit of the lowest byte that is below 0x20 or 0x7F, and perhaps of bytes above it.
     @inlinable

@@ -8,15 +8,34 @@ import IOCore
 package struct RequestSection: Sendable {
     private enum Pseudo: Int { case method, scheme, authority, path }
 
-    private let limits: HeadLimits
-    /// The values of the pseudo-header fields, by `Pseudo`; nil when absent.
-    private var pseudo: [[UInt8]?] = [nil, nil, nil, nil]
+    private var limits: HeadLimits
+    /// The values of the pseudo-header fields.
+    private var values = ReusableBytes()
+    /// Their ranges in `values`, by `Pseudo`; nil when absent.
+    private var pseudo = InlineArray<4, Range<Int>?>(repeating: nil)
+    /// The target in absolute-form.
+    private var url = ReusableBytes()
     private var seesFields = false
     private var cookie: [UInt8]?
     private var size = 0
     private var fault: RequestFault?
 
     package init(limits: HeadLimits) { self.limits = limits }
+
+    /// Resets it for the next request, and keeps the memory unless it is much.
+    package mutating func removeAll(limits: HeadLimits) {
+        self.limits = limits
+        values.removeAll(keepingCapacity: values.count <= Self.keptBytes)
+        url.removeAll(keepingCapacity: url.count <= Self.keptBytes)
+        pseudo = InlineArray(repeating: nil)
+        seesFields = false
+        cookie = nil
+        size = 0
+        fault = nil
+    }
+
+    private static let keptBytes = 4 << 10
+    private static let delimiter: StaticString = "://"
 
     /// Records a field that was too large to be delivered.
     package mutating func omitField() { fault = fault ?? .headTooLarge }
@@ -54,7 +73,7 @@ package struct RequestSection: Sendable {
             fault = .tooManyFields
             return true
         }
-        head.fields.append(name: name, value: value)
+        head.fields.append(wellFormed: id, name: name, value: value)
         return true
     }
 
@@ -72,11 +91,13 @@ package struct RequestSection: Sendable {
             return false
         }
         guard !seesFields, pseudo[kind.rawValue] == nil else { return false }
-        pseudo[kind.rawValue] = Array(copying: value)
+        let start = values.count
+        values.append(value)
+        pseudo[kind.rawValue] = start..<values.count
         return true
     }
 
-    private subscript(_ kind: Pseudo) -> [UInt8]? { pseudo[kind.rawValue] }
+    private subscript(_ kind: Pseudo) -> Range<Int>? { pseudo[kind.rawValue] }
 
     /// Concludes the section.
     ///
@@ -93,9 +114,9 @@ package struct RequestSection: Sendable {
         head.majorVersion = 2
         if let fault { return fault }
         if let cookie { head.fields.append(.cookie, cookie.span) }
-        guard let method = self[.method], HeaderFields.isValidName(method.span) else { return .methodInvalid }
+        guard let method = self[.method], HeaderFields.isValidName(values.bytes(method)) else { return .methodInvalid }
         guard method.count <= limits.methodBytes else { return .methodTooLong }
-        head.method = HTTPMethod(validated: method.span)
+        head.method = HTTPMethod(validated: values.bytes(method))
         if let fault = parseTarget(into: &head) { return fault }
         // A Content-Length replaces this framing below.
         if !endsStream { head.framing = .untilClose }
@@ -105,59 +126,88 @@ package struct RequestSection: Sendable {
         return nil
     }
 
-    private func parseTarget(into head: inout RequestHead) -> RequestFault? {
-        guard let authority = authority(head) else { return .hostMissing }
-        for byte in authority where byte <= 0x20 || byte >= ASCII.delete { return .authorityInvalid }
+    private mutating func parseTarget(into head: inout RequestHead) -> RequestFault? {
+        guard let authority = findAuthority(head) else { return .hostMissing }
+        // No DEL, no space, nothing above ASCII.
+        guard values.bytes(authority).firstIndexOutsideVisible(in: 0..<authority.count) == nil else {
+            return .authorityInvalid
+        }
         if head.method == .connect {
             guard self[.path] == nil, self[.scheme] == nil else { return .connectWithoutAuthority }
             addHost(authority, to: &head)
-            return RequestTarget.parse(authority.span, isVisible: true, into: &head)
+            return RequestTarget.parse(values.bytes(authority), isVisible: true, into: &head)
         }
         guard let scheme = self[.scheme], let path = self[.path], !path.isEmpty else { return .missingTarget }
         guard path.count <= limits.targetBytes else { return .targetTooLong }
         var isVisible = true
-        for byte in path {
+        let isAsterisk = values.bytes(path).equals("*")
+        if let fault = Self.check(values.bytes(path), isVisible: &isVisible) { return fault }
+        if isAsterisk {
+            guard head.method == .options else { return .asteriskWithoutOptions }
+        } else if values.bytes(path)[0] != ASCII.slash {
+            return .targetForm
+        }
+        guard
+            values.bytes(scheme).equalsIgnoringCase("http") || values.bytes(scheme).equalsIgnoringCase("https")
+        else { return .schemeUnsupported }
+        if let fault = Self.check(authority: values.bytes(authority)) { return fault }
+        url.removeAll(keepingCapacity: true)
+        Self.append(scheme, of: values, to: &url)
+        url.append(Self.delimiter.bytes)
+        Self.append(authority, of: values, to: &url)
+        if !isAsterisk { Self.append(path, of: values, to: &url) }
+        addHost(authority, to: &head)
+        return RequestTarget.parse(url.bytes(0..<url.count), isVisible: isVisible, into: &head)
+    }
+
+    private static func append(
+        _ range: Range<Int>,
+        of values: borrowing ReusableBytes,
+        to url: inout ReusableBytes
+    ) {
+        url.append(values.bytes(range))
+    }
+
+    private static func check(_ path: borrowing Span<UInt8>, isVisible: inout Bool) -> RequestFault? {
+        var index = 0
+        while index < path.count {
+            let byte = path[index]
             if byte <= 0x20 || byte == ASCII.delete { return .targetInvalidByte }
             // RFC 9113, section 8.3.1: `:path` is path and query.
             if byte == ASCII.numberSign { return .targetFragment }
             if byte > ASCII.delete { isVisible = false }
+            index &+= 1
         }
-        let isAsterisk = path == [ASCII.asterisk]
-        if isAsterisk {
-            guard head.method == .options else { return .asteriskWithoutOptions }
-        } else if path[0] != ASCII.slash {
-            return .targetForm
-        }
-        guard scheme.span.equalsIgnoringCase("http") || scheme.span.equalsIgnoringCase("https") else {
-            return .schemeUnsupported
-        }
-        // A delimiter that ends an authority in a URL would turn its rest into a path.
-        for byte in authority
-        where byte == ASCII.slash || byte == ASCII.questionMark || byte == ASCII.numberSign || byte == ASCII.backslash {
-            return .authorityInvalid
-        }
-        // It has no user information (RFC 9113, section 8.3.1).
-        if authority.span.firstIndex(of: ASCII.at) != nil { return .userinfo }
-        var url = scheme
-        url += [ASCII.colon, ASCII.slash, ASCII.slash]
-        url += authority
-        if !isAsterisk { url += path }
-        addHost(authority, to: &head)
-        return RequestTarget.parse(url.span, isVisible: isVisible, into: &head)
+        return nil
     }
 
-    /// `:authority`, or Host in a request that was converted from HTTP/1.1 (RFC 9113, section 8.3.1).
-    private func authority(_ head: borrowing RequestHead) -> [UInt8]? {
+    private static func check(authority: borrowing Span<UInt8>) -> RequestFault? {
+        var index = 0
+        while index < authority.count {
+            // A delimiter that ends an authority in a URL would turn its rest into a path.
+            switch authority[index] {
+            case ASCII.slash, ASCII.questionMark, ASCII.numberSign, ASCII.backslash: return .authorityInvalid
+            default: index &+= 1
+            }
+        }
+        // It has no user information (RFC 9113, section 8.3.1).
+        return authority.firstIndex(of: ASCII.at) == nil ? nil : .userinfo
+    }
+
+    /// The range of `:authority`, or of a copy of Host in a request that was converted from HTTP/1.1 (RFC 9113, section 8.3.1).
+    private mutating func findAuthority(_ head: borrowing RequestHead) -> Range<Int>? {
         if let authority = self[.authority] { return authority }
         guard head.method != .connect, let index = head.fields.first(.host) else { return nil }
-        return Array(copying: head.fields.value(at: index))
+        let start = values.count
+        values.append(head.fields.value(at: index))
+        return start..<values.count
     }
 
     /// Adds a missing Host from `:authority`, so that the client's name for this server is in one place; a different
     /// Host is found by the common checks.
-    private func addHost(_ authority: [UInt8], to head: inout RequestHead) {
-        if head.fields.first(.host) == nil, HeaderFields.isValidValue(authority.span) {
-            head.fields.append(.host, authority.span)
+    private func addHost(_ authority: Range<Int>, to head: inout RequestHead) {
+        if head.fields.first(.host) == nil, HeaderFields.isValidValue(values.bytes(authority)) {
+            head.fields.append(.host, values.bytes(authority))
         }
     }
 }

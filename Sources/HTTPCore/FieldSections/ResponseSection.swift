@@ -51,7 +51,7 @@ package struct ResponseSection: Sendable {
             fault = .tooManyFields
             return true
         }
-        head.fields.append(name: name, value: text)
+        head.fields.append(wellFormed: id, name: name, value: text)
         head.byteCount += name.count + value.count + 4
         return true
     }

@@ -6,8 +6,10 @@ enum SectionField {
     /// Whether the field is valid in HTTP/2: its name is in lower case, its value has no control characters and no
     /// white space at the ends, and it does not concern the connection.
     static func isWellFormed(_ id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
-        for index in 0..<name.count where ASCII.lowercased(name[index]) != name[index] { return false }
-        guard HeaderFields.isValidName(name), HeaderFields.isValidValue(value) else { return false }
+        // A known name is a token.
+        guard !name.hasCapitals, id != .other || HeaderFields.isValidName(name), HeaderFields.isValidValue(value) else {
+            return false
+        }
         switch id {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: return false
         case .te: return value.equalsIgnoringCase("trailers")
@@ -33,7 +35,7 @@ extension ResponseFault {
     /// The rule that a malformed field of a response of HTTP/2 breaks, as far as its name tells.
     package static func ofMalformedField(_ name: borrowing Span<UInt8>) -> ResponseFault {
         if name.count > 0, name[0] == ASCII.colon { return .pseudoFieldInvalid }
-        for index in 0..<name.count where ASCII.lowercased(name[index]) != name[index] { return .upperCaseName }
+        if name.hasCapitals { return .upperCaseName }
         if !HeaderFields.isValidName(name) { return .fieldNameInvalid }
         let id = FieldName(name)
         if SectionField.isAboutConnection(id) { return .connectionField }
@@ -64,7 +66,9 @@ package struct TrailerSection: Sendable {
         guard size <= limits.headBytes, fields.count < limits.fieldCount,
             SectionField.isWellFormed(id, name: name, value: text)
         else { return false }
-        if id.isPermittedInTrailers, !name.hasPrefixIgnoringCase("proxy-") { fields.append(name: name, value: text) }
+        if id.isPermittedInTrailers, !name.hasPrefixIgnoringCase("proxy-") {
+            fields.append(wellFormed: id, name: name, value: text)
+        }
         return true
     }
 }

@@ -146,13 +146,14 @@ public struct HeaderFields: Sendable {
         // A known name is a token.
         precondition(id != .other || Self.isValidName(name), "a field name is a token")
         precondition(Self.isValidValue(value), "a field value holds no control character")
+        append(wellFormed: id, name: name, value: value)
+    }
+
+    /// For the sections of HTTP/2, which have just found the field well-formed.
+    @inline(__always)
+    mutating func append(wellFormed id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         let start = storage.count
-        storage.append(name)
-        storage.append(ASCII.colon)
-        storage.append(ASCII.space)
-        storage.append(value)
-        storage.append(ASCII.carriageReturn)
-        storage.append(ASCII.lineFeed)
+        storage.appendLine(name: name, value: value)
         record(start: start, nameLength: name.count, valueLength: value.count, id)
     }
 

@@ -60,9 +60,33 @@ package struct ReusableBytes: Sendable {
         count &+= 1
     }
 
+    /// Appends a field line in one piece: the name, a colon and a space, the value, CRLF.
+    package mutating func appendLine(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
+        let start = count
+        let end = start &+ name.count &+ value.count &+ 4
+        if end > memory.count { grow(to: end) }
+        name.withUnsafeBufferPointer { name in
+            value.withUnsafeBufferPointer { value in
+                memory.withUnsafeMutableBufferPointer { room in
+                    var place = room.baseAddress! + start
+                    if let source = name.baseAddress { place.update(from: source, count: name.count) }
+                    place += name.count
+                    place[0] = UInt8(ascii: ":")
+                    place[1] = UInt8(ascii: " ")
+                    place += 2
+                    if let source = value.baseAddress { place.update(from: source, count: value.count) }
+                    place += value.count
+                    place[0] = UInt8(ascii: "\r")
+                    place[1] = UInt8(ascii: "\n")
+                }
+            }
+        }
+        count = end
+    }
+
     @inline(never)
     private mutating func grow(to size: Int) {
-        // A field is appended in six pieces: without a smallest size its line would grow three times.
+        // Heads of a few short fields grow once.
         let larger = max(size, 2 * memory.count, 64)
         let known = memory.count
         // By memset(3), since the standard library's ways to append zeros take a call for each byte in a build without

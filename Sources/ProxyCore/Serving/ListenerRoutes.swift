@@ -39,7 +39,12 @@ final class ListenerRoutes {
         router = generation.router
         self.configuration = configuration
         isGateway = configuration.mode == .gateway
-        ownNames = OwnNames(hosts: [configuration.upstream?.host].compactMap { $0 } + configuration.allowedHosts)
+        var names = [configuration.upstream?.host].compactMap { $0 } + configuration.allowedHosts
+        // What clients of one address have connected to needs no system call.
+        if case .address(let bound) = configuration.endpoint, !bound.address.isUnspecified {
+            names.append(Host(bound.address))
+        }
+        ownNames = OwnNames(hosts: names)
         adopt(generation)
     }
 
@@ -59,10 +64,10 @@ final class ListenerRoutes {
     ///
     /// - Parameter localAddress: that of the client's connection, for a gateway whose Host may be an address.
     @inline(__always)
-    func route(for head: borrowing RequestHead, localAddress: SocketAddress?) -> Decision {
+    func route(for head: borrowing RequestHead, localAddress: @autoclosure () -> SocketAddress?) -> Decision {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
         if head.method == .connect { return connect(head) }
-        if isGateway { return gateway(head, localAddress) }
+        if isGateway { return gateway(head, localAddress()) }
         // RFC 9110, section 9.3.7. For a gateway the request is meant for its upstream.
         if case .asterisk = head.form { return .own }
         return forward(head)
@@ -202,13 +207,16 @@ final class ListenerRoutes {
         return .route(route)
     }
 
-    private func gateway(_ head: borrowing RequestHead, _ localAddress: SocketAddress?) -> Decision {
+    private func gateway(
+        _ head: borrowing RequestHead,
+        _ localAddress: @autoclosure () -> SocketAddress?
+    ) -> Decision {
         guard let gatewayRoute, let upstream = configuration.upstream else {
             return .refused(Problem(.internal, "The gateway has no upstream."), nil)
         }
         // A request of HTTP/1.0 may have no Host, and is for this listener then. No web page can make one: browsers always send
         // Host, and it is theirs whose names may have been made to lead here.
-        guard head.hostKind == nil || ownNames.contains(head, localAddress: localAddress) else {
+        guard head.hostKind == nil || ownNames.contains(head, localAddress: localAddress()) else {
             // In absolute-form the client takes it for a proxy.
             let details =
                 head.form == .absolute

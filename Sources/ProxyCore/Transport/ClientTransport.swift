@@ -141,7 +141,7 @@ final class ClientTransport: EventHandler {
     func route(for head: borrowing RequestHead) -> ListenerRoutes.Decision {
         if let intercepted { return listener.route(for: head, inside: intercepted, from: redirection) }
         if let redirection { return listener.route(for: head, from: redirection) }
-        return listener.route(for: head, localAddress: listener.isGateway ? localAddress : nil)
+        return listener.route(for: head, localAddress: localAddress)
     }
 
     /// The versions of HTTP that the next request may have. Over TLS that is the one which was agreed in the handshake (ALPN), and

@@ -71,6 +71,10 @@ package final class TLSServerSession {
 
     /// Decrypts up to `limit` bytes to the end of `buffer`, at most one record.
     package func read(into buffer: inout ByteBuffer, upTo limit: Int) -> Progress {
+        // OpenSSL would say the same, with a thousand instructions.
+        if incoming.isEmpty, !incomingHasEnded, SSL_has_pending(pointer) == 0, SSL_get_shutdown(pointer) == 0 {
+            return .needsInput
+        }
         pinproxy_clear_errors()
         var result: Int32 = 0
         _ = buffer.write(upTo: limit) { room in

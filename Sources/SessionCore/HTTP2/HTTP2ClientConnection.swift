@@ -38,6 +38,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// What the server has done against the rules of HTTP/2, which has ended the connection.
     private(set) var violation: String?
     private(set) var liveness: ConnectionLiveness
+    /// The head of the response whose fields are coming, or came last: the frames of a field block follow each other, whatever
+    /// their stream (RFC 9113, section 4.3). So its memory serves every response.
+    var head = ResponseHead()
 
     private let streamOwner: HTTP2ConnectionOwner
     private let loop: EventLoop
@@ -161,6 +164,13 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         if load.begin(of: host.requestLimit(at: loop.now)) { retire() }
         return true
     }
+
+    /// The head was given to its request. The memory of a large one is not kept.
+    func didDeliverHead() {
+        if head.byteCount > Self.keptHeadBytes { head = ResponseHead() }
+    }
+
+    private static let keptHeadBytes = 8 << 10
 
     /// Something of a response has come.
     func didProgress() { liveness.didProgress(at: loop.now) }

@@ -17,9 +17,10 @@ final class HTTP2OriginStream: HTTP2Stream {
     /// The request is an extended CONNECT.
     private var isTunnel = false
     private var section: ResponseSection
-    private var head = ResponseHead()
     private var trailers: TrailerSection
     private var hasHead = false
+    /// The size of the response's head.
+    private var headBytes = 0
     /// A head has come, be it an informational one: the server has acted on the request.
     private(set) var hasBegunResponse = false
     private var isWhole = false
@@ -80,9 +81,8 @@ final class HTTP2OriginStream: HTTP2Stream {
         _ guarded: GuardedFields?
     ) -> Int {
         let authority = connection.authority
-        var method = ByteBuffer()
-        (isTunnel ? HTTPMethod.connect : request.method).append(to: &method)
-        block.add(":method", method.bytes)
+        block.add(pseudo: ":method") { (isTunnel ? HTTPMethod.connect : request.method).append(to: &$0) }
+        let methodBytes = block.byteCount - 7
         if isTunnel, let offered = request.fields.first(.upgrade) {
             block.add(":protocol", request.fields.value(at: offered))
         }
@@ -93,8 +93,8 @@ final class HTTP2OriginStream: HTTP2Stream {
         if let guarded { block.addSensitive(guarded.fields) }
         // gRPC's servers ask for it, and a program that uses the library cannot write it itself.
         if request.isRemoteCall, !request.fields.contains(.te) { block.add("te", "trailers") }
-        if case .bytes(let count) = request.bodyLength { block.add("content-length", Array("\(count)".utf8).span) }
-        var size = method.count + request.target.count + authority.count + 23
+        if case .bytes(let count) = request.bodyLength { block.add("content-length") { $0.append(decimal: count) } }
+        var size = methodBytes + request.target.count + authority.count + 23
         for index in 0..<request.fields.count { size += request.fields.line(at: index).count + 2 }
         if let fields = guarded?.fields {
             for index in 0..<fields.count { size += fields.line(at: index).count + 2 }
@@ -170,7 +170,7 @@ final class HTTP2OriginStream: HTTP2Stream {
             if !isWell { didRefuseField(name: name) }
             return isWell
         }
-        let isWell = section.append(name: name, value: value, into: &head)
+        let isWell = section.append(name: name, value: value, into: &connection.head)
         if !isWell { didRefuseField(name: name) }
         guard isWell, let fault = section.fault else { return isWell }
         connection.didProgress()
@@ -197,14 +197,15 @@ final class HTTP2OriginStream: HTTP2Stream {
             return endsStream
         }
         hasBegunResponse = true
-        if let fault = section.conclude(answering: receiver.method, into: &head) {
+        if let fault = section.conclude(answering: receiver.method, into: &connection.head) {
             fail(receiver, fault)
-        } else if head.isInterim {
-            receiver.didReceiveInformational(head)
-        } else if head.status == 101 {
+        } else if connection.head.isInterim {
+            receiver.didReceiveInformational(connection.head)
+        } else if connection.head.status == 101 {
             receiver.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
         } else {
             hasHead = true
+            headBytes = connection.head.byteCount
             account()
             guard connection.mayHold(accounted) else {
                 receiver.fail(
@@ -215,15 +216,16 @@ final class HTTP2OriginStream: HTTP2Stream {
                 )
                 return true
             }
-            head.isWholeMessage = endsStream
-            switch head.framing {
+            connection.head.isWholeMessage = endsStream
+            switch connection.head.framing {
             // What follows has no length of its own.
-            case .none where isTunnel && head.status < 300: break
+            case .none where isTunnel && connection.head.status < 300: break
             case .none: bodyLeft = 0
             case .length(let count): bodyLeft = count
             default: break
             }
-            receiver.didReceiveHead(head)
+            receiver.didReceiveHead(connection.head)
+            connection.didDeliverHead()
         }
         return true
     }
@@ -255,7 +257,7 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     private func account() {
-        let now = (hasHead ? head.byteCount : 0) + held.count
+        let now = headBytes + held.count
         guard now != accounted else { return }
         connection.heldDidChange(by: now - accounted)
         accounted = now

@@ -109,6 +109,25 @@ struct ListenerRoutesTests {
     }
 
     @Test(
+        "A gateway's own address is one of its names, and no other address is",
+        arguments: [
+            ("127.0.0.1:0", "127.0.0.1", "https api.example.com:443"),
+            ("127.0.0.2:0", "127.0.0.2", "https api.example.com:443"),
+            ("127.0.0.2:0", "127.0.0.3", "misdirected_request"),
+            ("0.0.0.0:0", "127.0.0.1", "https api.example.com:443"),
+            ("0.0.0.0:0", "0.0.0.0", "misdirected_request"),
+            ("[::1]:0", "[::1]", "https api.example.com:443"),
+        ]
+    )
+    func gatewayAddress(bound: String, host: String, expected: String) throws {
+        let listener = """
+            "listeners": [{"address": "\(bound)", "mode": "gateway", "upstream": "https://api.example.com"
+                           \(bound.hasPrefix("0.") ? ", \"allowRemoteClients\": true" : "")}]
+            """
+        #expect(try decision("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", routes(listener)) == expected)
+    }
+
+    @Test(
         "A request inside a CONNECT goes to the CONNECT's host and port",
         arguments: [
             ("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "https example.org:443"),

@@ -9,7 +9,6 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     private let connection: HTTP2Connection
     private var exchange: Exchange?
     private var exchangeStream: HTTP2ExchangeStream!
-    private var section: RequestSection
     private var trailers: TrailerSection?
     private var hasHead = false
     /// A field was too large to be passed on.
@@ -30,8 +29,8 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
 
     init(on connection: HTTP2Connection) {
         self.connection = connection
-        section = RequestSection(limits: connection.services.generation.headLimits)
         super.init()
+        connection.section.removeAll(limits: connection.services.generation.headLimits)
         let exchangeStream = HTTP2ExchangeStream(self, connection)
         self.exchangeStream = exchangeStream
         exchange = connection.exchanges.borrow(for: exchangeStream)
@@ -43,14 +42,14 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         guard hasHead else {
             guard let exchange else { return true }
-            return section.append(name: name, value: value, into: &exchange.head)
+            return connection.section.append(name: name, value: value, into: &exchange.head)
         }
         if trailers == nil { trailers = TrailerSection(limits: connection.services.generation.headLimits) }
         return trailers?.append(name: name, value: value) ?? false
     }
 
     override func didOmitField() {
-        section.omitField()
+        if !hasHead { connection.section.omitField() }
         isFieldMissing = true
     }
 
@@ -62,7 +61,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         defer { account() }
         account()
         guard let exchange else { return true }
-        if let fault = section.conclude(
+        if let fault = connection.section.conclude(
             isForOrigin: connection.listener.isGateway || connection.listener.isTransparent
                 || connection.transport.intercepted != nil,
             endsStream: endsStream,
@@ -248,9 +247,16 @@ final class HTTP2ExchangeStream: ExchangeStream {
 
     override var hasRoom: Bool { isClosed || waitingBytes < limit }
 
-    override var pieceSize: Int { isClosed ? .max : max(min(limit, Self.leastOutput), limit - waitingBytes) }
+    override var pieceSize: Int {
+        if isClosed { return .max }
+        let limit = limit
+        return max(min(limit, Self.leastOutput), limit - waitingBytes)
+    }
 
-    private var waitingBytes: Int { output.count + stream.output.count + stream.queuedHeadBytes }
+    private var waitingBytes: Int {
+        let stream = stream
+        return output.count + stream.output.count + stream.queuedHeadBytes
+    }
 
     /// So much may wait for a client that takes nothing.
     private static let leastOutput = 16 << 10
@@ -259,6 +265,8 @@ final class HTTP2ExchangeStream: ExchangeStream {
 
     /// The limit of what waits: as much as the client takes now, within the stream's share.
     private var limit: Int {
+        let stream = stream
+        let connection = connection
         let window = stream.session?.sendWindow(of: stream) ?? 0
         guard services.mayHold(connection.heldBytes) else { return min(Self.leastOutput, max(Self.leastPiece, window)) }
         return min(connection.shareOfOutput, max(Self.leastOutput, window))
@@ -325,6 +333,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         isFlushPlanned = false
         guard !isClosed else { return }
         moveBody()
+        let stream = stream
         stream.account()
         if stream.output.count > 0 { stream.session?.resume(stream) }
     }
@@ -332,6 +341,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
     /// Passes the output to the session.
     private func moveBody() {
         guard !output.isEmpty else { return }
+        let stream = stream
         if stream.output.isEmpty {
             swap(&stream.output, &output)
         } else {

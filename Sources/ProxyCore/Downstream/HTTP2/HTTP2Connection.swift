@@ -25,6 +25,11 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     private var busyStreams = 0
     /// The streams with output for the session at the end of the turn.
     private var toFlush: [HTTP2ExchangeStream] = []
+    /// Memory for the next ones.
+    private var spareStreams: [HTTP2ExchangeStream] = []
+    /// The head of the request whose fields are coming, or came last: the frames of a field block follow each other, whatever
+    /// their stream (RFC 9113, section 4.3). So its memory serves every request.
+    var section: RequestSection
     private var isTakingBytes = false
     private var lingered = 0
 
@@ -76,6 +81,7 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
         burden = FrameRateLimiter(burst: 1000, rate: 200, now: now)
         breaks = FrameRateLimiter(burst: 200, rate: 100, now: now)
         decoding = .decoding(headBytes: services.generation.headLimits.headBytes, now: now)
+        section = RequestSection(limits: services.generation.headLimits)
         super.init()
         let settings = HTTP2Settings(
             streamWindow: 64 << 10,
@@ -206,9 +212,12 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
 
     private func submitPlanned() {
         while !toFlush.isEmpty {
-            let planned = toFlush
-            toFlush.removeAll(keepingCapacity: true)
+            var planned: [HTTP2ExchangeStream] = []
+            swap(&planned, &spareStreams)
+            swap(&planned, &toFlush)
             for stream in planned { stream.flushPlanned() }
+            planned.removeAll(keepingCapacity: true)
+            swap(&planned, &spareStreams)
         }
     }
 
