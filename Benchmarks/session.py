@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import callgrind
+from instructions import callers_table, functions_table
 from origin import Certificates
 from processes import BenchError, Server, free_port
 
@@ -46,15 +48,45 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=10_000, help="requests of a run")
     parser.add_argument("--width", type=int, default=64, help="requests in flight")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--instructions", action="store_true",
+                        help="instructions and system calls of a request instead of its time: they do not depend on other load")
+    parser.add_argument("--functions", metavar="COUNT", type=int, default=0,
+                        help="with --instructions: prints the functions that cost most")
+    parser.add_argument("--callers", metavar="NAMES", type=lambda text: text.split(","), default=[],
+                        help="with --instructions: prints the functions that call these (swift_retain,swift_release), and how often")
     return parser.parse_args()
 
 
 def run(command: list[str]) -> tuple[float, float]:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     if done.returncode != 0:
         raise BenchError(f"{command[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
     cpu, time, _ = map(int, done.stdout.split())
     return cpu, time
+
+
+def count(command: list[str], folder: Path, requests: int) -> callgrind.Counts:
+    """The counts of a run with three times as many requests, less those of a run: what 2 x `requests` of them cost. Under strace
+    the threads take turns in another way, so its figures are close to, and not, those of a run without it."""
+    def counted(times: int) -> callgrind.Counts:
+        words = [str(times * requests) if word == str(requests) else word for word in command]
+        profile, calls = folder / f"profile-{times}", folder / f"calls-{times}"
+        run(["valgrind", "--tool=callgrind", "--quiet", "--fair-sched=yes", f"--callgrind-out-file={profile}", *words])
+        run(["strace", "-f", "-c", "-o", str(calls), *words])
+        return callgrind.read_profile(profile) + callgrind.read_system_calls(calls)
+    return (counted(3) - counted(1)) / (2 * requests)
+
+
+def print_counts(results: dict[str, dict[str, callgrind.Counts]], functions: int, callers: list[str]) -> None:
+    for scheme, by_peer in results.items():
+        for peer, counts in by_peer.items():
+            calls = sorted(counts.system_calls.items(), key=lambda item: -item[1])
+            print(f"  {scheme:<6}{peer:<15}{counts.instructions:10,.0f} instructions a request; system calls: "
+                  + ", ".join(f"{name} {number:.2f}" for name, number in calls if number >= 0.01))
+    if functions:
+        print(functions_table(results, functions))
+    if callers:
+        print(callers_table(results, callers))
 
 
 def main() -> None:
@@ -75,19 +107,25 @@ def main() -> None:
             server.wait_until_listening([plain, secure])
             size = [str(wanted.count), str(wanted.width)]
             http, https = f"http://127.0.0.1:{plain}/small", f"https://{HOST}:{secure}/small"
+            session = callgrind.stripped(str(wanted.session), folder) if wanted.instructions else str(wanted.session)
             programs = {
                 "http": {
                     "libcurl alone": [str(wanted.multi), http, *size],
-                    "SessionCore": [str(wanted.session), "core", http, *size],
-                    "URLSession": [str(wanted.session), "urlsession", http, *size],
+                    "SessionCore": [session, "core", http, *size],
+                    "URLSession": [session, "urlsession", http, *size],
                 },
                 "https": {
                     "libcurl alone": [str(wanted.multi), https, *size, str(certificates.ca), f"::127.0.0.1:{secure}"],
-                    "SessionCore": [str(wanted.session), "core", https, *size, str(certificates.ca),
+                    "SessionCore": [session, "core", https, *size, str(certificates.ca),
                                     f"127.0.0.1:{secure}"],
                 },
             }
-            print(f"{wanted.count} requests, {wanted.width} in flight, 512 bytes each; medians of {wanted.rounds} rounds\n")
+            print(f"{wanted.count} requests, {wanted.width} in flight, 512 bytes each"
+                  + ("" if wanted.instructions else f"; medians of {wanted.rounds} rounds") + "\n", flush=True)
+            if wanted.instructions:
+                return print_counts(
+                    {scheme: {peer: count(command, folder, wanted.count) for peer, command in peers.items() if peer != "URLSession"}
+                     for scheme, peers in programs.items()}, wanted.functions, wanted.callers)
             for scheme, peers in programs.items():
                 figures: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
                 for _ in range(wanted.rounds):

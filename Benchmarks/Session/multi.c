@@ -16,8 +16,16 @@
 
 static int poll_descriptor;
 static CURLM *multi;
+// In microseconds of the monotonic clock; -1 without one. libcurl names a time once: kept as a length of time, a 0 would make every
+// further wait none, 40 of them for each request.
 static long deadline = -1;
 static long bytes;
+
+static long now(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return time.tv_sec * 1000000L + time.tv_nsec / 1000;
+}
 
 static size_t on_body(char *data, size_t size, size_t count, void *owner) {
     (void)data;
@@ -47,14 +55,8 @@ static int on_socket(CURL *easy, curl_socket_t socket, int what, void *owner, vo
 static int on_timer(CURLM *owner, long milliseconds, void *data) {
     (void)owner;
     (void)data;
-    deadline = milliseconds;
+    deadline = milliseconds < 0 ? -1 : now(CLOCK_MONOTONIC) + milliseconds * 1000;
     return 0;
-}
-
-static long now(clockid_t clock) {
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return time.tv_sec * 1000000L + time.tv_nsec / 1000;
 }
 
 int main(int count_of_words, char **words) {
@@ -85,9 +87,12 @@ int main(int count_of_words, char **words) {
     int running;
     while (done < count) {
         struct epoll_event events[64];
-        int ready = epoll_wait(poll_descriptor, events, 64, deadline < 0 ? 1000 : (int)deadline);
-        if (ready == 0)
+        long left_time = deadline < 0 ? 1000 : (deadline - now(CLOCK_MONOTONIC) + 999) / 1000;
+        int ready = epoll_wait(poll_descriptor, events, 64, left_time < 0 ? 0 : (int)left_time);
+        if (deadline >= 0 && now(CLOCK_MONOTONIC) >= deadline) {
+            deadline = -1;
             curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        }
         for (int index = 0; index < ready; index++) {
             int what = (events[index].events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? CURL_CSELECT_IN : 0) |
                        (events[index].events & EPOLLOUT ? CURL_CSELECT_OUT : 0);
