@@ -20,6 +20,9 @@ from typing import Callable
 from peers import Peer, Setup
 from processes import BenchError, process_tree
 
+# Counts misses of a data cache of this size, of 16 ways and lines of 64 bytes, in place of instructions: what a second level
+# has. Valgrind's model of it, so the number says how much memory is touched, and not how long that takes.
+misses_of: int | None = None
 COMPONENTS = ("own code", "Swift runtime", "TLS", "libc", "mimalloc", "other")
 # Generic code of Swift's library is specialised into the modules that use it ($ss…, $sS…); methods that a module of ours
 # adds to the library's types are our own.
@@ -32,6 +35,7 @@ class Counts:
     """Of one run, or the difference of two a request."""
 
     instructions: float
+    """or misses, where `misses_of` is set"""
     functions: dict[tuple[str, str], float]
     """instructions in the function itself, by object file and function"""
     system_calls: dict[str, float]
@@ -85,7 +89,7 @@ def read_profile(path: Path) -> Counts:
     """Reads callgrind's output (format version 1): costs of each function without the functions that it calls, and the number of its calls."""
     names: dict[str, dict[str, str]] = {"ob": {}, "fn": {}}
     object_file = function = called = ""
-    positions, total = 1, 0.0
+    positions, total, columns = 1, 0.0, [0]
     functions: dict[tuple[str, str], float] = defaultdict(float)
     calls: dict[tuple[str, str], float] = defaultdict(float)
     inclusive: dict[str, float] = defaultdict(float)
@@ -99,6 +103,10 @@ def read_profile(path: Path) -> Counts:
             names[kind][number] = rest
         return names[kind].get(number, number)
 
+    def cost(costs: list[str]) -> int:
+        # Zeros at the end of a line are left out.
+        return sum(int(costs[column]) for column in columns if column < len(costs))
+
     with open(path, errors="replace") as file:
         for line in file:
             first = line[:1]
@@ -106,9 +114,9 @@ def read_profile(path: Path) -> Counts:
                 costs = line.split()[positions:]
                 if skips:
                     skips = False
-                    inclusive[called] += int(costs[0])
+                    inclusive[called] += cost(costs)
                 elif costs:
-                    functions[object_file, function] += int(costs[0])
+                    functions[object_file, function] += cost(costs)
                 continue
             key, separator, value = line.rstrip("\n").partition("=")
             if separator:
@@ -127,8 +135,10 @@ def read_profile(path: Path) -> Counts:
             key, separator, value = line.partition(":")
             if key == "positions":
                 positions = len(value.split())
+            elif key == "events" and misses_of:
+                columns = [value.split().index(name) for name in ("DLmr", "DLmw")]
             elif key in ("summary", "totals"):
-                total = float(value.split()[0])
+                total = cost(value.split())
     return Counts(total, dict(functions), {}, dict(calls), dict(inclusive))
 
 
@@ -159,6 +169,7 @@ def count_instructions(peer: Peer, folder: Path, setup: Setup, load: Callable[[P
     output = _output(folder)
     # Each process of a server has an output of its own (%p), and a pipe that vgdb finds it by.
     wrapper = ("valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes", "--instr-atstart=no",
+               *(("--cache-sim=yes", f"--LL={misses_of},16,64") if misses_of else ()),
                f"--vgdb-prefix={output}/vgdb", f"--callgrind-out-file={output}/counts.%p")
     try:
         peer.start(folder, replace(setup, wrapper=wrapper))

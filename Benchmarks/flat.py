@@ -85,6 +85,12 @@ def host_cases(origin: Origin) -> list[Case]:
             for count in (10, 1_000, 100_000)]
 
 
+def name_cases(origin: Origin) -> list[Case]:
+    """Names of one entry, at one address: each has a connection of its own."""
+    target = {"upgrade": True, "includeSubdomains": True, "resolve": f"127.0.0.1:{origin.ports[KEPT_HOST]}"}
+    return [host_case(count, ASKED_HOSTS, Setup(settings={"hosts": {MANY_HOSTS: target}})) for count in (10, ASKED_HOSTS)]
+
+
 def visited_cases(origin: Origin) -> list[Case]:
     """Stored responses of hosts without TLS: no connections, so that more hosts can be asked than there are descriptors."""
     target = {"includeSubdomains": True, "resolve": f"127.0.0.1:{origin.plain_port}"}
@@ -162,6 +168,7 @@ def cache_rules(count: int) -> dict:
 
 TABLES: dict[str, tuple[str, Callable[[Origin], list[Case]]]] = {
     "hosts": (f"hosts in the configuration, up to {ASKED_HOSTS:,} of them asked in turn: 1 KB, miss", host_cases),
+    "names": ("names at one address, asked in turn: 1 KB, miss", name_cases),
     "visited": ("hosts asked in turn, without entries of their own: 1 KB, stored", visited_cases),
     "pins": (f"pinned domains, up to {ASKED_HOSTS:,} of them asked in turn: 1 KB, miss", pin_cases),
     "clients": ("clients with a connection each, asking in turn: 1 KB, miss", lambda _: client_cases("/1k", False)),
@@ -196,7 +203,7 @@ def measure_table(name: str, origin: Origin, binary: str, folder: Path, pool: Th
         first = measured[0][1].instructions
         print(f"\n{title}")
         for case, counts in measured:
-            print(f"  {case.size:>9,}  {counts.instructions:>12,.0f}  × {counts.instructions / first:.2f}")
+            print(f"  {case.size:>9,}  {counts.instructions:>12,.{1 if callgrind.misses_of else 0}f}  × {counts.instructions / first:.2f}")
         most = max((counts for _, counts in measured), key=lambda counts: counts.instructions)
         is_flat = most.instructions <= first * (1 + TOLERANCE)
         if not is_flat or functions:
@@ -210,7 +217,7 @@ def measure_table(name: str, origin: Origin, binary: str, folder: Path, pool: Th
 def _differences(difference: Counts, count: int) -> str:
     costs = sorted(difference.functions.items(), key=lambda item: -abs(item[1]))[:count]
     readable = demangled({function for (_, function), _ in costs})
-    return "\n".join(f"    {cost:>+10,.0f}  {Path(place).name[:16]:<16}  {readable.get(function, function)[:120]}"
+    return "\n".join(f"    {cost:>+10,.{1 if callgrind.misses_of else 0}f}  {Path(place).name[:16]:<16}  {readable.get(function, function)[:120]}"
                      for (place, function), cost in costs)
 
 
@@ -339,6 +346,8 @@ def options() -> argparse.Namespace:
                         help=f"these, separated by commas: {', '.join(TABLES)}, times")
     parser.add_argument("--functions", metavar="COUNT", type=int, default=0,
                         help="prints the functions that differ most, of flat tables too")
+    parser.add_argument("--misses", metavar="BYTES", type=int,
+                        help="misses of a simulated data cache of that size in place of instructions: 1048576")
     parser.add_argument("--rate", type=int, default=200, help="requests a second of the table times")
     parser.add_argument("--seconds", type=int, default=10, help="of each line of the table times")
     parser.add_argument("--binary", type=Path, default=REPOSITORY / ".build" / "release" / "pinproxy")
@@ -348,6 +357,7 @@ def options() -> argparse.Namespace:
 def main() -> int:
     arguments = options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    callgrind.misses_of = arguments.misses
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="pinproxy-flat-"))
     folder.chmod(0o711)
@@ -360,7 +370,7 @@ def main() -> int:
         binary = callgrind.stripped(str(arguments.binary), folder)
         origin = Origin(PEERS["nginx"].find(), folder / "origin")
         origin.wait_until_ready()
-        print("instructions a request (callgrind), and how many times those of the first line")
+        print(f"{'misses' if arguments.misses else 'instructions'} a request (callgrind), and how many times those of the first line")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             tables = [measure_table(name, origin, binary, folder, pool, arguments.functions)
                       for name in arguments.only if name != "times"]
