@@ -76,65 +76,78 @@ extension Route {
 
 /// Routes by scheme, host and port, looked up by bytes: no allocation for a known one.
 ///
-/// The size is limited, because clients choose the names. Half of it holds the routes that were used last: when that half is full,
-/// it takes the place of the other half, whose routes are forgotten. So a route in use stays, however many others come.
+/// The size is limited, because clients choose the names. When it is full, a new route takes the place of an old one: of the next one
+/// round the clock that was not used since the clock's hand has passed it (second chance). So a route in use stays, however many others
+/// come, and each costs the same: there is no turn in which thousands of them are freed.
 struct RouteCache {
     private final class Entry: HashTableElement {
-        let hash: UInt64
-        let isHTTPS: Bool
-        let host: [UInt8]
-        let port: UInt16
-        let route: Route
+        private(set) var hash: UInt64 = 0
+        private var isHTTPS = false
+        private var host: [UInt8] = []
+        private var port: UInt16 = 0
+        private(set) var route: Route
+        var isUsed = false
 
-        init(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
+        init(_ route: Route) { self.route = route }
+
+        /// Gives the entry, which is in no table, another route. Its memory stays.
+        func hold(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
             self.route = route
             self.isHTTPS = isHTTPS
-            self.host = Array(copying: host)
             self.port = port
+            self.host.removeAll(keepingCapacity: true)
+            self.host.append(host)
+            isUsed = false
             hash = RouteCache.hash(host, port, isHTTPS)
         }
+
+        func isFor(isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) -> Bool {
+            guard self.port == port, self.isHTTPS == isHTTPS else { return false }
+            let known = self.host
+            return host.equals(known.span)
+        }
     }
 
-    private var recent = HashTable<Entry>()
-    private var former = HashTable<Entry>()
-    /// The size of each half.
-    private static let bound = 4096
+    private var table = HashTable<Entry>()
+    /// The entries of the table, in the order in which the clock's hand passes them.
+    private var clock: [Entry] = []
+    private var hand = 0
+    /// How many routes there are at most.
+    static let bound = 8192
 
     mutating func lookup(isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) -> Route? {
-        let hash = Self.hash(host, port, isHTTPS)
-        if let entry = Self.entry(in: recent, hash, isHTTPS, host, port) { return entry.route }
-        guard former.count > 0, let entry = Self.entry(in: former, hash, isHTTPS, host, port) else { return nil }
-        keep(entry)
-        return entry.route
-    }
-
-    private static func entry(
-        in table: borrowing HashTable<Entry>,
-        _ hash: UInt64,
-        _ isHTTPS: Bool,
-        _ host: borrowing Span<UInt8>,
-        _ port: UInt16
-    ) -> Entry? {
-        for entry in table.candidates(hash) where entry.port == port && entry.isHTTPS == isHTTPS {
-            let known = entry.host
-            if host.equals(known.span) { return entry }
+        for entry in table.candidates(Self.hash(host, port, isHTTPS))
+        where entry.isFor(isHTTPS: isHTTPS, host: host, port: port) {
+            entry.isUsed = true
+            return entry.route
         }
         return nil
-    }
-
-    private mutating func keep(_ entry: Entry) {
-        if recent.count >= Self.bound {
-            former = recent
-            recent = HashTable()
-        }
-        recent.insert(entry)
     }
 
     /// Stores a route. A route that was refused for its address is not stored, because the addresses of this machine
     /// change.
     mutating func insert(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
         if case .refused(let problem) = route.destination, problem.code == .addressDenied { return }
-        keep(Entry(route, isHTTPS: isHTTPS, host: host, port: port))
+        let entry: Entry
+        if clock.count < Self.bound {
+            entry = Entry(route)
+            clock.append(entry)
+        } else {
+            entry = nextUnused()
+            table.remove(entry)
+        }
+        entry.hold(route, isHTTPS: isHTTPS, host: host, port: port)
+        table.insert(entry)
+    }
+
+    /// Moves the hand behind the next entry that was not used; in one round it finds one.
+    private mutating func nextUnused() -> Entry {
+        while true {
+            let entry = clock[hand]
+            hand = hand + 1 == clock.count ? 0 : hand + 1
+            if !entry.isUsed { return entry }
+            entry.isUsed = false
+        }
     }
 
     /// FNV-1a that starts from a random number of this process, so that a client cannot choose names that collide.

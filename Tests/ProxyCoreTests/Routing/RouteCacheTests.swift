@@ -39,7 +39,7 @@ struct RouteCacheTests {
     @Test("the table grows, and finds no other host's route")
     func growth() {
         var cache = RouteCache()
-        // More than it holds: it is emptied on the way, and fills again.
+        // More than it holds: the first ones have gone in the end.
         for number in 0..<20_000 {
             let host = Array("host\(number).example".utf8)
             let route = makeRoute("\(number)")
@@ -54,7 +54,54 @@ struct RouteCacheTests {
             known += 1
             if route.logPrefix != Array("\(number)".utf8) { Issue.record("host\(number) has another's route") }
         }
-        #expect(known > 0 && known <= 8192)
+        #expect(known == RouteCache.bound)
+    }
+
+    @Test("a new route takes the place of an unused one")
+    func secondChance() {
+        var cache = RouteCache()
+        func insert(_ number: Int) {
+            let host = Array("host\(number).example".utf8)
+            cache.insert(makeRoute("\(number)"), isHTTPS: true, host: host.span, port: 443)
+        }
+        func isKnown(_ number: Int) -> Bool {
+            let host = Array("host\(number).example".utf8)
+            return cache.lookup(isHTTPS: true, host: host.span, port: 443)?.logPrefix == Array("\(number)".utf8)
+        }
+        let bound = RouteCache.bound
+        for number in 0..<bound { insert(number) }
+        // Each third one is used.
+        for number in stride(from: 0, to: bound, by: 3) where !isKnown(number) { Issue.record("\(number) is lost") }
+        let unused = bound - (bound + 2) / 3
+        for number in 0..<unused { insert(bound + number) }
+        // Nothing is looked up before all are inserted: a look-up is a use.
+        var (kept, new, old) = (0, 0, 0)
+        for number in 0..<bound where number % 3 == 0 && isKnown(number) { kept += 1 }
+        for number in 0..<unused where isKnown(bound + number) { new += 1 }
+        for number in 0..<bound where number % 3 != 0 && isKnown(number) { old += 1 }
+        #expect(kept == bound - unused)
+        #expect(new == unused)
+        #expect(old == 0)
+        // All are used now: the hand passes all of them once, and the next ones have no second chance.
+        insert(-1)
+        insert(-2)
+        #expect(isKnown(-1) && isKnown(-2))
+    }
+
+    @Test("an entry that was used for another host is not found for that")
+    func reuse() {
+        var cache = RouteCache()
+        let long = [UInt8](repeating: UInt8(ascii: "a"), count: 200)
+        cache.insert(makeRoute("long"), isHTTPS: true, host: long.span, port: 443)
+        for number in 0..<RouteCache.bound {
+            let host = Array("h\(number)".utf8)
+            cache.insert(makeRoute("\(number)"), isHTTPS: false, host: host.span, port: 80)
+        }
+        #expect(cache.lookup(isHTTPS: true, host: long.span, port: 443) == nil)
+        let last = Array("h\(RouteCache.bound - 1)".utf8)
+        #expect(cache.lookup(isHTTPS: false, host: last.span, port: 80) != nil)
+        #expect(cache.lookup(isHTTPS: true, host: last.span, port: 80) == nil)
+        #expect(cache.lookup(isHTTPS: false, host: last.span, port: 443) == nil)
     }
 
     @Test("a route in use stays, and an unused one goes")
