@@ -67,10 +67,12 @@ package final class CacheTallies: @unchecked Sendable {
     package func tally(host: String, entry: String?, rules texts: [String]) -> CacheTally {
         lock.withLock {
             let name = entry ?? Self.others
-            let known = rules[name].flatMap { $0.texts == texts ? $0 : nil }
-            let matches = known ?? RuleMatches(texts)
-            if rules[name] != nil || rules.count < Self.entriesAtMost { rules[name] = matches }
-            return CacheTally(counters(entry ?? host, isFree: entry == nil), matches)
+            let counters = counters(entry ?? host, isFree: entry == nil)
+            let known = rules[name]
+            if let known, known.texts == texts { return CacheTally(counters, known) }
+            let matches = RuleMatches(texts)
+            if known != nil || rules.count < Self.entriesAtMost { rules[name] = matches }
+            return CacheTally(counters, matches)
         }
     }
 

@@ -96,6 +96,13 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
     /// The form for an authority: IPv6 in brackets.
     public var authorityText: String { kind == .ipv6 ? "[\(description)]" : description }
 
+    /// Appends the form for an authority, without a text in between.
+    package func appendAuthority(to text: inout [UInt8]) {
+        if kind == .ipv6 { text.append(ASCII.openBracket) }
+        text += bytes
+        if kind == .ipv6 { text.append(ASCII.closeBracket) }
+    }
+
     /// The host and a port as in an authority: `example.com:443`, `[::1]:443`.
     package func authorityText(port: UInt16) -> String { "\(authorityText):\(port)" }
 }

@@ -9,14 +9,11 @@ import SessionCore
 /// The use of the cache for the requests of one route, determined once for all of them.
 final class CacheTerms {
     let rules: CacheRules
+    private let ground: CacheGround
     private let policy: SecurityPolicyDigest?
-    /// The digest for responses received without TLS.
-    private let plain: PolicyDigest
     /// What an HTTPS proxy is held to.
     private let proxy: SecurityPolicyDigest?
-    private let host: String
-    /// The name of the host's entry in the configuration.
-    private let entry: String?
+    private let host: Host
     /// The latest cache, and the host's tally in it.
     private var talliedCache: ResponseCache?
     private var latestTally: CacheTally?
@@ -28,43 +25,27 @@ final class CacheTerms {
     /// The latest digest, which is made of the policy's bytes: the expiry of a pin set changes them once.
     private var latest: PolicyDigest?
 
-    /// - Parameter snapshot: the snapshot that the endpoint was found in.
-    init(_ rules: CacheRules, _ endpoint: Endpoint, _ snapshot: PolicySnapshot) {
-        self.rules = rules
-        host = endpoint.host.authorityText
+    /// - Parameters:
+    ///   - settings: those of the endpoint's host.
+    ///   - isUsual: whether the endpoint differs from those of the entry's other hosts in host, port and policy alone.
+    ///   - snapshot: the snapshot that the endpoint was found in.
+    init(_ settings: HostPolicy, _ endpoint: Endpoint, isUsual: Bool, _ snapshot: PolicySnapshot) {
+        rules = settings.configuration.cache
+        host = endpoint.host
         keyStart = CacheKey(method: .get, origin: endpoint.origin, target: Span()).uri
         hasNoRequestRules =
             rules.requestPolicy == .useProtocolCachePolicy && rules.requestRules.isEmpty && rules.keys.isEmpty
             && rules.bypasses.isEmpty && rules.ignored.isEmpty && rules.graces.isEmpty
-        // Everything else that decides which server responds. A response stored from another server is not used for
-        // requests that go here now.
-        var context = endpoint.scheme == .https ? "https" : "http"
-        let settings = snapshot.policy(for: endpoint.host).configuration
-        entry = settings.host?.authorityText
-        if let place = settings.resolve { context += " resolve \(place)" }
-        if let proxy = settings.upstreamProxy {
-            context += " proxy \(proxy)"
-            // An upstream proxy may treat accounts differently.
-            if let account = proxy.credentials {
-                let text = "\(account.user.utf8.count):\(account.user):\(account.password)"
-                context += " as \(SecretDigest.sha256(Array(text.utf8)))"
-            }
-        }
-        // What is offered to a server decides who can be it.
-        if endpoint.scheme == .https { context += endpoint.tls.digestText }
-        if let tls = endpoint.proxyEndpoint?.tls.digestText, !tls.isEmpty { context += " proxy tls\(tls)" }
-        for rule in snapshot.configuration.access.denyAddresses { context += " deny \(rule)" }
-        // Servers respond in another way to requests that went through a proxy.
-        if settings.via == .off { context += " without Via" }
-        // Fields that are added to requests or removed from them may decide the response.
-        var bytes = Array(context.utf8) + settings.headers.request.digest
-        // A response that was stored under other rules for keys may belong to other URLs.
-        if !rules.keys.isEmpty { bytes += SecretDigest.sha256(rules.keys.digest) }
-        plain = PolicyDigest(SecretDigest.sha256(bytes))
+        let denied = snapshot.configuration.access.denyAddresses
+        let make = { CacheGround(settings.configuration, endpoint, deniedAddresses: denied) }
+        ground = isUsual ? settings.common.ground(isHTTPS: endpoint.scheme == .https, make) : make()
         proxy = endpoint.proxyEndpoint?.policyDigest
         policy =
-            endpoint.scheme == .https
-            ? SecurityPolicyDigest(endpoint.policy, anchors: endpoint.anchors, context: bytes) : nil
+            switch endpoint.scheme {
+            case .http: nil
+            case .https where endpoint.policy === SecurityPolicy.unpinned: ground.unpinned
+            case .https: SecurityPolicyDigest(endpoint.policy, anchors: endpoint.anchors, context: ground.context)
+            }
     }
 
     /// The digest that responses are stored under, and looked up under.
@@ -156,7 +137,7 @@ final class CacheTerms {
 
     private func tally(in cache: ResponseCache) -> CacheTally {
         if talliedCache === cache, let latestTally { return latestTally }
-        let tally = cache.tallies.tally(host: host, entry: entry, rules: rules.texts)
+        let tally = cache.tallies.tally(host: host.authorityText, entry: ground.entry, rules: ground.texts)
         talliedCache = cache
         latestTally = tally
         return tally
@@ -175,7 +156,7 @@ final class CacheTerms {
     }
 
     private func ownDigest(at now: Int64) -> PolicyDigest? {
-        guard let policy else { return plain }
+        guard let policy else { return ground.plain }
         guard let bytes = policy.bytes(at: now) else { return nil }
         if let latest, latest.bytes == bytes { return latest }
         let digest = PolicyDigest(bytes)

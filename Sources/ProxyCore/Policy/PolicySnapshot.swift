@@ -8,6 +8,8 @@ package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
     /// nil when requests and responses are forwarded unchanged.
     let hooks: HostHooks?
+    /// What the routes of all its hosts have in common.
+    let common = CommonTerms()
 
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration

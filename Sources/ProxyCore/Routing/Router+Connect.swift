@@ -18,7 +18,8 @@ extension Router {
             Route(destination: .refused(problem), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
         }
         if let refusal = hostRefusal(host, allowHosts) { return refused(refusal) }
-        let settings = snapshot.policy(for: host).configuration
+        let policy = snapshot.policy(for: host)
+        let settings = policy.configuration
         // Invariant 8, whatever the configuration says: pinned hosts have no tunnels, not on another port and not with
         // report-only pins.
         if snapshot.isNamed(host), settings.connect == .tunnel {
@@ -78,7 +79,7 @@ extension Router {
             )
         }
         if let refusal = unpinnedRefusal(host, port)
-            ?? literalRefusal(host, port, settings, exempting: settings.resolve)
+            ?? literalRefusal(host, port, policy, exempting: settings.resolve)
         {
             return refused(refusal)
         }
@@ -91,10 +92,10 @@ extension Router {
             anchors: snapshot.trustAnchors,
             generation: UInt64(snapshot.generation),
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
-            dialRule: dialRule(settings, exempting: settings.resolve),
+            dialRule: dialRule(policy, exempting: settings.resolve),
             proxy: settings.upstreamProxy?.sessionProxy,
-            proxyPolicy: proxyPolicy(settings),
-            proxyTLS: proxyTLS(settings),
+            proxyPolicy: proxyPolicy(policy),
+            proxyTLS: proxyTLS(policy),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(

@@ -35,15 +35,15 @@ package struct Router: Sendable {
     func endpoint(named origin: Origin) -> Result<Endpoint, Problem> {
         guard let address = origin.host.address else { return endpoint(origin) }
         if let refusal = hostRefusal(origin.host, .any) { return .failure(refusal) }
-        let settings = snapshot.policy(for: origin.host).configuration
-        let isUpgraded = origin.scheme != .https && wouldUpgrade(origin.host)
+        let policy = snapshot.policy(for: origin.host)
+        let isUpgraded = origin.scheme != .https && wouldUpgrade(origin.host, policy)
         let route = route(
             secure: origin.scheme == .https || isUpgraded,
             isUpgraded: isUpgraded,
             host: origin.host,
             port: isUpgraded && origin.port == 80 ? 443 : origin.port,
-            settings: settings,
-            exemption: settings.resolve ?? AddressAndPort(address, origin.port)
+            policy: policy,
+            exemption: policy.configuration.resolve ?? AddressAndPort(address, origin.port)
         )
         switch route.destination {
         case .origin(let endpoint): return .success(endpoint)
@@ -63,16 +63,15 @@ package struct Router: Sendable {
                 Problem(.hostDenied, "\(host) may not be reached without TLS, because a pin file names it.")
             )
         }
-        let settings = snapshot.policy(for: host).configuration
-        if settings.upgrade {
+        let policy = snapshot.policy(for: host)
+        let resolve = policy.configuration.resolve
+        if policy.configuration.upgrade {
             return .failure(
                 Problem(.hostDenied, "\(host) may not be reached without TLS, because its entry says \"upgrade\".")
             )
         }
-        if let refusal = literalRefusal(host, port, settings, exempting: settings.resolve) { return .failure(refusal) }
-        return .success(
-            endpoint(secure: false, host: host, port: port, settings: settings, exemption: settings.resolve)
-        )
+        if let refusal = literalRefusal(host, port, policy, exempting: resolve) { return .failure(refusal) }
+        return .success(endpoint(secure: false, host: host, port: port, policy: policy, exemption: resolve))
     }
 
     /// The endpoint for a TLS connection to a host and port, or the reason why the proxy makes none.
@@ -92,18 +91,19 @@ package struct Router: Sendable {
         httpVersion: Endpoint.HTTPVersion,
         profile: TLSProfile?
     ) -> Result<Endpoint, Problem> {
-        let settings = snapshot.policy(for: host).configuration
+        let policy = snapshot.policy(for: host)
+        let resolve = policy.configuration.resolve
         if let refusal = hostRefusal(host, .any) { return .failure(refusal) }
-        if let refusal = literalRefusal(host, port, settings, exempting: settings.resolve) { return .failure(refusal) }
+        if let refusal = literalRefusal(host, port, policy, exempting: resolve) { return .failure(refusal) }
         let own = snapshot.pinnedDomains.policy(host: host, port: port)?.configuration.trustAnchors
         return .success(
             endpoint(
                 secure: true,
                 host: host,
                 port: port,
-                settings: settings,
-                exemption: settings.resolve,
-                probe: (httpVersion, profile ?? settings.tlsProfile, own ?? snapshot.trustAnchors)
+                policy: policy,
+                exemption: resolve,
+                probe: (httpVersion, profile ?? policy.configuration.tlsProfile, own ?? snapshot.trustAnchors)
             )
         )
     }
@@ -117,9 +117,9 @@ package struct Router: Sendable {
         if let refusal = hostRefusal(host, allowHosts) {
             return refused(refusal, isHTTPS: isHTTPS, host: host, port: port)
         }
-        let settings = snapshot.policy(for: host).configuration
+        let policy = snapshot.policy(for: host)
         // Rule 8: a host in a pin file is never reached without TLS, on any port.
-        let isUpgraded = !isHTTPS && wouldUpgrade(host)
+        let isUpgraded = !isHTTPS && wouldUpgrade(host, policy)
         let secure = isHTTPS || isUpgraded
         let originPort = isUpgraded && port == 80 ? 443 : port
         return route(
@@ -127,14 +127,14 @@ package struct Router: Sendable {
             isUpgraded: isUpgraded,
             host: host,
             port: originPort,
-            settings: settings,
-            exemption: settings.resolve
+            policy: policy,
+            exemption: policy.configuration.resolve
         )
     }
 
     /// The route of a gateway listener: TLS to its upstream.
     func route(to upstream: ListenerConfiguration.Upstream) -> Route {
-        let settings = snapshot.policy(for: upstream.host).configuration
+        let policy = snapshot.policy(for: upstream.host)
         if let refusal = hostRefusal(upstream.host, .any) {
             return refused(refusal, isHTTPS: true, host: upstream.host, port: upstream.port)
         }
@@ -143,8 +143,8 @@ package struct Router: Sendable {
             isUpgraded: false,
             host: upstream.host,
             port: upstream.port,
-            settings: settings,
-            exemption: settings.resolve ?? upstream.exemption
+            policy: policy,
+            exemption: policy.configuration.resolve ?? upstream.exemption
         )
     }
 
@@ -153,24 +153,26 @@ package struct Router: Sendable {
         isUpgraded: Bool,
         host: Host,
         port: UInt16,
-        settings: HostConfiguration,
+        policy: HostPolicy,
         exemption: AddressAndPort?
     ) -> Route {
         if let refusal = unpinnedRefusal(host, port) {
             return refused(refusal, isHTTPS: secure, host: host, port: port)
         }
-        if let refusal = literalRefusal(host, port, settings, exempting: exemption) {
+        if let refusal = literalRefusal(host, port, policy, exempting: exemption) {
             return refused(refusal, isHTTPS: secure, host: host, port: port)
         }
-        let endpoint = endpoint(secure: secure, host: host, port: port, settings: settings, exemption: exemption)
+        let endpoint = endpoint(secure: secure, host: host, port: port, policy: policy, exemption: exemption)
         return Route(
             destination: .origin(endpoint),
             isUpgraded: isUpgraded,
-            rewritesUpgraded: settings.rewriteUpgraded,
-            addsVia: settings.via == .on,
+            rewritesUpgraded: policy.configuration.rewriteUpgraded,
+            addsVia: policy.configuration.via == .on,
             logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
-            hooks: snapshot.policy(for: host).hooks,
-            cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot),
+            hooks: policy.hooks,
+            cache: snapshot.parts.configuration.cache == nil
+                ? nil
+                : CacheTerms(policy, endpoint, isUsual: !isUpstreamProxy(host, port, policy), snapshot),
             rules: rules(for: host, port: port, secure ? .https : .http)
         )
     }
@@ -179,33 +181,46 @@ package struct Router: Sendable {
         secure: Bool,
         host: Host,
         port: UInt16,
-        settings: HostConfiguration,
+        policy: HostPolicy,
         exemption: AddressAndPort?,
         probe: (version: Endpoint.HTTPVersion, profile: TLSProfile, anchors: TrustAnchors)? = nil
     ) -> Endpoint {
-        let usualVersion = secure && settings.httpVersion == .http2 ? Endpoint.HTTPVersion.http2 : .http1
+        let usualVersion = secure && policy.configuration.httpVersion == .http2 ? Endpoint.HTTPVersion.http2 : .http1
         let pinned = probe == nil ? snapshot.pinnedDomains.policy(host: host, port: port) : nil
-        return Endpoint(
+        // Of all endpoints but these two kinds the way is that of the entry's other hosts.
+        let isUsual = probe == nil && !isUpstreamProxy(host, port, policy)
+        let known = isUsual ? policy.common.placeDigest(isHTTPS: secure) : nil
+        let endpoint = Endpoint(
             scheme: secure ? .https : .http,
             host: host,
             port: port,
-            resolve: settings.resolve.map { (Host($0.address), $0.port) },
+            resolve: policy.configuration.resolve.map { (Host($0.address), $0.port) },
             httpVersion: probe?.version ?? usualVersion,
             policy: pinned ?? SecurityPolicy.unpinned,
             anchors: probe?.anchors ?? snapshot.trustAnchors,
             generation: UInt64(snapshot.generation),
-            timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
-            dialRule: dialRule(settings, exempting: exemption),
+            timeouts: timeouts ?? TaskTimeouts(policy.configuration.timeouts),
+            dialRule: dialRule(policy, exempting: exemption),
             // The way to an HTTPS proxy itself does not lead through it: `pins verify` looks at its pins, too. The others have
             // none, and their own rules decide who reaches them through them.
-            proxy: settings.upstreamProxy.flatMap {
-                $0.kind == .https && $0.host == host && $0.port == port ? nil : $0.sessionProxy
-            },
-            proxyPolicy: proxyPolicy(settings),
-            tls: TLSSettings(profile: probe?.profile ?? settings.tlsProfile, serverName: settings.tlsServerName),
-            proxyTLS: proxyTLS(settings),
-            connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
+            proxy: isUpstreamProxy(host, port, policy) ? nil : policy.configuration.upstreamProxy?.sessionProxy,
+            proxyPolicy: proxyPolicy(policy),
+            tls: TLSSettings(
+                profile: probe?.profile ?? policy.configuration.tlsProfile,
+                serverName: policy.configuration.tlsServerName
+            ),
+            proxyTLS: proxyTLS(policy),
+            connectionLimit: policy.configuration.connectionsPerHost.map { max(1, $0 / workers) },
+            placeDigest: known
         )
+        if isUsual, known == nil { policy.common.setPlaceDigest(endpoint.placeDigest, isHTTPS: secure) }
+        return endpoint
+    }
+
+    /// Whether the host is the HTTPS proxy that requests to it would go through.
+    private func isUpstreamProxy(_ host: Host, _ port: UInt16, _ policy: HostPolicy) -> Bool {
+        guard let proxy = policy.configuration.upstreamProxy else { return false }
+        return proxy.kind == .https && proxy.host == host && proxy.port == port
     }
 
     /// The rules about requests to an origin, or to what is behind a tunnel.
@@ -236,10 +251,10 @@ package struct Router: Sendable {
     func literalRefusal(
         _ host: Host,
         _ port: UInt16,
-        _ settings: HostConfiguration,
+        _ policy: HostPolicy,
         exempting exemption: AddressAndPort?
     ) -> Problem? {
-        guard settings.resolve == nil, let address = host.address else { return nil }
+        guard policy.configuration.resolve == nil, let address = host.address else { return nil }
         let rules = snapshot.access
         let verdict = rules.evaluate(address, port: port, exempting: exemption)
         guard verdict != .allowed else { return nil }
@@ -252,11 +267,11 @@ package struct Router: Sendable {
     /// The address rules in the form for a session. Behind an upstream proxy the dialled address is the proxy's, and
     /// only the address in the configuration is exempt.
     func dialRule(
-        _ settings: HostConfiguration,
+        _ policy: HostPolicy,
         exempting exemption: AddressAndPort?
     ) -> @Sendable (SocketAddress) -> DialRefusal? {
         let rules = snapshot.access
-        let exemption = settings.upstreamProxy.map(\.literal) ?? exemption
+        let exemption = policy.configuration.upstreamProxy.map(\.literal) ?? exemption
         return { address in
             guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
             let verdict = rules.evaluate(dialled.address, port: dialled.port, exempting: exemption)
@@ -265,14 +280,14 @@ package struct Router: Sendable {
     }
 
     /// The policy for the host and port of an HTTPS proxy: that of a pin file, or chain and host.
-    func proxyPolicy(_ settings: HostConfiguration) -> SecurityPolicy {
-        guard let proxy = settings.upstreamProxy, proxy.kind == .https else { return .unpinned }
+    func proxyPolicy(_ policy: HostPolicy) -> SecurityPolicy {
+        guard let proxy = policy.configuration.upstreamProxy, proxy.kind == .https else { return .unpinned }
         return snapshot.pinnedDomains.policy(host: proxy.host, port: proxy.port) ?? .unpinned
     }
 
     /// The settings for TLS to an HTTPS proxy, which are those for its own host.
-    func proxyTLS(_ settings: HostConfiguration) -> TLSSettings {
-        guard let proxy = settings.upstreamProxy, proxy.kind == .https else { return TLSSettings() }
+    func proxyTLS(_ policy: HostPolicy) -> TLSSettings {
+        guard let proxy = policy.configuration.upstreamProxy, proxy.kind == .https else { return TLSSettings() }
         let own = snapshot.policy(for: proxy.host).configuration
         return TLSSettings(profile: own.tlsProfile, serverName: own.tlsServerName)
     }
@@ -304,8 +319,12 @@ package struct Router: Sendable {
     }
 
     private static func prefix(isHTTPS: Bool, host: Host, port: UInt16) -> [UInt8] {
-        let usual: UInt16 = isHTTPS ? 443 : 80
-        return Array("\(isHTTPS ? "https" : "http")://\(host.authorityText)\(port == usual ? "" : ":\(port)")".utf8)
+        var prefix: [UInt8] = []
+        prefix.reserveCapacity(host.bytes.count + 16)
+        prefix.append(contentsOf: (isHTTPS ? "https://" : "http://").utf8)
+        host.appendAuthority(to: &prefix)
+        if port != (isHTTPS ? 443 : 80) { prefix += Array(":\(port)".utf8) }
+        return prefix
     }
 }
 
@@ -322,7 +341,9 @@ extension TaskTimeouts {
 
 extension Router {
     /// Whether plain http requests for that host are sent over TLS.
-    func wouldUpgrade(_ host: Host) -> Bool {
-        snapshot.isNamed(host) || snapshot.policy(for: host).configuration.upgrade
+    func wouldUpgrade(_ host: Host) -> Bool { wouldUpgrade(host, snapshot.policy(for: host)) }
+
+    private func wouldUpgrade(_ host: Host, _ policy: HostPolicy) -> Bool {
+        policy.configuration.upgrade || snapshot.isNamed(host)
     }
 }

@@ -72,7 +72,7 @@ public final class Endpoint: Sendable {
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
     /// SHA-256 over `resolve`, `proxy` and settings of TLS that are not the default's, for what is kept; empty without.
-    let placeDigest: [UInt8]
+    package let placeDigest: [UInt8]
     let digest = EndpointDigest()
     /// The request's `Host` field with its CRLF: the port is left out where it is the scheme's own (RFC 9110, section 4.2).
     let hostLine: [UInt8]
@@ -112,6 +112,7 @@ public final class Endpoint: Sendable {
     ///   - proxyPolicy: the policy for an HTTPS proxy.
     ///   - proxyTLS: the settings for TLS to an HTTPS proxy.
     ///   - checksResolve: whether `resolve`, an IP literal, has to be one of the addresses of the host's name.
+    ///   - placeDigest: the digest of an endpoint with the same scheme, `resolve`, proxy and settings of TLS; nil when none is known.
     package init(
         scheme: Scheme,
         host: Host,
@@ -128,7 +129,8 @@ public final class Endpoint: Sendable {
         tls: TLSSettings = TLSSettings(),
         proxyTLS: TLSSettings = TLSSettings(),
         connectionLimit: Int? = nil,
-        checksResolve: Bool = false
+        checksResolve: Bool = false,
+        placeDigest: [UInt8]? = nil
     ) {
         self.scheme = scheme
         self.host = host
@@ -140,7 +142,6 @@ public final class Endpoint: Sendable {
         self.tls = tls
         self.timeouts = timeouts
         self.dialRule = dialRule
-        let name = host.authorityText
         self.resolve = resolve
         self.checksResolve = checksResolve
         self.proxy = proxy
@@ -157,20 +158,29 @@ public final class Endpoint: Sendable {
             )
         }
         self.connectionLimit = connectionLimit
-        let isDefaultPort = port == (scheme == .https ? 443 : 80)
-        let authority = "\(name)\(isDefaultPort ? "" : ":\(port)")"
-        hostLine = Array("Host: \(authority)\r\n".utf8)
+        // Bytes, without a text in between: a client may name another host in each request.
+        var line: [UInt8] = []
+        line.reserveCapacity(host.bytes.count + 16)
+        line.append(contentsOf: "Host: ".utf8)
+        let start = line.count
+        host.appendAuthority(to: &line)
+        if port != (scheme == .https ? 443 : 80) { line += Array(":\(port)".utf8) }
+        let end = line.count
+        line.append(contentsOf: "\r\n".utf8)
+        hostLine = line
         let isForwarding = proxy.map { $0.kind == .http && !$0.tunnelsPlainRequests } ?? false
         isForwarded = isForwarding && scheme == .http && resolve == nil
-        targetPrefix = isForwarded ? Array("http://\(authority)".utf8) : []
+        targetPrefix = isForwarded ? Array("http://".utf8) + line[start..<end] : []
         proxyAuthorizationLine = isForwarded ? proxy?.authorizationLine ?? [] : []
-        placeDigest = Endpoint.digest(
-            resolve,
-            proxy,
-            isForwarded: isForwarded,
-            tls: scheme == .https ? tls.digestText : "",
-            proxyTLS: proxyEndpoint?.tls.digestText ?? ""
-        )
+        self.placeDigest =
+            placeDigest
+            ?? Endpoint.digest(
+                resolve,
+                proxy,
+                isForwarded: isForwarded,
+                tls: scheme == .https ? tls.digestText : "",
+                proxyTLS: proxyEndpoint?.tls.digestText ?? ""
+            )
         var hasher = Hasher()
         hasher.combine(host)
         hasher.combine(port)

@@ -156,6 +156,43 @@ struct CacheTermsTests {
         #expect(Mirror(reflecting: proxy).children.compactMap(\.label) == ["kind", "host", "port", "credentials"])
     }
 
+    /// Digests are made once for all of them, so that the first one that is asked for decides: it must not be of consequence.
+    @Test("hosts of one entry have one digest a scheme, in whichever order they come")
+    func entryHosts() throws {
+        let folder = try ConfigurationFolder(
+            [
+                "config.json":
+                    "{ \"version\": 1, \"cache\": {}, \"hosts\": { \"example.com\": { \"includeSubdomains\": true, \"upstreamProxy\": \"https://p.example.com:443\", \"tlsServerName\": \"s.example\" } } }"
+            ]
+        )
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        try #require(outcome.issues.isEmpty, "\(outcome.issues)")
+        // The last one is the proxy itself: the way to it does not lead through it.
+        let names = ["a.example.com", "b.example.com", "p.example.com"]
+        var digests: [[PolicyDigest]] = []
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            // A snapshot of its own.
+            let router = Router(snapshot: try #require(outcome.makeSnapshot()))
+            var own: [Int: [PolicyDigest]] = [:]
+            for place in order {
+                own[place] = try [true, false].map { isHTTPS in
+                    let route = router.route(
+                        isHTTPS: isHTTPS,
+                        host: try Host(names[place]),
+                        port: isHTTPS ? 443 : 80,
+                        allowHosts: .any
+                    )
+                    return try #require(try #require(route.cache).digest(at: Self.now))
+                }
+            }
+            #expect(own[0] == own[1])
+            #expect(own[0]?[0] != own[0]?[1])
+            #expect(own[0]?[0] != own[2]?[0])
+            digests.append(try [#require(own[0]), #require(own[2])].flatMap { $0 })
+        }
+        #expect(Set(digests).count == 1)
+    }
+
     @Test("rules for keys change the digest")
     func keyRules() throws {
         func rules(_ key: String) -> String { "\"cache\": { \"rules\": [{ \"key\": { \(key) } }] }" }
