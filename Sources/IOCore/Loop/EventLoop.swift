@@ -42,6 +42,8 @@ package final class EventLoop: @unchecked Sendable {
     /// done: what only it holds, such as closed connections, is freed piece by piece and not with the last one.
     private var taken: [(@Sendable () -> Void)?] = []
     private var takenCount = 0
+    /// So much memory of a queue of submitted work serves the next one.
+    private static let keptCapacity = 1024
     /// When this turn began, or the one before it whose deferred work is being done.
     package private(set) var turnBegan: UInt64 = 0
     private var partBegan: UInt64 = 0
@@ -377,13 +379,10 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     private func takeSubmitted() {
+        guard !taken.isEmpty else { return lock.withLock { swap(&taken, &submitted) } }
         let queue = lock.withLock {
             defer { submitted = [] }
             return submitted
-        }
-        guard !taken.isEmpty else {
-            taken = queue
-            return
         }
         // Under a load that never lets up, what was done would stay otherwise.
         taken.removeSubrange(..<takenCount)
@@ -401,7 +400,8 @@ package final class EventLoop: @unchecked Sendable {
             isLong = endsTurn(after: takenCount)
         }
         if takenCount == taken.count {
-            taken = []
+            // The closures are gone already.
+            if taken.capacity <= Self.keptCapacity { taken.removeAll(keepingCapacity: true) } else { taken = [] }
             takenCount = 0
         }
         return isLong
