@@ -81,6 +81,8 @@ final class DecodingSink: BodySink {
 
     override func didReceiveTrailers(_ trailers: HeaderFields) { inner.didReceiveTrailers(trailers) }
 
+    override var hasEnds: Bool { true }
+
     override func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) {
         piece.release()
         var error = error

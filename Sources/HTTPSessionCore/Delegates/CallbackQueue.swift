@@ -22,20 +22,31 @@ public struct CallbackQueue: Sendable {
 /// Work that waits for the end of a task, and then runs in the order in which it was added: the counterpart of the
 /// suspended operation queue in AFNetworking and Alamofire.
 ///
-/// `@unchecked Sendable`: `waiting`, `isOpen` and `isDraining` are behind `lock`.
+/// `@unchecked Sendable`: `first`, `others`, `isOpen` and `isDraining` are behind `lock`.
 public final class CompletionQueue: @unchecked Sendable {
+    private typealias Work = @Sendable () -> Void
+
     private let target: CallbackQueue
-    private let lock = PosixLock()
-    private var waiting: [@Sendable () -> Void] = []
+    private let lock: PosixLock
+    /// Most tasks have one handler.
+    private var first: Work?
+    private var others: [Work] = []
     private var isOpen = false
     private var isDraining = false
 
-    init(_ target: CallbackQueue) { self.target = target }
+    /// - Parameter lock: not held by those who call the queue.
+    init(_ target: CallbackQueue, lock: PosixLock = PosixLock()) {
+        self.target = target
+        self.lock = lock
+    }
 
     /// Runs `work` on the session's callback queue: at the end of the task, or now if it has ended.
     public func add(_ work: @escaping @Sendable () -> Void) {
-        lock.withLock { waiting.append(work) }
-        drain()
+        let isDue = lock.withLock {
+            if first == nil { first = work } else { others.append(work) }
+            return isOpen
+        }
+        if isDue { drain() }
     }
 
     func open() {
@@ -46,15 +57,22 @@ public final class CompletionQueue: @unchecked Sendable {
     /// Only one thread at a time hands work over, without the lock: the queue may run work at once, and that work may
     /// add more.
     private func drain() {
-        while true {
-            let next: (@Sendable () -> Void)? = lock.withLock {
-                guard isOpen, !isDraining, !waiting.isEmpty else { return nil }
-                isDraining = true
-                return waiting.removeFirst()
-            }
-            guard let next else { return }
-            target.enqueue(next)
-            lock.withLock { isDraining = false }
+        var next = lock.withLock {
+            guard !isDraining else { return nil as Work? }
+            isDraining = first != nil
+            return takeFirst()
         }
+        while let work = next {
+            target.enqueue(work)
+            next = lock.withLock {
+                isDraining = first != nil
+                return takeFirst()
+            }
+        }
+    }
+
+    private func takeFirst() -> Work? {
+        defer { if !others.isEmpty { first = others.removeFirst() } }
+        return first.take()
     }
 }

@@ -23,6 +23,8 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         var stream: (@Sendable ([UInt8]) -> Void)?
         var response: (@Sendable (DataTask, ResponseHead) -> DataTaskDisposition)?
         var caching: SessionHooks.WillCache?
+
+        var isEmpty: Bool { stream == nil && response == nil && caching == nil }
     }
 
     /// - Parameter limit: the longest body that is collected, in bytes.
@@ -70,6 +72,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     // MARK: For TaskExecution
 
     override func takeHooks() -> Any? {
+        guard !collected.hooks.isEmpty else { return nil }
         defer { collected.hooks = Hooks() }
         return collected.hooks
     }
@@ -81,11 +84,16 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         }
     }
 
-    func expect(_ count: Int) {
+    /// A body of that length is to come.
+    ///
+    /// - Returns: false when that exceeds the limit.
+    func expect(_ count: Int) -> Bool {
         lock.withLock {
-            guard collected.hooks.stream == nil else { return }
+            guard collected.hooks.stream == nil else { return true }
+            guard count <= limit else { return false }
             collected.data = []
             collected.data?.reserveCapacity(count)
+            return true
         }
     }
 
@@ -101,34 +109,32 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { collected.isOfRequest = newValue } }
     }
 
-    /// The longest body that is accepted, in bytes.
-    var limitOfCollection: Int { lock.withLock { collected.hooks.stream == nil ? limit : Int.max } }
+    enum Appended {
+        case collected
+        /// The program's own code has got the bytes.
+        case passedOn
+        /// The body exceeds the limit.
+        case tooLong
+    }
 
-    /// - Returns: false when the body exceeds the limit.
-    func append(_ bytes: borrowing Span<UInt8>) -> Bool {
-        if let stream = dataStream {
-            stream([UInt8](copying: bytes))
-            return true
-        }
-        let limit = limit
+    func append(_ bytes: borrowing Span<UInt8>) -> Appended {
         // A closure cannot capture the span.
         lock.lock()
+        if let stream = collected.hooks.stream {
+            lock.unlock()
+            stream([UInt8](copying: bytes))
+            return .passedOn
+        }
         defer { lock.unlock() }
         let count = collected.data?.count ?? 0
-        guard count + bytes.count <= limit else { return false }
+        guard count + bytes.count <= limit else { return .tooLong }
         if collected.data == nil { collected.data = [] }
         collected.data?.append(bytes)
-        return true
+        return .collected
     }
 
     func didReceiveTrailers(_ trailers: HeaderFields) {
         lock.withLock { collected.trailers = trailers }
-    }
-
-    func report(_ counts: ByteCounts) {
-        receiving.report(
-            TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
-        )
     }
 
     var cannotBecomeDownload: SessionError {
@@ -143,22 +149,14 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     func result(of task: DataTask) -> Result<DataResponse, SessionError> {
+        let (error, metrics) = ending
         if let error { return .failure(error) }
         guard let response = task.response, let metrics else {
             return .failure(SessionError(.internal, "The task ended without a response and without an error."))
         }
         let url = task.currentRequest.url
-        return lock.withLock {
-            .success(
-                DataResponse(
-                    response: response,
-                    url: url,
-                    data: collected.data ?? [],
-                    trailers: collected.trailers,
-                    metrics: metrics
-                )
-            )
-        }
+        let (data, trailers) = lock.withLock { (collected.data ?? [], collected.trailers) }
+        return .success(DataResponse(response: response, url: url, data: data, trailers: trailers, metrics: metrics))
     }
 }
 
@@ -187,7 +185,8 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
     }
 
     override func takeHooks() -> Any? {
-        defer { sentHook = nil }
-        return (sentHook, super.takeHooks())
+        let others = super.takeHooks()
+        guard let sentHook = sentHook.take() else { return others }
+        return (sentHook, others)
     }
 }

@@ -108,10 +108,6 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         lock.withLock { download.resumedAt = offset }
     }
 
-    func report(_ counts: ByteCounts) {
-        receiving.report(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
-    }
-
     func result(of task: DownloadTask) -> Result<DownloadResponse, SessionError> {
         if let error { return .failure(error) }
         guard let response = task.response, let metrics, let filePath else {

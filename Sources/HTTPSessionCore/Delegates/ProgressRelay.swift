@@ -18,7 +18,10 @@ package final class ProgressRelay: @unchecked Sendable {
     /// The program's own handler has the key nil.
     private var listeners: [String?: Listener] = [:]
     private var latest: TaskProgress?
-    private var isOver = false
+    private var isOver: Bool
+
+    /// - Parameter isOver: for a task that has ended: no handler is called any more.
+    init(isOver: Bool = false) { self.isOver = isOver }
 
     /// - Parameter name: nil for the program's own handler, of which there is one.
     package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {

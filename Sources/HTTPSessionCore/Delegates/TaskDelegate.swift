@@ -15,9 +15,9 @@ public class TaskDelegate: @unchecked Sendable {
     let lock = PosixLock()
     private var common = Common()
     package let callbacks: CallbackQueue
-    /// Progress of the request's body, and of the response's.
-    package let sending: ProgressRelay
-    package let receiving: ProgressRelay
+    /// Progress of the request's body, and of the response's; made when somebody asks for it.
+    package var sending: ProgressRelay { lock.withLock { relay(&common.sending) } }
+    package var receiving: ProgressRelay { lock.withLock { relay(&common.receiving) } }
 
     private struct Common {
         var error: SessionError?
@@ -28,6 +28,8 @@ public class TaskDelegate: @unchecked Sendable {
         var companions: [String: any Sendable] = [:]
         var waiting: [@Sendable () -> Void] = []
         var hooks = Hooks()
+        var sending: ProgressRelay?
+        var receiving: ProgressRelay?
     }
 
     /// The hooks of one task.
@@ -41,9 +43,18 @@ public class TaskDelegate: @unchecked Sendable {
     /// - Parameter other: of the data task whose transfer, and so whose progress, a download continues; nil for none.
     init(callbacks: CallbackQueue, continuing other: TaskDelegate? = nil) {
         self.callbacks = callbacks
-        sending = other?.sending ?? ProgressRelay()
-        receiving = other?.receiving ?? ProgressRelay()
-        queue = CompletionQueue(callbacks)
+        queue = CompletionQueue(callbacks, lock: lock)
+        guard let other else { return }
+        common.sending = other.sending
+        common.receiving = other.receiving
+    }
+
+    /// Called with the lock held.
+    private func relay(_ relay: inout ProgressRelay?) -> ProgressRelay {
+        if let relay { return relay }
+        let made = ProgressRelay(isOver: common.isComplete)
+        relay = made
+        return made
     }
 
     /// The collected body; nil before its first byte, and when it is not collected.
@@ -111,9 +122,20 @@ public class TaskDelegate: @unchecked Sendable {
         lock.withLock { if !common.isComplete { change() } }
     }
 
-    /// Returns the hooks of a subclass, and keeps none of them. Called with the lock held; they are freed without it,
-    /// since that may run code of the program.
+    /// Returns the hooks of a subclass, if there are any, and keeps none of them. Called with the lock held; they are freed without
+    /// it, since that may run code of the program.
     func takeHooks() -> Any? { nil }
+
+    /// Reports progress to those who have asked for it.
+    func reportReceived(_ counts: ByteCounts) {
+        let progress = TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
+        lock.withLock { common.receiving }?.report(progress)
+    }
+
+    func reportSent(_ counts: ByteCounts) {
+        let progress = TaskProgress(completedBytes: counts.sent, totalBytes: counts.expectedToSend)
+        lock.withLock { common.sending }?.report(progress)
+    }
 
     /// Takes over what another task's program has asked for, since this task continues its transfer.
     func inherit(from other: TaskDelegate) {
@@ -134,25 +156,34 @@ public class TaskDelegate: @unchecked Sendable {
         lock.withLock { common.initialResponseTime = time }
     }
 
-    func finish(_ error: SessionError?, _ metrics: TaskMetrics) {
+    /// - Returns: the task's own hook for the end.
+    @discardableResult
+    func finish(
+        _ error: SessionError?,
+        _ metrics: TaskMetrics
+    ) -> (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)? {
         lock.withLock {
             common.error = error
             common.metrics = metrics
+            return common.hooks.complete
         }
     }
 
+    /// Error and metrics, of a task that has ended.
+    var ending: (error: SessionError?, metrics: TaskMetrics?) { lock.withLock { (common.error, common.metrics) } }
+
     /// Runs the work that waits for the end of the task.
     func release() {
-        let (waiting, hooks) = lock.withLock {
+        let (waiting, hooks, relays) = lock.withLock {
             common.isComplete = true
             defer {
                 common.waiting = []
                 common.hooks = Hooks()
             }
-            return (common.waiting, (common.hooks, takeHooks()))
+            return (common.waiting, (common.hooks, takeHooks()), (common.sending, common.receiving))
         }
-        sending.end()
-        receiving.end()
+        relays.0?.end()
+        relays.1?.end()
         for work in waiting { work() }
         queue.open()
         withExtendedLifetime(hooks) {}

@@ -21,6 +21,9 @@ class BodySink {
         case failed(SessionError)
     }
 
+    /// Whether `prepare` and `finish` have something to do: the others are not asked.
+    var hasEnds: Bool { false }
+
     /// Prepares for the first request; `go` is called with the request to send in its place, or with nil.
     func prepare(
         _ request: borrowing HTTPSessionRequest,
@@ -56,11 +59,12 @@ class BodySink {
 final class DataSink: BodySink {
     private let task: DataTask
     private let session: SessionThread
-    private var own: DataTaskDelegate { task.dataDelegate }
+    private let own: DataTaskDelegate
 
     init(_ task: DataTask) {
         self.task = task
         session = task.session
+        own = task.dataDelegate
     }
 
     override func receiveHead(_ head: ResponseHead, expected: Int?) -> Reception {
@@ -71,9 +75,7 @@ final class DataSink: BodySink {
         case .allow: break
         }
         guard let expected, expected > 0 else { return .accept }
-        guard expected <= own.limitOfCollection else { return .end(own.tooLarge) }
-        own.expect(expected)
-        return .accept
+        return own.expect(expected) ? .accept : .end(own.tooLarge)
     }
 
     /// Whether the task has been cancelled. The loop carries out a cancellation by another thread, or by a hook, after
@@ -82,12 +84,14 @@ final class DataSink: BodySink {
 
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         guard !isCancelled else { return .failed(.taskCancelled) }
-        guard own.append(bytes) else { return .failed(own.tooLarge) }
+        let appended = own.append(bytes)
+        if appended == .tooLong { return .failed(own.tooLarge) }
         let count = Int64(bytes.count)
-        let counts = task.count { $0.received += count }
-        own.report(counts)
-        if let hook = session.hookBox.hooks.dataTaskDidReceiveData { hook(task, [UInt8](copying: bytes)) }
-        return isCancelled ? .failed(.taskCancelled) : .more
+        own.reportReceived(task.count { $0.received += count })
+        let hook = session.hookBox.hooks.dataTaskDidReceiveData
+        hook?(task, [UInt8](copying: bytes))
+        // The program's code may just have cancelled it.
+        return (hook != nil || appended == .passedOn) && isCancelled ? .failed(.taskCancelled) : .more
     }
 
     override func didReceiveTrailers(_ trailers: HeaderFields) { own.didReceiveTrailers(trailers) }
@@ -121,7 +125,7 @@ final class StreamSink: BodySink {
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         guard task.state != .canceling else { return .failed(.taskCancelled) }
         let count = Int64(bytes.count)
-        task.dataDelegate.report(task.count { $0.received += count })
+        task.dataDelegate.reportReceived(task.count { $0.received += count })
         switch stream.append(bytes) {
         case .more: return .more
         case .full: return .pause

@@ -46,6 +46,8 @@ final class DownloadSink: BodySink, @unchecked Sendable {
 
     // MARK: Begin
 
+    override var hasEnds: Bool { true }
+
     override func prepare(
         _ request: borrowing HTTPSessionRequest,
         then go: @escaping @Sendable (_ replacement: HTTPSessionRequest?) -> Void
@@ -126,7 +128,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         pending.append(bytes)
         let count = Int64(bytes.count)
         let counts = task.count { $0.received += count }
-        own.report(counts)
+        own.reportReceived(counts)
         let step = flow.didReceive(bytes.count)
         if step.flushes { write() }
         return step.pauses ? .pause : .more

@@ -4,6 +4,7 @@ import HTTPCore
 import IOCore
 import ServerTrust
 import SessionCore
+import Synchronization
 
 /// The implementation of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as
 /// long as a task or the manager.
@@ -22,7 +23,6 @@ final class SessionThread: @unchecked Sendable {
         var observers: [@Sendable (SessionEvent) -> Void] = []
         /// What is done at the end of the session, by name.
         var endings: [String: @Sendable () -> Void] = [:]
-        var callbacks: SessionLoop?
         var files: SessionLoop?
     }
 
@@ -42,6 +42,14 @@ final class SessionThread: @unchecked Sendable {
     private let lock = PosixLock()
     /// Behind `lock`.
     private var gate = Gate()
+    /// Whether a hook or an observer was ever set: of most sessions each task asks for them in vain, and takes no lock for that.
+    private let hasHooks = Atomic(false)
+    private let hasObservers = Atomic(false)
+    private let noHooks = HooksBox(SessionHooks())
+    /// The thread of handlers for which no other queue is named.
+    private let callbackThread: CallbackThread
+    /// The queue of these handlers. It has no weak reference to the session: that would make each retain of the session slow.
+    let callbacks: CallbackQueue
     private static let endpointLimit = 4096
     /// Credentials that an origin has accepted, and that are sent there before it asks. For the loop.
     var authorizers: [Origin: Authorizer] = [:]
@@ -56,7 +64,11 @@ final class SessionThread: @unchecked Sendable {
         self.configuration = configuration
         self.serverTrust = serverTrust
         ownsHome = home == nil
-        if let home { self.home = home } else { self.home = try SessionLoop() }
+        let thread = if let home { home } else { try SessionLoop() }
+        self.home = thread
+        let callbackThread = CallbackThread(fallback: thread)
+        self.callbackThread = callbackThread
+        callbacks = configuration.callbackQueue ?? CallbackQueue { callbackThread.enqueue($0) }
         engine = try LoopSession(
             loop: self.home.loop,
             configuration: configuration.session,
@@ -64,6 +76,8 @@ final class SessionThread: @unchecked Sendable {
             stub: configuration.stub
         )
     }
+
+    deinit { callbackThread.end() }
 
     var loop: EventLoop { home.loop }
 
@@ -89,7 +103,7 @@ final class SessionThread: @unchecked Sendable {
     }
 
     /// For reading one hook, without a copy of all hooks.
-    var hookBox: HooksBox { lock.withLock { gate.hooks } }
+    var hookBox: HooksBox { hasHooks.load(ordering: .acquiring) ? lock.withLock { gate.hooks } : noHooks }
 
     var hooks: SessionHooks {
         get { hookBox.hooks }
@@ -98,6 +112,7 @@ final class SessionThread: @unchecked Sendable {
             var hooks = gate.hooks.hooks
             defer {
                 gate.hooks = HooksBox(hooks)
+                hasHooks.store(true, ordering: .releasing)
                 lock.unlock()
             }
             yield &hooks
@@ -109,37 +124,23 @@ final class SessionThread: @unchecked Sendable {
             var hooks = gate.hooks.hooks
             change(&hooks)
             gate.hooks = HooksBox(hooks)
+            hasHooks.store(true, ordering: .releasing)
         }
     }
 
     func observe(_ observer: @escaping @Sendable (SessionEvent) -> Void) {
-        lock.withLock { gate.observers.append(observer) }
+        lock.withLock {
+            gate.observers.append(observer)
+            hasObservers.store(true, ordering: .releasing)
+        }
     }
 
-    func notifyObservers(_ event: SessionEvent) {
+    func notifyObservers(_ event: @autoclosure () -> SessionEvent) {
+        guard hasObservers.load(ordering: .acquiring) else { return }
+        let event = event()
         let observers = lock.withLock { gate.observers }
         guard !observers.isEmpty else { return }
         callbacks.enqueue { for observer in observers { observer(event) } }
-    }
-
-    /// The queue of handlers for which no other queue is named.
-    var callbacks: CallbackQueue {
-        if let queue = configuration.callbackQueue { return queue }
-        return CallbackQueue { [weak self] work in
-            guard let self else { return work() }
-            callbackLoop.loop.submit(work)
-        }
-    }
-
-    /// The thread of the handlers, started for the first handler; if it cannot be started, they run on the session's
-    /// own thread.
-    private var callbackLoop: SessionLoop {
-        lock.withLock {
-            if let callbacks = gate.callbacks { return callbacks }
-            let made = (try? SessionLoop(name: "SessionCallback")) ?? home
-            gate.callbacks = made
-            return made
-        }
     }
 
     /// The thread that waits for the disk, started for the first download.
@@ -287,6 +288,38 @@ final class SessionThread: @unchecked Sendable {
             if isEnded { continuation.resume() }
         }
         if ownsHome { home.stopAndJoin() }
+    }
+}
+
+/// The thread of a session's handlers, started for the first of them. Those that come after the end of the session run at once.
+///
+/// `@unchecked Sendable`: everything that changes is behind `lock`.
+private final class CallbackThread: @unchecked Sendable {
+    private let lock = PosixLock()
+    /// Where handlers run if no thread can be started; nil after the end.
+    private var fallback: SessionLoop?
+    private var thread: SessionLoop?
+
+    init(fallback: SessionLoop) { self.fallback = fallback }
+
+    func enqueue(_ work: @escaping @Sendable () -> Void) {
+        // The lock is held, so that nothing is submitted after the end of the thread, which would drop it.
+        let isSubmitted = lock.withLock {
+            guard let fallback else { return false }
+            let thread = thread ?? (try? SessionLoop(name: "SessionCallback")) ?? fallback
+            self.thread = thread
+            thread.loop.submit(work)
+            return true
+        }
+        if !isSubmitted { work() }
+    }
+
+    func end() {
+        let last = lock.withLock {
+            defer { (thread, fallback) = (nil, nil) }
+            return (thread, fallback)
+        }
+        withExtendedLifetime(last) {}
     }
 }
 

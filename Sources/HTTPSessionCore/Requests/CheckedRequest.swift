@@ -3,7 +3,9 @@ import HTTPCore
 import SessionCore
 
 /// The parts of a request that can be refused, parsed: once for a task, and once more for each request that follows in it.
-struct CheckedRequest: Sendable {
+///
+/// An object, since task and execution share it, and a copy of its parts costs a thousand instructions.
+final class CheckedRequest: Sendable {
     let place: RequestURL
     /// The request's own fields and the session's `additionalHeaders`, without those that depend on the time of sending.
     let fields: HeaderFields
@@ -16,7 +18,7 @@ struct CheckedRequest: Sendable {
         additionalHeaders: HTTPHeaders,
         endpoint: (Origin) throws(SessionError) -> Endpoint
     ) throws(SessionError) {
-        place = try RequestURL(request.url)
+        place = try RequestURL(escaped: request.url)
         var headers = request.headers
         headers.appendMissing(of: additionalHeaders)
         fields = try headers.checked()

@@ -6,25 +6,95 @@ public import SessionCore
 ///
 /// It is a value without a session; `HTTPSessionManager` finds the endpoint and makes a `SessionRequest` from it.
 public struct HTTPSessionRequest: Sendable {
+    /// The members. A request passes through many hands, from the caller to the loop, and a copy of them costs hundreds of
+    /// instructions each time; so they are shared until one is changed.
+    private var members: Members
+
+    /// `@unchecked Sendable`: a change is made only by the one who holds the object alone.
+    private final class Members: @unchecked Sendable {
+        var url: String
+        var method: HTTPMethod
+        var headers: HTTPHeaders
+        var body: RequestBody
+        var timeouts: TaskTimeouts?
+        var handlesCookies: Bool
+        var cachePolicy: CachePolicy?
+        var digestCheck: DigestCheck?
+
+        init(
+            _ url: String,
+            _ method: HTTPMethod,
+            _ headers: HTTPHeaders,
+            _ body: RequestBody,
+            _ timeouts: TaskTimeouts?,
+            _ handlesCookies: Bool,
+            _ cachePolicy: CachePolicy?,
+            _ digestCheck: DigestCheck?
+        ) {
+            self.url = url
+            self.method = method
+            self.headers = headers
+            self.body = body
+            self.timeouts = timeouts
+            self.handlesCookies = handlesCookies
+            self.cachePolicy = cachePolicy
+            self.digestCheck = digestCheck
+        }
+
+        func copy() -> Members {
+            Members(url, method, headers, body, timeouts, handlesCookies, cachePolicy, digestCheck)
+        }
+    }
+
+    /// The members, to be changed.
+    private var own: Members {
+        mutating get {
+            if !isKnownUniquelyReferenced(&members) { members = members.copy() }
+            return members
+        }
+    }
+
     /// `http` or `https`. What a URL cannot have in path, query and fragment is percent-encoded here (a space, `é`, `"`, `{`), as by
     /// Foundation's `URL`; escapes stay. A fragment is not sent.
     public var url: String {
-        didSet { url = URLEscaping.escape(url) }
+        get { members.url }
+        set { own.url = URLEscaping.escape(newValue) }
     }
     /// The method of the first request: a redirect may change it to GET (RFC 9110, section 15.4).
-    public var method: HTTPMethod
+    public var method: HTTPMethod {
+        get { members.method }
+        set { own.method = newValue }
+    }
     /// Headers in addition to `Host` and the framing fields, which are made from `url` and `body`.
-    public var headers: HTTPHeaders
+    public var headers: HTTPHeaders {
+        get { members.headers }
+        _modify { yield &own.headers }
+    }
     /// The body. A source is opened again when the request has to be sent again.
-    public var body: RequestBody
+    public var body: RequestBody {
+        get { members.body }
+        _modify { yield &own.body }
+    }
     /// Time limits for this request; nil for the session's.
-    public var timeouts: TaskTimeouts?
+    public var timeouts: TaskTimeouts? {
+        get { members.timeouts }
+        _modify { yield &own.timeouts }
+    }
     /// Whether cookies of the session's storage are sent, and those of the response stored.
-    public var handlesCookies: Bool
+    public var handlesCookies: Bool {
+        get { members.handlesCookies }
+        set { own.handlesCookies = newValue }
+    }
     /// The cache policy; nil for that of the session's configuration. Downloads do not use the cache.
-    public var cachePolicy: CachePolicy?
+    public var cachePolicy: CachePolicy? {
+        get { members.cachePolicy }
+        set { own.cachePolicy = newValue }
+    }
     /// Whether the body of the response is compared with its digests; nil for the session's `digestCheck`.
-    public var digestCheck: DigestCheck?
+    public var digestCheck: DigestCheck? {
+        get { members.digestCheck }
+        set { own.digestCheck = newValue }
+    }
 
     /// By default a GET without a body. Nothing is checked here: the session rejects an invalid request with
     /// `requestInvalid`.
@@ -37,13 +107,16 @@ public struct HTTPSessionRequest: Sendable {
         handlesCookies: Bool = true,
         cachePolicy: CachePolicy? = nil
     ) {
-        self.url = URLEscaping.escape(url.urlText)
-        self.method = method
-        self.headers = headers
-        self.body = body
-        self.timeouts = timeouts
-        self.handlesCookies = handlesCookies
-        self.cachePolicy = cachePolicy
+        members = Members(
+            URLEscaping.escape(url.urlText),
+            method,
+            headers,
+            body,
+            timeouts,
+            handlesCookies,
+            cachePolicy,
+            nil
+        )
     }
 
     /// - Parameters:

@@ -8,8 +8,11 @@ struct RequestURL: Sendable {
     let target: [UInt8]
 
     /// - Parameter text: an `http` or `https` URL as `HTTPSessionManager.data` documents it.
-    init(_ text: String) throws(SessionError) {
-        guard let url = AbsoluteURL(URLEscaping.escape(text)) else {
+    init(_ text: String) throws(SessionError) { try self.init(escaped: URLEscaping.escape(text)) }
+
+    /// - Parameter text: the same in the form of `HTTPSessionRequest.url`.
+    init(escaped text: String) throws(SessionError) {
+        guard let url = AbsoluteURL(text) else {
             throw SessionError(
                 .requestInvalid,
                 "This is no http or https URL with a valid host and without user information, control characters and backslashes."

@@ -28,10 +28,13 @@ public class SessionTask: @unchecked Sendable {
     /// Makes the receiver of what the response brings. On the loop.
     func makeSink(_ execution: TaskExecution) -> BodySink { BodySink() }
 
-    /// The body of the next request. On the loop.
+    /// The body of the next request, where it is not the request's own. On the loop.
     ///
     /// - Parameter isFirst: no redirect has led to it.
-    func body(of request: HTTPSessionRequest, isFirst: Bool) -> RequestBody { request.body }
+    func newBody(for request: HTTPSessionRequest, isFirst: Bool) -> RequestBody? { nil }
+
+    /// Its place in the session's table, whose lock guards it; nil outside.
+    var tableIndex: Int?
 
     private let lock = PosixLock()
     /// Behind `lock`. Work that follows from a change of the machine is submitted with the lock held, so that it runs
@@ -196,7 +199,7 @@ public class SessionTask: @unchecked Sendable {
     func didSend(_ sent: Int64) {
         guard sent > 0, case let before = countOfBytesSent, sent > before else { return }
         let counts = count { $0.sent = sent }
-        delegate.sending.report(TaskProgress(completedBytes: sent, totalBytes: counts.expectedToSend))
+        delegate.reportSent(counts)
         let own = (self as? UploadTask)?.uploadDelegate.taskDidSendBodyData
         (own ?? session.hookBox.hooks.taskDidSendBodyData)?(self, sent - before, sent, counts.expectedToSend)
     }
@@ -305,9 +308,9 @@ public final class UploadTask: DataTask, @unchecked Sendable {
     }
 
     /// For a streamed upload that of the hook, as far as the request has a body.
-    override func body(of request: HTTPSessionRequest, isFirst: Bool) -> RequestBody {
-        guard isStreamed, request.body.length.hasBody || isFirst else { return request.body }
+    override func newBody(for request: HTTPSessionRequest, isFirst: Bool) -> RequestBody? {
+        guard isStreamed, request.body.length.hasBody || isFirst else { return nil }
         let hook = uploadDelegate.taskNeedNewBodyStream ?? session.hookBox.hooks.taskNeedNewBodyStream
-        return hook?(self).map { .source($0) } ?? request.body
+        return hook?(self).map { .source($0) }
     }
 }

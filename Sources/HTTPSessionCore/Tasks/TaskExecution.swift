@@ -17,7 +17,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var checked: CheckedRequest?
     private var redirects: TaskRedirects
     private var metrics = TaskMetrics()
-    private let authenticator: TaskAuthenticator
+    /// Made for the first challenge, or for credentials that an origin has accepted before.
+    private var authenticator: TaskAuthenticator?
 
     private var hop: LoopTask?
     private var url: AbsoluteURL?
@@ -32,13 +33,13 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     init(_ task: SessionTask) {
         self.task = task
         session = task.session
-        authenticator = TaskAuthenticator(task.session)
         request = task.originalRequest
         checked = task.checkedRequest
-        let configuration = session.configuration
-        redirects = TaskRedirects(escapesLocation: configuration.escapesLocation)
+        // No copy of the configuration, which has many parts.
+        redirects = TaskRedirects(escapesLocation: session.configuration.escapesLocation)
         // The network says nothing about a stub origin.
-        flow = ExecutionFlow(awaitsNetwork: configuration.waitsForConnectivity && configuration.stub == nil)
+        let waits = session.configuration.waitsForConnectivity && session.configuration.stub == nil
+        flow = ExecutionFlow(awaitsNetwork: waits)
     }
 
     // MARK: Calls by the task
@@ -50,6 +51,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         metrics.fetchStart = session.loop.wallClock
         let sink = task.makeSink(self)
         self.sink = sink
+        guard sink.hasEnds else { return startHop() }
         sink.prepare(request) { [self] replacement in
             guard !flow.isFinishing else { return }
             if let replacement { (request, checked) = (replacement, nil) }
@@ -101,11 +103,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private func startHop() {
         guard let task else { return }
         do throws(SessionError) {
-            request.body = task.body(of: request, isFirst: metrics.redirectCount == 0)
+            if let body = task.newBody(for: request, isFirst: metrics.redirectCount == 0) { request.body = body }
             let checked = if let checked { checked } else { try session.check(request) }
             self.checked = checked
             let place = checked.place
-            // One copy for all that read it below.
             let request = request
             url = AbsoluteURL(origin: place.origin, rest: place.target)
             var fields = checked.fields
@@ -115,16 +116,17 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             if let url, !fields.contains(.cookie), let cookies = cookieStorage?.field(for: url) {
                 try fields.setForRequest("Cookie", cookies)
             }
-            let configuration = session.configuration
             let isData = task is DataTask
             try content.ask(
-                configuration.decodesContent && isData,
-                for: configuration.contentDecoders,
+                session.configuration.decodesContent && isData,
+                for: session.configuration.contentDecoders,
                 in: &fields
             )
-            let cachePolicy = try request.cachePolicy(configuration.cachePolicy, isData: isData)
+            let cachePolicy = try request.cachePolicy(session.configuration.cachePolicy, isData: isData)
             cachePolicy?.addDirectives(to: &fields)
-            try authenticator.authorize(request, &fields, place)
+            if authenticator != nil || !session.authorizers.isEmpty {
+                try knownAuthenticator.authorize(request, &fields, place)
+            }
             var sent = SessionRequest(
                 endpoint: checked.endpoint,
                 method: request.method,
@@ -138,10 +140,17 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             task.willSend(request)
             // What goes over another protocol is no body that could be recorded.
             let recording = sent.isUpgrade ? nil : session.configuration.recording?(sent, self)
-            beginHop(session.engine.dataTask(with: sent, delegate: recording?.delegate ?? self), recording)
+            beginHop(session.engine.dataTask(with: consume sent, delegate: recording?.delegate ?? self), recording)
         } catch {
             finish(error)
         }
+    }
+
+    private var knownAuthenticator: TaskAuthenticator {
+        if let authenticator { return authenticator }
+        let made = TaskAuthenticator(session)
+        authenticator = made
+        return made
     }
 
     private func beginHop(_ started: LoopTask, _ recording: HopRecording?) {
@@ -149,6 +158,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         flow.beginHop()
         if let sink, sink.givesBody {
             sink.begin(started)
+            if flow.isRunning { started.resume() }
+            return
+        }
+        if case .none = request.body {
             if flow.isRunning { started.resume() }
             return
         }
@@ -239,7 +252,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         of task: SessionTask
     ) -> ResponseStep {
         cookieStorage?.storeCookies(of: (copy head).fields, from: url, at: session.loop.wallClock / 1_000_000)
-        return authenticator.didReceiveHead(head, to: request, at: url, of: task)
+        guard authenticator != nil || head.status == 401 else { return .deliver }
+        return knownAuthenticator.didReceiveHead(head, to: request, at: url, of: task)
     }
 
     override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
@@ -369,7 +383,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         _ deferred: DeferredResponse
     ) {
         guard let task, deferred === self.deferred else { return }
-        let step = authenticator.hookDidDecide(disposition, on: question, of: task)
+        let step = knownAuthenticator.hookDidDecide(disposition, on: question, of: task)
         if case .wait(let question, let decision) = step { return wait(for: decision, on: question) }
         endDeferral()
         switch step {
@@ -448,7 +462,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         endDeferral()
         let fault = content.end()
         let error = error ?? fault
-        guard let sink else { return conclude(error) }
+        guard let sink, sink.hasEnds else { return conclude(error) }
         sink.finish(error) { [self] error in conclude(error) }
     }
 
@@ -456,7 +470,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         guard let task else { return }
         self.task = nil
         sink = nil
-        request.body = .none
+        // A source may capture the task.
+        if case .source = request.body { request.body = .none }
         var error = error
         if metrics.fetchStart != 0 {
             metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart)
@@ -464,8 +479,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         }
         error = error?.named(RequestName.text(request.method, request.url))
         task.complete(error)
-        task.delegate.finish(error, metrics)
-        let own = task.delegate.taskDidComplete
+        let own = task.delegate.finish(error, metrics)
         session.hookBox.hooks.taskDidFinishCollectingMetrics?(task, metrics)
         (own ?? session.hookBox.hooks.taskDidComplete)?(task, error)
         session.notifyObservers(.didComplete(task))

@@ -91,6 +91,8 @@ final class WebSocketSink: BodySink {
         return pump.receive(bytes) ? .more : .pause
     }
 
+    override var hasEnds: Bool { true }
+
     override func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) {
         var error = error
         if let pump {

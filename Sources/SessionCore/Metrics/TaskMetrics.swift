@@ -23,7 +23,9 @@ public struct TaskMetrics: Sendable {
     package mutating func add(_ part: TaskMetrics) {
         if transaction.fetchStart != TransactionMetrics.absent { earlierTransactions.append(transaction) }
         let delay = part.fetchStart - fetchStart
-        earlierTransactions += part.earlierTransactions.map { $0.later(by: delay) }
+        if !part.earlierTransactions.isEmpty {
+            earlierTransactions += part.earlierTransactions.map { $0.later(by: delay) }
+        }
         transaction = part.transaction.later(by: delay)
     }
 
