@@ -69,7 +69,8 @@ def count(command: list[str], folder: Path, requests: int) -> callgrind.Counts:
     """The counts of a run with three times as many requests, less those of a run: what 2 x `requests` of them cost. Under strace
     the threads take turns in another way, so its figures are close to, and not, those of a run without it."""
     def counted(times: int) -> callgrind.Counts:
-        words = [str(times * requests) if word == str(requests) else word for word in command]
+        words = list(command)
+        words[command.index(str(requests))] = str(times * requests)
         profile, calls = folder / f"profile-{times}", folder / f"calls-{times}"
         run(["valgrind", "--tool=callgrind", "--quiet", "--fair-sched=yes", f"--callgrind-out-file={profile}", *words])
         run(["strace", "-f", "-c", "-o", str(calls), *words])

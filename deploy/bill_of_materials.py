@@ -195,11 +195,11 @@ def needed_packages(program):
     """The packages whose libraries the program loads, as this machine has them."""
     # A library, with the paths by which its package may name it.
     wanted = {}
-    for file in [program, loaded(LOADED)]:
-        for line in [file, *run("ldd", file).decode().split("\n")]:
-            if (found := re.search(r"(?:=> )?(/\S+)", line)) and found[1] != program:
-                real = os.path.realpath(found[1])
-                wanted[real] = {real, real.removeprefix("/usr"), found[1]}
+    library = loaded(LOADED)
+    linked = [re.search(r"(?:=> )?(/\S+)", line) for file in [program, library] for line in run("ldd", file).decode().split("\n")]
+    for path in [library, *(found[1] for found in linked if found)]:
+        real = os.path.realpath(path)
+        wanted[real] = {real, real.removeprefix("/usr"), path}
     # It ends with an error when it does not know one of them.
     paths = sorted(set().union(*wanted.values()))
     told = subprocess.run(["dpkg-query", "-S", *paths], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout

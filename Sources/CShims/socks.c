@@ -40,6 +40,9 @@ static const char *load(void) {
         return "it lacks curl_" #name;
     FUNCTIONS(FIND)
 #undef FIND
+    // The options of a dial are those of 7.85 (CURLOPT_PROTOCOLS_STR).
+    if (curl.version_info(CURLVERSION_FIRST)->version_num < 0x075500)
+        return "it is older than 7.85";
     // Before 7.84 no other thread may be in it.
     if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return "it could not be set up";

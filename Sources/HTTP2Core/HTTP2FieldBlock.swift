@@ -40,11 +40,9 @@ package struct HTTP2FieldBlock: ~Copyable {
         record(name.utf8Start, name.utf8CodeUnitCount, value.utf8CodeUnitCount)
     }
 
-    /// Adds `:status`.
+    /// Adds `:status`, of three digits.
     package mutating func add(status: Int) {
-        add(pseudo: ":status") { bytes in
-            for divisor in [100, 10, 1] { bytes.append(UInt8(ascii: "0") + UInt8(status / divisor % 10)) }
-        }
+        add(pseudo: ":status") { $0.append(decimal: status) }
     }
 
     /// Adds a pseudo-header field whose value `write` appends.
@@ -84,8 +82,11 @@ package struct HTTP2FieldBlock: ~Copyable {
     /// Adds the field at `index`, unless it is about the connection.
     package mutating func add(_ fields: borrowing HeaderFields, at index: Int) {
         let id = fields.id(at: index)
-        guard !Self.isAboutConnection(id, fields.value(at: index)) else { return }
-        add(id, fields.name(at: index), fields.value(at: index))
+        switch id {
+        case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .host: return
+        case .te where !fields.value(at: index).equalsIgnoringCase("trailers"): return
+        default: add(id, fields.name(at: index), fields.value(at: index))
+        }
     }
 
     private mutating func add(
@@ -119,14 +120,6 @@ package struct HTTP2FieldBlock: ~Copyable {
         entries.append(
             Entry(name: name, nameLength: nameLength, valueLength: valueLength, isSensitive: isSensitive)
         )
-    }
-
-    private static func isAboutConnection(_ id: FieldName, _ value: borrowing Span<UInt8>) -> Bool {
-        switch id {
-        case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .host: true
-        case .te: !value.equalsIgnoringCase("trailers")
-        default: false
-        }
     }
 
     /// Whether a value must not enter the compression table, where an attacker who shares the connection could guess it

@@ -73,7 +73,7 @@ struct FieldSectionTests {
     @Test("a section that serves the next request keeps nothing of the last one")
     func reused() {
         var section = RequestSection(limits: HeadLimits())
-        let long = String(repeating: "a", count: 9000)
+        let long = String(repeating: "a", count: 5000)
         let requests: [[(String, String)]] = [
             replacing(":path", "/\(long)") + [("cookie", "a=1"), ("x-y", "z")],
             replacing(":path", "/short"),
@@ -94,7 +94,7 @@ struct FieldSectionTests {
         }
         #expect(
             seen == [
-                "9001 [\"x-y\", \"cookie\", \"Host\"]", "6 [\"Host\"]", "hostMissing", "19 [\"Host\"]",
+                "5001 [\"x-y\", \"Cookie\", \"Host\"]", "6 [\"Host\"]", "hostMissing", "19 [\"Host\"]",
             ]
         )
     }

@@ -34,6 +34,13 @@ package struct RequestSection: Sendable {
         fault = nil
     }
 
+    /// The request has its head, or is over: what it brought does not stay until the next one.
+    package mutating func rest() {
+        removeAll(limits: limits)
+        if values.footprint > 2 * Self.keptBytes { values = ReusableBytes() }
+        if url.footprint > 2 * Self.keptBytes { url = ReusableBytes() }
+    }
+
     private static let keptBytes = 4 << 10
     private static let delimiter: StaticString = "://"
 

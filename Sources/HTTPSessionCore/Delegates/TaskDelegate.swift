@@ -16,8 +16,8 @@ public class TaskDelegate: @unchecked Sendable {
     private var common = Common()
     package let callbacks: CallbackQueue
     /// Progress of the request's body, and of the response's; made when somebody asks for it.
-    package var sending: ProgressRelay { lock.withLock { relay(&common.sending) } }
-    package var receiving: ProgressRelay { lock.withLock { relay(&common.receiving) } }
+    package var sending: ProgressRelay { relay(\.sending) }
+    package var receiving: ProgressRelay { relay(\.receiving) }
 
     private struct Common {
         var error: SessionError?
@@ -49,12 +49,13 @@ public class TaskDelegate: @unchecked Sendable {
         common.receiving = other.receiving
     }
 
-    /// Called with the lock held.
-    private func relay(_ relay: inout ProgressRelay?) -> ProgressRelay {
-        if let relay { return relay }
-        let made = ProgressRelay(isOver: common.isComplete)
-        relay = made
-        return made
+    private func relay(_ which: WritableKeyPath<Common, ProgressRelay?>) -> ProgressRelay {
+        lock.withLock {
+            if let known = common[keyPath: which] { return known }
+            let made = ProgressRelay(isOver: common.isComplete)
+            common[keyPath: which] = made
+            return made
+        }
     }
 
     /// The collected body; nil before its first byte, and when it is not collected.
@@ -127,9 +128,12 @@ public class TaskDelegate: @unchecked Sendable {
     func takeHooks() -> Any? { nil }
 
     /// Reports progress to those who have asked for it.
-    func reportReceived(_ counts: ByteCounts) {
-        let progress = TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
-        lock.withLock { common.receiving }?.report(progress)
+    /// - Returns: whether somebody was told, who may have cancelled the task.
+    @discardableResult
+    func reportReceived(_ counts: ByteCounts) -> Bool {
+        guard let relay = lock.withLock({ common.receiving }) else { return false }
+        relay.report(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
+        return true
     }
 
     func reportSent(_ counts: ByteCounts) {

@@ -87,11 +87,11 @@ final class DataSink: BodySink {
         let appended = own.append(bytes)
         if appended == .tooLong { return .failed(own.tooLarge) }
         let count = Int64(bytes.count)
-        own.reportReceived(task.count { $0.received += count })
+        let isReported = own.reportReceived(task.count { $0.received += count })
         let hook = session.hookBox.hooks.dataTaskDidReceiveData
         hook?(task, [UInt8](copying: bytes))
         // The program's code may just have cancelled it.
-        return (hook != nil || appended == .passedOn) && isCancelled ? .failed(.taskCancelled) : .more
+        return (isReported || hook != nil || appended == .passedOn) && isCancelled ? .failed(.taskCancelled) : .more
     }
 
     override func didReceiveTrailers(_ trailers: HeaderFields) { own.didReceiveTrailers(trailers) }

@@ -472,7 +472,8 @@ package final class EventLoop: @unchecked Sendable {
         }
         var result = control(isParked ? PINPROXY_EPOLL_MODIFY : PINPROXY_EPOLL_ADD)
         // It was closed since then, and its number is another one's: the kernel has forgotten it.
-        if isParked, result == -ENOENT { result = control(PINPROXY_EPOLL_ADD) }
+        // (With EPOLLEXCLUSIVE it says EINVAL before it looks.)
+        if isParked, result != 0 { result = control(PINPROXY_EPOLL_ADD) }
         guard result == 0 else { throw IOFailure(code: -result, during: "epoll_ctl") }
         registrations[slot] = Registration(handler: handler, number: number, interest: interest)
     }
@@ -530,11 +531,6 @@ package final class EventLoop: @unchecked Sendable {
         guard registrations[Int(descriptor)].interest.contains(.oneShot) else { return unregister(descriptor) }
         registrations[Int(descriptor)] = .none
         registrations[Int(descriptor)].isParked = true
-    }
-
-    /// Unregisters a descriptor that is closed next, and of which there is no duplicate: the kernel forgets it then (epoll(7)).
-    package func forget(_ descriptor: Int32, of handler: EventHandler) {
-        if isRegistered(descriptor, for: handler) { registrations[Int(descriptor)] = .none }
     }
 
     @inline(__always)

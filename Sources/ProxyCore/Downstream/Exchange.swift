@@ -198,7 +198,7 @@ final class Exchange: StageOwner {
         guard let route, let generation else { return }
         if let offer { return makeRelay(on: route).upgrade(by: offer, to: endpoint, generation) }
         if route.cache != nil, route.hooks == nil, credentials == nil, stream.hasRoom,
-            origin.findHit(on: route, atMost: ClientWriter.directWrite)
+            origin.findHit(on: route, atMost: min(ClientWriter.directWrite, stream.pieceSize))
         {
             return respondAtOnce()
         }

@@ -38,7 +38,7 @@ final class CacheTerms {
             && rules.bypasses.isEmpty && rules.ignored.isEmpty && rules.graces.isEmpty
         let denied = snapshot.configuration.access.denyAddresses
         let make = { CacheGround(settings.configuration, endpoint, deniedAddresses: denied) }
-        ground = isUsual ? settings.common.ground(isHTTPS: endpoint.scheme == .https, make) : make()
+        ground = (isUsual ? settings.common : nil)?.ground(isHTTPS: endpoint.scheme == .https, make) ?? make()
         proxy = endpoint.proxyEndpoint?.policyDigest
         policy =
             switch endpoint.scheme {

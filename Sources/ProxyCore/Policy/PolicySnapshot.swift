@@ -8,12 +8,13 @@ package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
     /// nil when requests and responses are forwarded unchanged.
     let hooks: HostHooks?
-    /// What the routes of all its hosts have in common.
-    let common = CommonTerms()
+    /// What the routes of all its hosts have in common; nil for an entry of one host. Entries may be very many.
+    let common: CommonTerms?
 
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration
         hooks = HostHooks.make(configuration)
+        common = configuration.host == nil || configuration.includeSubdomains ? CommonTerms() : nil
     }
 }
 

@@ -188,8 +188,8 @@ package struct Router: Sendable {
         let usualVersion = secure && policy.configuration.httpVersion == .http2 ? Endpoint.HTTPVersion.http2 : .http1
         let pinned = probe == nil ? snapshot.pinnedDomains.policy(host: host, port: port) : nil
         // Of all endpoints but these two kinds the way is that of the entry's other hosts.
-        let isUsual = probe == nil && !isUpstreamProxy(host, port, policy)
-        let known = isUsual ? policy.common.placeDigest(isHTTPS: secure) : nil
+        let common = probe == nil && !isUpstreamProxy(host, port, policy) ? policy.common : nil
+        let known = common?.placeDigest(isHTTPS: secure)
         let endpoint = Endpoint(
             scheme: secure ? .https : .http,
             host: host,
@@ -213,7 +213,7 @@ package struct Router: Sendable {
             connectionLimit: policy.configuration.connectionsPerHost.map { max(1, $0 / workers) },
             placeDigest: known
         )
-        if isUsual, known == nil { policy.common.setPlaceDigest(endpoint.placeDigest, isHTTPS: secure) }
+        if let common, known == nil { common.setPlaceDigest(endpoint.placeDigest, isHTTPS: secure) }
         return endpoint
     }
 

@@ -89,7 +89,10 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         services.loop.noteWork(.cache)
         let now = services.loop.wallClock / 1_000_000
         hit = terms.hit(in: responses, for: exchange.head, at: now, atMost: limit, &keyMemory)
-        return hit != nil
+        guard hit != nil else { return false }
+        // A start under a former policy, which ended before anything was sent, has no part in the response.
+        if unsent != nil { unsent = nil }
+        return true
     }
 
     /// Sends a request, or responds to it with a stored response.

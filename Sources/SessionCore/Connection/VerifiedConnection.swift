@@ -270,6 +270,8 @@ final class VerifiedConnection: EventHandler {
             if result >= 0 { return .bytes(result) }
             return result == -Int(EAGAIN) ? .wouldBlock : .broken(Self.words(Int32(-result)))
         }
+        // A write finishes a handshake that is half way, as a message behind it may be, and reads for that.
+        if isDrained, outer != nil || SSL_is_init_finished(ssl) != 1 { isDrained = false }
         pinproxy_clear_errors()
         errno = 0
         let result = bytes.withUnsafeBufferPointer { SSL_write(ssl, $0.baseAddress, Int32(clamping: $0.count)) }
@@ -313,7 +315,7 @@ final class VerifiedConnection: EventHandler {
     func close(isWhole: Bool) {
         guard !isClosed else { return }
         isClosed = true
-        if isRegistered { loop.forget(descriptor, of: self) }
+        if isRegistered { loop.unregister(descriptor, of: self) }
         if isWhole {
             for ssl in [ssl, outer] {
                 guard let ssl else { continue }

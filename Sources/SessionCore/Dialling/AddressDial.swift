@@ -19,7 +19,8 @@ class AddressDial: EventHandler {
     /// nil when nobody waits for the end any more.
     private var didEnd: ((AddressDial, Outcome) -> Void)?
     private var refusal: DialRefusal?
-    private var isDescriptorMissing = false
+    /// Something that a connection needs is missing in this process or machine.
+    final var isDescriptorMissing = false
 
     /// - Parameter didEnd: called once, from the loop and never from within `start`; not after `stop`.
     init(
@@ -56,7 +57,6 @@ class AddressDial: EventHandler {
         guard refusal == nil else { return -EACCES }
         let descriptor = pinproxy_stream_socket(Int32(raw.pointee.sa_family))
         guard descriptor >= 0 else {
-            isDescriptorMissing = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor)
             return descriptor
         }
         guard !DescriptorReserve.holds(descriptor) else {
@@ -89,6 +89,7 @@ class AddressDial: EventHandler {
 
     /// The failure that a system call has told.
     final func failure(_ code: Int32) -> DialFailure {
+        if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) { isDescriptorMissing = true }
         let host = address.ipAddress.map { "\($0)" } ?? "\(address)"
         let milliseconds = (loop.freshNow &- startedAt) / 1_000_000
         let reason = String(cString: strerror(code))

@@ -21,6 +21,8 @@ final class TCPDial: AddressDial {
             try loop.register(descriptor, [.writable, .oneShot], self)
             return nil
         } catch {
+            // The fault is this machine's, and not the address'.
+            isDescriptorMissing = true
             return abandon(error.code)
         }
     }
@@ -67,7 +69,7 @@ final class TCPDial: AddressDial {
 
     private func closeSocket() {
         guard descriptor >= 0 else { return }
-        loop.forget(descriptor, of: self)
+        loop.unregister(descriptor, of: self)
         close(descriptor)
         descriptor = -1
     }

@@ -165,9 +165,9 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         return true
     }
 
-    /// The head was given to its request. The memory of a large one is not kept.
-    func didDeliverHead() {
-        if head.byteCount > Self.keptHeadBytes { head = ResponseHead() }
+    /// The head was given to its request, or is refused. The memory of a large one is not kept.
+    func headIsOver() {
+        if head.fields.footprint > Self.keptHeadBytes { head = ResponseHead() }
     }
 
     private static let keptHeadBytes = 8 << 10

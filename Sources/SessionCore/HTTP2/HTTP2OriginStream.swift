@@ -164,18 +164,23 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         // The rest of a section that nobody takes is not looked at.
-        guard let receiver else { return false }
+        guard receiver != nil else { return false }
         if hasHead {
             let isWell = trailers.append(name: name, value: value, isInResponse: true)
             if !isWell { didRefuseField(name: name) }
             return isWell
         }
         let isWell = section.append(name: name, value: value, into: &connection.head)
-        if !isWell { didRefuseField(name: name) }
-        guard isWell, let fault = section.fault else { return isWell }
+        guard isWell else {
+            didRefuseField(name: name)
+            connection.headIsOver()
+            return false
+        }
+        guard let fault = section.fault else { return true }
+        connection.headIsOver()
         connection.didProgress()
         hasBegunResponse = true
-        fail(receiver, fault)
+        if let receiver { fail(receiver, fault) }
         return false
     }
 
@@ -197,6 +202,7 @@ final class HTTP2OriginStream: HTTP2Stream {
             return endsStream
         }
         hasBegunResponse = true
+        defer { connection.headIsOver() }
         if let fault = section.conclude(answering: receiver.method, into: &connection.head) {
             fail(receiver, fault)
         } else if connection.head.isInterim {
@@ -225,7 +231,6 @@ final class HTTP2OriginStream: HTTP2Stream {
             default: break
             }
             receiver.didReceiveHead(connection.head)
-            connection.didDeliverHead()
         }
         return true
     }

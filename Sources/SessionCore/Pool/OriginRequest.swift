@@ -210,6 +210,10 @@ final class OriginRequest: TaskExchange, PoolRequest {
         connection.begin(task.request, task.guarded, self)
     }
 
+    private func send(_ task: LoopTask, on stream: HTTP2OriginStream) -> Bool {
+        stream.begin(task.request, task.guarded, self)
+    }
+
     private func begin(on connection: HTTP2ClientConnection) {
         guard let task else { return connection.withdrawPromise() }
         if let guarded = task.guarded {
@@ -227,7 +231,7 @@ final class OriginRequest: TaskExchange, PoolRequest {
         task.delegate.taskDidConnect(task)
         guard course.isSharing else { return connection.exchangeDidEnd() }
         timings.requestStart = elapsed
-        guard !stream.begin(task.request, task.guarded, self) else { return }
+        guard !send(task, on: stream) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
         beginExchange(connections.headLimits)

@@ -21,12 +21,12 @@ enum ProgramVersion {
 
     /// The libraries of the system as they are loaded, not as they were at the build. libcurl may be missing: it is loaded for SOCKS
     /// proxies alone.
-    static var libraries: [(name: String, version: String)] {
+    static var libraries: [(name: String, version: String?)] {
         func text(_ version: UnsafePointer<CChar>?) -> String { version.map { String(cString: $0) } ?? "unknown" }
         let openSSL = text(OpenSSL_version(OPENSSL_VERSION))
         return [
             ("OpenSSL", openSSL.hasPrefix("OpenSSL ") ? String(openSSL.dropFirst("OpenSSL ".count)) : openSSL),
-            ("libcurl", SOCKSLibrary.version ?? "not installed (for SOCKS proxies alone)"),
+            ("libcurl", SOCKSLibrary.version),
             ("c-ares", text(ares_version(nil))),
             ("nghttp2", text(nghttp2_version(0).pointee.version_str)),
             ("SQLite", text(sqlite3_libversion())),

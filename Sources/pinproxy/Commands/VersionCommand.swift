@@ -12,7 +12,7 @@ extension Command {
         let libraries = ProgramVersion.libraries
         if arguments.has("json") {
             var members = JSONLine()
-            for library in libraries { members.add(library.name, library.version) }
+            for case (let name, let version?) in libraries { members.add(name, version) }
             var line = JSONLine()
             line.add("version", ProgramVersion.current)
             if let commit = ProgramVersion.commit { line.add("commit", commit) }
@@ -21,7 +21,7 @@ extension Command {
             return .success
         }
         let commit = ProgramVersion.commit.map { " (commit \($0))" } ?? ""
-        let rows = libraries.map { "\($0.name) \($0.version)\n" }.joined()
+        let rows = libraries.map { "\($0.name) \($0.version ?? "not installed (for SOCKS proxies alone)")\n" }.joined()
         try Output.standard("pinproxy \(ProgramVersion.current)\(commit)\n\(rows)")
         return .success
     }

@@ -182,7 +182,8 @@ struct CacheTermsTests {
                         port: isHTTPS ? 443 : 80,
                         allowHosts: .any
                     )
-                    return try #require(try #require(route.cache).digest(at: Self.now))
+                    let terms = try #require(route.cache)
+                    return try #require(terms.digest(at: Self.now))
                 }
             }
             #expect(own[0] == own[1])

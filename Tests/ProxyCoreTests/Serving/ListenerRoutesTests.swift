@@ -43,16 +43,14 @@ struct ListenerRoutesTests {
         var parser = RequestParser()
         var head = RequestHead()
         try #require(parser.parse(Array(request.utf8).span, into: &head).outcome == .complete)
+        let local = try AddressAndPort(parsing: "127.0.0.1:9001").socketAddress
         let decision =
             if let inside {
                 routes.route(for: head, inside: inside, from: redirection)
             } else if let redirection {
                 routes.route(for: head, from: redirection)
             } else {
-                routes.route(
-                    for: head,
-                    localAddress: try AddressAndPort(parsing: "127.0.0.1:9001").socketAddress
-                )
+                routes.route(for: head, localAddress: local)
             }
         switch decision {
         case .own: return "own"

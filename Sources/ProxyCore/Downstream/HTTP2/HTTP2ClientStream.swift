@@ -30,7 +30,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
     init(on connection: HTTP2Connection) {
         self.connection = connection
         super.init()
-        connection.section.removeAll(limits: connection.services.generation.headLimits)
+        connection.beginSection(of: self)
         let exchangeStream = HTTP2ExchangeStream(self, connection)
         self.exchangeStream = exchangeStream
         exchange = connection.exchanges.borrow(for: exchangeStream)
@@ -58,7 +58,10 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         if hasHead { return endsStream && !isFieldMissing }
         hasHead = true
         connection.headIsOver()
-        defer { account() }
+        defer {
+            connection.endSection(of: self)
+            account()
+        }
         account()
         guard let exchange else { return true }
         if let fault = connection.section.conclude(
@@ -216,6 +219,7 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         if !hasHead {
             hasHead = true
             connection.headIsOver()
+            connection.endSection(of: self)
         }
         let isUnderWay = exchange?.isUnderWay ?? false
         if let exchange {
@@ -362,6 +366,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
     override func releaseHeld(_ count: Int) { connection.heldDidChange(by: -count) }
 
     override func finished(persists: Bool, isWhole: Bool) {
+        let stream = stream
         if !isClosed {
             if isWhole {
                 moveBody()

@@ -30,6 +30,8 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     /// The head of the request whose fields are coming, or came last: the frames of a field block follow each other, whatever
     /// their stream (RFC 9113, section 4.3). So its memory serves every request.
     var section: RequestSection
+    /// The stream whose head is in `section`.
+    private var sectionOwner: ObjectIdentifier?
     private var isTakingBytes = false
     private var lingered = 0
 
@@ -265,6 +267,19 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
             idle.append(stream)
         }
         return true
+    }
+
+    /// A stream has begun, whose head comes next.
+    func beginSection(of stream: HTTP2ClientStream) {
+        section.removeAll(limits: services.generation.headLimits)
+        sectionOwner = ObjectIdentifier(stream)
+    }
+
+    /// What the head of the stream brought is not needed any more.
+    func endSection(of stream: HTTP2ClientStream) {
+        guard sectionOwner == ObjectIdentifier(stream) else { return }
+        sectionOwner = nil
+        section.rest()
     }
 
     /// A stream's head is complete, or will never be.
