@@ -79,10 +79,22 @@ struct CacheTermsTests {
         #expect(try finds(options: CacheOptions(isShared: false)) == false)
     }
 
-    @Test("where rules are about requests, no response is given at once")
-    func ruled() throws {
-        #expect(try finds(under: "\"cache\": { \"requestPolicy\": \"returnCacheDataElseLoad\" }") == false)
-        #expect(try finds(under: "\"cache\": { \"rules\": [{ \"key\": { \"sortParameters\": true } }] }") == false)
+    @Test(
+        "where rules are about requests, no response is given at once",
+        arguments: [
+            ("\"requestPolicy\": \"returnCacheDataElseLoad\"", false),
+            ("\"rules\": [{ \"requestPolicy\": \"returnCacheDataElseLoad\" }]", false),
+            ("\"rules\": [{ \"key\": { \"sortParameters\": true } }]", false),
+            ("\"rules\": [{ \"bypass\": { \"cookies\": [\"session_*\"] } }]", false),
+            ("\"rules\": [{ \"ignoreDirectives\": [\"no-cache\"] }]", false),
+            ("\"rules\": [{ \"grace\": { \"staleIfError\": \"1h\" } }]", false),
+            // Neither about requests nor another policy than the usual one.
+            ("\"requestPolicy\": \"useProtocolCachePolicy\"", true),
+            ("\"rules\": [{ \"then\": \"store\", \"ttl\": \"5m\" }]", true),
+        ]
+    )
+    func ruled(cache: String, isFound: Bool) throws {
+        #expect(try finds(under: "\"cache\": { \(cache) }") == isFound)
     }
 
     /// Each makes another digest than the ones before it.
