@@ -39,6 +39,16 @@ private func section(
     limits: HeadLimits = HeadLimits()
 ) -> Outcome {
     var section = RequestSection(limits: limits)
+    return outcome(of: fields, in: &section, isForOrigin: isForOrigin, endsStream: endsStream)
+}
+
+/// Builds a head from its fields with a section that may have served another one.
+private func outcome(
+    of fields: [(String, String)],
+    in section: inout RequestSection,
+    isForOrigin: Bool = false,
+    endsStream: Bool = true
+) -> Outcome {
     var head = RequestHead()
     for (name, value) in fields {
         let isWell = section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
@@ -97,6 +107,47 @@ struct FieldSectionTests {
                 "5001 [\"x-y\", \"Cookie\", \"Host\"]", "6 [\"Host\"]", "hostMissing", "19 [\"Host\"]",
             ]
         )
+    }
+
+    @Test("a section that has rested reads the next head as a new one does")
+    func rested() {
+        let limits = HeadLimits(headBytes: 12_000)
+        let large =
+            replacing(":path", "/" + String(repeating: "a", count: 7000))
+            + [("cookie", String(repeating: "c", count: 1000)), ("x-y", "z")]
+        let tooLarge = [("x", String(repeating: "v", count: 12_000))]
+        let heads: [([(String, String)], RequestFault?)] = [
+            (get, nil), (replacing(":method", nil), .methodInvalid), (replacing(":scheme", nil), .missingTarget),
+            (replacing(":authority", nil), .hostMissing), (replacing(":path", nil), .missingTarget),
+            ([(":method", "CONNECT"), (":authority", "api.example.com:443")], nil),
+            // The limits stay.
+            (get + tooLarge, .headTooLarge),
+        ]
+        for (fields, fault) in heads {
+            let fresh = section(fields, limits: limits)
+            #expect(fresh.fault == fault)
+            var reused = RequestSection(limits: limits)
+            func expectTheSame(after what: String) {
+                reused.rest()
+                let next = outcome(of: fields, in: &reused)
+                #expect(next.isWellFormed && next.fault == fault, "\(fields.map { $0.0 }) after \(what)")
+                #expect(next.target == fresh.target && next.host == fresh.host, "after \(what)")
+                #expect(next.fields == fresh.fields, "after \(what)")
+                reused.rest()
+            }
+            let whole = outcome(of: large, in: &reused)
+            #expect(whole.isWellFormed && whole.fault == nil)
+            expectTheSame(after: "a large head")
+            let refused = outcome(of: large + tooLarge, in: &reused)
+            #expect(refused.fault == .headTooLarge)
+            expectTheSame(after: "a head beyond the limit")
+            var head = RequestHead()
+            for (name, value) in large {
+                let isWell = reused.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+                #expect(isWell)
+            }
+            expectTheSame(after: "a head without an end")
+        }
     }
 
     @Test("a request to a gateway becomes one in origin-form, with Host")

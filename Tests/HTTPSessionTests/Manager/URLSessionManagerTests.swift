@@ -240,6 +240,61 @@ struct URLSessionManagerTests {
         await stage.end()
     }
 
+    /// The whole response comes at once, so that its end is known before the loop carries out the cancellation.
+    @Test(
+        "a progress handler that cancels at the last piece ends the task as cancelled",
+        arguments: [
+            "Content-Length: 4\r\n\r\nlast", "Transfer-Encoding: chunked\r\n\r\n4\r\nlast\r\n0\r\n\r\n",
+        ]
+    )
+    func cancelledAtLastPiece(rest: String) async throws {
+        let stage = try ManagerStage { _ in "HTTP/1.1 200 OK\r\n\(rest)" }
+        for cancels in [false, true] {
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
+            let last = Monitor<Int64>(0)
+            task.dataDelegate.setProgressHandler(on: CallbackQueue { $0() }) { [weak task] step in
+                last.with { $0 = step.completedBytes }
+                if cancels, step.completedBytes == 4 { task?.cancel() }
+            }
+            if cancels {
+                await #expect { try await task.value() } throws: { $0.sessionCode == .cancelled }
+                #expect(task.error?.code == .cancelled)
+            } else {
+                #expect(try await task.value().data == Array("last".utf8))
+            }
+            #expect(task.state == .completed)
+            #expect(last.with { $0 } == 4)
+        }
+        await stage.end()
+    }
+
+    @Test("a progress handler that is set only after the end is never called")
+    func lateProgressHandler() async throws {
+        let folder = try TemporaryFolder()
+        let stage = try ManagerStage({ $0.temporaryFolder = folder.path }) { request in
+            OriginResponse.text(request.target)
+        }
+        let calls = Monitor(0)
+        let atOnce = CallbackQueue { $0() }
+        let handler: @Sendable (TaskProgress) -> Void = { _ in calls.with { $0 += 1 } }
+        let request = HTTPSessionRequest(url: Self.url)
+        let data = try stage.manager.dataTask(with: request)
+        _ = try await data.value()
+        data.dataDelegate.setProgressHandler(on: atOnce, handler)
+        let upload = try stage.manager.uploadTask(
+            with: HTTPSessionRequest(url: Self.url, method: .put),
+            from: [1, 2, 3]
+        )
+        _ = try await upload.value()
+        upload.uploadDelegate.setUploadProgressHandler(on: atOnce, handler)
+        upload.uploadDelegate.setProgressHandler(on: atOnce, handler)
+        let download = try stage.manager.downloadTask(with: request)
+        _ = try await download.value()
+        download.downloadDelegate.setProgressHandler(on: atOnce, handler)
+        await stage.end()
+        #expect(calls.with { $0 } == 0)
+    }
+
     @Test("a suspended task reads no more, and goes on where it was")
     func suspension() async throws {
         let stage = try ManagerStage { connection in

@@ -206,6 +206,34 @@ struct CacheTermsTests {
         #expect(Set(digests).count == 1)
     }
 
+    @Test("a pinned host's digest differs from its entry's others, whichever is asked first")
+    func pinnedHost() throws {
+        let configuration = """
+            { "version": 1, "cache": {}, "pins": "pins", "trustAnchors": { "system": false, "files": [] },
+              "hosts": { "example.com": { "includeSubdomains": true, "resolve": "127.0.0.1:8443" } } }
+            """
+        let folder = try ConfigurationFolder(["config.json": configuration])
+        try folder.write("pins/test.json", pinFile("a.example.com"))
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        try #require(outcome.issues.isEmpty, "\(outcome.issues)")
+        // The first one is pinned.
+        let names = ["a.example.com", "b.example.com", "c.example.com"]
+        var digests: [[PolicyDigest]] = []
+        for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
+            let router = Router(snapshot: try #require(outcome.makeSnapshot()))
+            var own: [Int: PolicyDigest] = [:]
+            for place in order {
+                let host = try Host(names[place])
+                let terms = try #require(router.route(isHTTPS: true, host: host, port: 443, allowHosts: .any).cache)
+                own[place] = try #require(terms.digest(at: Self.now))
+            }
+            #expect(own[0] != own[1])
+            #expect(own[1] == own[2])
+            digests.append(names.indices.compactMap { own[$0] })
+        }
+        #expect(Set(digests).count == 1 && digests[0].count == 3)
+    }
+
     @Test("rules for keys change the digest")
     func keyRules() throws {
         func rules(_ key: String) -> String { "\"cache\": { \"rules\": [{ \"key\": { \(key) } }] }" }

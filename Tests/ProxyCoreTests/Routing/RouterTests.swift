@@ -68,6 +68,75 @@ struct RouterTests {
         #expect(try endpoint("https://other.example.com:3128/", router).proxy != nil)
     }
 
+    private static func entry(_ members: String) -> String {
+        """
+        { "version": 1, "trustAnchors": { "system": false, "files": [] },
+          "hosts": { "example.com": { "includeSubdomains": true, \(members) } } }
+        """
+    }
+
+    /// Each has the members of an entry, whether its place digests differ by scheme, and whether `p.example.com:443` is its proxy.
+    @Test(
+        "hosts of one entry have one place digest a scheme, in every order",
+        arguments: [
+            ("\"resolve\": \"127.0.0.1:8443\"", false, false),
+            // Without TLS requests go to the proxy itself, and with TLS through a tunnel.
+            ("\"upstreamProxy\": \"http://p.example.com:443\"", true, false),
+            ("\"upstreamProxy\": \"http://a:b@p.example.com:443\", \"resolve\": \"127.0.0.1:8443\"", false, false),
+            ("\"upstreamProxy\": \"https://p.example.com:443\"", false, true),
+            ("\"upstreamProxy\": \"https://p.example.com:8443\"", false, false),
+            ("\"tlsServerName\": \"s.example\"", true, false),
+            ("\"upstreamProxy\": \"https://p.example.com:443\", \"tlsServerName\": \"s.example\"", true, true),
+        ]
+    )
+    func placeDigests(members: String, differsByScheme: Bool, hasProxyInside: Bool) throws {
+        let configuration = Self.entry(members)
+        let urls = ["https", "http"].flatMap { scheme in ["a", "b", "p"].map { "\(scheme)://\($0).example.com:443/" } }
+        // Each from a router that has found no other endpoint.
+        let alone = try urls.map { url in
+            let fresh = try router(configuration)
+            return try endpoint(url, fresh).placeDigest
+        }
+        #expect(!alone[0].isEmpty)
+        #expect(alone[0] == alone[1] && alone[3] == alone[4])
+        #expect((alone[0] != alone[3]) == differsByScheme)
+        #expect((alone[0] != alone[2]) == hasProxyInside && (alone[3] != alone[5]) == hasProxyInside)
+        for order in [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 1, 0, 5, 3, 4], [4, 0, 3, 1, 5, 2]] {
+            let shared = try router(configuration)
+            for place in order {
+                let digest = try endpoint(urls[place], shared).placeDigest
+                #expect(digest == alone[place], "\(urls[place]) in the order \(order)")
+            }
+        }
+    }
+
+    @Test("a probe's place digest counts for no other endpoint, nor theirs for it")
+    func probedPlace() throws {
+        let host = try Host("a.example.com")
+        func probe(_ router: Router) throws -> [UInt8] {
+            let found = router.probeEndpoint(host: host, port: 443, httpVersion: .http1, profile: .legacy)
+            return try found.get().placeDigest
+        }
+        for members in [
+            "\"tlsServerName\": \"s.example\"",
+            "\"upstreamProxy\": \"https://p.example.com:443\", \"tlsProfile\": \"compatible\"",
+        ] {
+            let configuration = Self.entry(members)
+            let urls = ["https://a.example.com/", "https://b.example.com/"]
+            let unasked = try router(configuration)
+            let unprobed = try router(configuration)
+            let alone = try endpoint(urls[0], unprobed).placeDigest
+            let probed = try probe(unasked)
+            #expect(probed != alone)
+            for url in urls {
+                let afterProbe = try endpoint(url, unasked).placeDigest
+                #expect(afterProbe == alone, "\(url): \(members)")
+            }
+            let afterOthers = try probe(unprobed)
+            #expect(afterOthers == probed, "\(members)")
+        }
+    }
+
     @Test(
         "a pinned host is reached over TLS: 80 becomes 443, other ports stay",
         arguments: [

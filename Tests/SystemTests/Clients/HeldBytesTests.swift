@@ -103,6 +103,54 @@ struct HeldBytesTests {
         #expect(first.goAways.isEmpty)
     }
 
+    /// A connection collects the values of pseudo-header fields, and the cookies that come together again.
+    @Test(
+        "an idle connection does not keep the large head of its last request",
+        .enabled(if: !Programs.isSanitized, "a sanitizer keeps freed memory"),
+        arguments: ["cookie", ":path"]
+    )
+    func idleConnections(large: String) throws {
+        let stage = try Stage({ settings in
+            HTTP2ClientTests.takeHTTP2(&settings)
+            settings.members["workers"] = 1
+            settings.members["log"] = ["tasks": "off"]
+            settings.setTimeouts(["idle": "10m"])
+        }) { OriginResponse.text($0.target) }
+        let isPath = large == ":path"
+        let path = "/" + String(repeating: "v", count: 58_000)
+        let cookies = Array(repeating: ("cookie", "k=" + String(repeating: "v", count: 2900)), count: 20)
+        var peers: [HTTP2Peer] = []
+        /// The growth of the process by so many more connections, each idle after one request.
+        func growth(_ count: Int, isLarge: Bool) throws -> Int {
+            let before = try stage.proxy.residentMemory()
+            for _ in 0..<count {
+                let peer = try HTTP2Peer(stage.proxy.connect())
+                let stream = try peer.request(
+                    "GET",
+                    isLarge && isPath ? path : "/small",
+                    authority: Stage.host,
+                    fields: isLarge && !isPath ? cookies : []
+                )
+                let response = try peer.finish(stream)
+                // The path is too long, and the connection persists.
+                #expect(response.status == (isLarge && isPath ? 414 : 200))
+                peers.append(peer)
+            }
+            return try stage.proxy.residentMemory() - before
+        }
+        let count = 100
+        // What serves one request after the other grows once.
+        _ = try growth(20, isLarge: true)
+        let small = try growth(count, isLarge: false)
+        let difference = try growth(count, isLarge: true) - small
+        // Half of what the heads are.
+        #expect(difference < count * 29_000, "\(difference >> 10) KB beside \(small >> 10) KB")
+        for peer in [peers[0], peers[20], peers[20 + count]] {
+            let stream = try peer.request("GET", "/again", authority: Stage.host)
+            #expect(try peer.finish(stream).text == "/again")
+        }
+    }
+
     @Test("stored bodies for shut windows hold 16 KB each")
     func windows() throws {
         let body = String(repeating: "stored ", count: 100_000)

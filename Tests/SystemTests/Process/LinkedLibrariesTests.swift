@@ -5,6 +5,13 @@ import Testing
 
 @Suite("The libraries of the program", .onOwnThreads)
 struct LinkedLibrariesTests {
+    /// The member `libraries` of `version --json`.
+    private static func libraries(in finished: Programs.Finished) throws -> [String: Any] {
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        let object = try JSONSerialization.jsonObject(with: Data(finished.output.utf8)) as? [String: Any]
+        return try #require(object?["libraries"] as? [String: Any])
+    }
+
     @Test("the program is linked with nothing of Foundation")
     func noFoundation() throws {
         let libraries = try Programs.run("ldd", [try Programs.built("pinproxy")]).output
@@ -43,5 +50,10 @@ struct LinkedLibrariesTests {
         #expect(refused.errors.contains("libcurl4t64"), "\(refused.errors)")
         let version = try pinproxy("version")
         #expect(version.exitCode == 0 && version.output.contains("\nlibcurl not installed"))
+        // Whatever reads the JSON finds no version there; the others stay.
+        let without = try Self.libraries(in: pinproxy("version", "--json"))
+        let with = try Self.libraries(in: Programs.run(try Programs.built("pinproxy"), ["version", "--json"]))
+        #expect(with["libcurl"] is String)
+        #expect(without.keys.sorted() == with.keys.filter { $0 != "libcurl" }.sorted())
     }
 }
