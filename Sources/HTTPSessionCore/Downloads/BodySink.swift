@@ -125,9 +125,9 @@ final class StreamSink: BodySink {
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         guard task.state != .canceling else { return .failed(.taskCancelled) }
         let count = Int64(bytes.count)
-        task.dataDelegate.reportReceived(task.count { $0.received += count })
+        let isReported = task.dataDelegate.reportReceived(task.count { $0.received += count })
         switch stream.append(bytes) {
-        case .more: return .more
+        case .more: return isReported && task.state == .canceling ? .failed(.taskCancelled) : .more
         case .full: return .pause
         case .tooMuch:
             return .failed(

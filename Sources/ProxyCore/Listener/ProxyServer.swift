@@ -146,7 +146,7 @@ package final class ProxyServer {
         )
     }
 
-    /// Descriptors of the loop, and of libcurl's handle for two generations.
+    /// Descriptors of the loop, and of libcurl's handle for two generations, where SOCKS proxies are.
     private static let descriptorsOfWorker = 6
     /// Descriptors of the admin listener's loop, signals, watched folders and the cache.
     private static let descriptorsOfOthers = 8

@@ -27,11 +27,6 @@ final class ExecutedProgram: Sendable {
         descriptors: InheritedDescriptors
     ) throws(SpawnFailure) {
         descriptors.closeOthersAtExec()
-        var actions = posix_spawn_file_actions_t()
-        guard posix_spawn_file_actions_init(&actions) == 0 else { throw SpawnFailure(code: ENOMEM) }
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        // Another thread may open some just now.
-        posix_spawn_file_actions_addclosefrom_np(&actions, descriptors.end)
         var attributes = posix_spawnattr_t()
         guard posix_spawnattr_init(&attributes) == 0 else { throw SpawnFailure(code: ENOMEM) }
         defer { posix_spawnattr_destroy(&attributes) }
@@ -48,7 +43,7 @@ final class ExecutedProgram: Sendable {
         let variables = CStrings(environment)
         var identifier = pid_t()
         let code = withExtendedLifetime((words, variables)) {
-            posix_spawnp(&identifier, arguments[0], &actions, &attributes, words.pointers, variables.pointers)
+            posix_spawnp(&identifier, arguments[0], nil, &attributes, words.pointers, variables.pointers)
         }
         guard code == 0 else { throw SpawnFailure(code: code) }
         self.identifier = identifier
@@ -94,11 +89,8 @@ struct InheritedDescriptors {
     /// Looks which are open: called before this process opens its own.
     static func find() -> InheritedDescriptors { InheritedDescriptors(numbers: Set(openDescriptors)) }
 
-    /// A number above all of them.
-    var end: Int32 { max(2, numbers.max() ?? 2) + 1 }
-
-    /// Has exec close all others: libraries make some that it would not close, as libcurl (7.88) does with the first way through a
-    /// SOCKS proxy.
+    /// Has exec close all others: libraries make some that it would not close. libcurl (7.88) makes its own, a pair of sockets that wakes
+    /// it up, with the first way through a SOCKS proxy: in the moment between this call and the program's start they could be passed on.
     func closeOthersAtExec() {
         for descriptor in Self.openDescriptors where descriptor > 2 && !numbers.contains(descriptor) {
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
