@@ -80,8 +80,7 @@ struct RouterTests {
         "hosts of one entry have one place digest a scheme, in every order",
         arguments: [
             ("\"resolve\": \"127.0.0.1:8443\"", false, false),
-            // Without TLS requests go to the proxy itself, and with TLS through a tunnel.
-            ("\"upstreamProxy\": \"http://p.example.com:443\"", true, false),
+            ("\"upstreamProxy\": \"http://p.example.com:443\"", false, false),
             ("\"upstreamProxy\": \"http://a:b@p.example.com:443\", \"resolve\": \"127.0.0.1:8443\"", false, false),
             ("\"upstreamProxy\": \"https://p.example.com:443\"", false, true),
             ("\"upstreamProxy\": \"https://p.example.com:8443\"", false, false),
