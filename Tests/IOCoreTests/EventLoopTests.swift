@@ -118,7 +118,10 @@ struct EventLoopTests {
         loop.unregister(pair.0)
     }
 
-    @Test("a number that was parked can be another descriptor's", arguments: [Readiness.readable, [.readable, .exclusive]])
+    @Test(
+        "a number that was parked can be another descriptor's",
+        arguments: [Readiness.readable, [.readable, .exclusive]]
+    )
     func reusedNumbers(_ interest: Readiness) throws {
         let loop = try EventLoop()
         let old = socketPair()
