@@ -81,6 +81,7 @@ ROWS = {row.name: row for row in (
     Row("1k-hit", "1 KB, cache hit", Setup(caches=True), kept("/1k"), 1500),
     Row("100k", "100 KB, miss", Setup(), kept("/100k"), 150),
     Row("100k-hit", "100 KB, cache hit", Setup(caches=True), kept("/100k"), 500),
+    Row("2m-disk-hit", "2 MB, cache hit from the disk", Setup(caches=True, on_disk=True), kept("/2m"), 100),
     Row("tls", "1 KB, new TLS connection to the origin", Setup(), kept("/1k", CLOSING_HOST), 30),
     Row("tunnel", "CONNECT, one request in the tunnel", Setup(TUNNEL), tunnels, 200),
     Row("intercept", "1 KB in an intercepted CONNECT", Setup(INTERCEPT), intercepted_requests, 700),
@@ -88,7 +89,7 @@ ROWS = {row.name: row for row in (
     Row("h2c", "1 KB, HTTP/2 from the client", Setup(H2C_CLIENTS), h2c_requests, 700),
     Row("gateway", "1 KB, gateway", Setup(GATEWAY), kept("/1k"), 1000),
 )}
-CHECKED = ("1k", "1k-hit", "tls", "h2-origin", "h2c", "intercept")
+CHECKED = ("1k", "1k-hit", "2m-disk-hit", "tls", "h2-origin", "h2c", "intercept")
 
 
 def options() -> argparse.Namespace:
