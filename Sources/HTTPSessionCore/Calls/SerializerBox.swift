@@ -21,11 +21,14 @@ final class SerializerBox: @unchecked Sendable {
 
     var request: any RequestSerializer {
         get { lock.withLock { shared.request } }
-        // A change is one step: another thread's change is before or after it.
+        // A change is one step: another thread's change is before or after it. It is made to a copy: another thread may just have
+        // ended to read this one, of which ThreadSanitizer cannot know.
         _modify {
             lock.lock()
             defer { lock.unlock() }
-            yield &shared.request
+            var changed = shared.request
+            defer { shared.request = changed }
+            yield &changed
         }
     }
 
@@ -34,7 +37,9 @@ final class SerializerBox: @unchecked Sendable {
         _modify {
             lock.lock()
             defer { lock.unlock() }
-            yield &shared.response
+            var changed = shared.response
+            defer { shared.response = changed }
+            yield &changed
         }
     }
 }
