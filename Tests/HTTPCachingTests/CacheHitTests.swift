@@ -73,7 +73,7 @@ struct CacheHitTests {
         [], [("Accept-Encoding", "gzip")], [("Accept-Encoding", "br"), ("Accept", "a/b")], [("Cookie", "c=1")],
     ]
 
-    @Test("it is what the transaction responds with", arguments: stored.indices)
+    @Test("a hit is what the transaction responds with", arguments: stored.indices)
     func sameAsTransaction(place: Int) throws {
         let (fields, status, hits) = Self.stored[place]
         var found = 0

@@ -141,7 +141,7 @@ public struct HeaderFields: Sendable {
         )
     }
 
-    /// The last defence against header injection, for every append.
+    /// The last defence against header injection, for every append but the next one.
     mutating func append(id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         // A known name is a token.
         precondition(id != .other || Self.isValidName(name), "a field name is a token")
@@ -149,7 +149,8 @@ public struct HeaderFields: Sendable {
         append(wellFormed: id, name: name, value: value)
     }
 
-    /// For the sections of HTTP/2, which have just found the field well-formed.
+    /// For the sections of HTTP/2, which have just found these very bytes well-formed (`SectionField.isWellFormed`): nothing looks at them
+    /// again. No other caller may use it.
     @inline(__always)
     mutating func append(wellFormed id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         let start = storage.count

@@ -15,7 +15,7 @@ package final class EventLoop: @unchecked Sendable {
         var handler: EventHandler?
         var number: UInt32
         var interest: Readiness
-        /// Nobody has it, and the kernel reports nothing of it, but may still know it.
+        /// The descriptor waits for its next handler: the kernel reports nothing of it, but may still know it.
         var isParked = false
 
         static var none: Registration { Registration(handler: nil, number: 0, interest: []) }

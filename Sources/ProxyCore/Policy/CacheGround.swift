@@ -35,7 +35,7 @@ final class CacheGround: Sendable {
                 context += " as \(SecretDigest.sha256(Array(text.utf8)))"
             }
         }
-        // What is offered to a server decides who can be it.
+        // The offers of the handshake decide which server can accept them.
         if endpoint.scheme == .https { context += endpoint.tls.digestText }
         if let tls = endpoint.proxyEndpoint?.tls.digestText, !tls.isEmpty { context += " proxy tls\(tls)" }
         for rule in deniedAddresses { context += " deny \(rule)" }

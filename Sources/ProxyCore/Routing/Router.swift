@@ -187,7 +187,7 @@ package struct Router: Sendable {
     ) -> Endpoint {
         let usualVersion = secure && policy.configuration.httpVersion == .http2 ? Endpoint.HTTPVersion.http2 : .http1
         let pinned = probe == nil ? snapshot.pinnedDomains.policy(host: host, port: port) : nil
-        // Of all endpoints but these two kinds the way is that of the entry's other hosts.
+        // These two kinds have a way of their own; every other endpoint has that of the entry's other hosts.
         let common = probe == nil && !isUpstreamProxy(host, port, policy) ? policy.common : nil
         let known = common?.placeDigest(isHTTPS: secure)
         let endpoint = Endpoint(

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The queue of a task's handlers")
 struct CompletionQueueTests {
-    /// What has run, in order; and the work that a queue holds back.
+    /// The work that has run, in order; and the work that a queue holds back.
     ///
     /// `@unchecked Sendable`: the test has one thread.
     private final class Record: @unchecked Sendable {

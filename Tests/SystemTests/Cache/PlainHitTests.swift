@@ -156,7 +156,7 @@ struct PlainHitTests {
         #expect(reloaded.string("event") == "reloaded", "\(reloaded.text)")
         for _ in 0..<2 { #expect(try cache.get("/x").text == "for a key") }
         #expect(cache.requests.count == 2)
-        // What is stored for all was there all the time.
+        // The response that is stored for all was there all the time.
         try cache.stage.reload { _ in }
         #expect(try cache.get("/x").text == "for all")
         #expect(cache.requests.count == 2)
