@@ -19,9 +19,11 @@ private let authenticating: ScriptedOrigin.Script = { connection in
         }
         if isOurs, words.count == 3, words[2] == "challenge\(connection.number)" { user = words[1] }
         if request.target == "/cut" { return connection.close(.clean) }
+        let storable = ["Content-Type: text/plain", "Cache-Control: public, max-age=1000"]
         if let user {
-            let fields = ["Content-Type: text/plain", "Cache-Control: public, max-age=1000"]
-            try connection.respond("\(user) on \(connection.number)", fields: fields)
+            try connection.respond("\(user) on \(connection.number)", fields: storable)
+        } else if request.target == "/open" {
+            try connection.respond("open to all", fields: storable)
         } else {
             let fields = ["WWW-Authenticate: Basic realm=\"a, NTLM\", nTlM"]
             try connection.respond("who", status: "401 Unauthorized", fields: fields)
@@ -160,6 +162,10 @@ struct AuthenticatedConnectionTests {
         #expect(try stage.get().status == 401)
         let outcomes = try stage.proxy.waitForTaskLines(9).map { $0.string("cache") ?? "-" }
         #expect(!outcomes.contains("hit"), "\(outcomes)")
+        // The response that is stored for all is not the one of an authenticated connection.
+        let open = try (0..<2).map { _ in try client(stage).get("/open") }
+        #expect(open.allSatisfy { $0.text == "open to all" } && open[1]["Cache-Status"]?.contains("hit") == true)
+        #expect(try ann.get("/open").text == response.text)
     }
 
     @Test("a request that authenticates uses HTTP/1.1 towards a server of HTTP/2")
