@@ -2,7 +2,6 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
-import Synchronization
 
 /// A body that a request reads while another one receives it.
 final class SimulatedReading {
@@ -33,7 +32,7 @@ final class SimulatedReading {
             switch reader.read(at: position, atMost: min(pieceSize, wanted.upperBound - position), wake: {}) {
             case .bytes(let bytes): take(bytes)
             case .file(let file, let count):
-                let found = Mutex<[UInt8]?>(nil)
+                let found = Locked<[UInt8]?>(nil)
                 let done = Latch(count: 1)
                 disk?.read(file, at: position, count: count, deliver: { $0() }) { bytes in
                     found.withLock { $0 = bytes }

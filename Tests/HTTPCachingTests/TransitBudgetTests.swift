@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import Synchronization
+import IOCore
 import TestSupport
 import Testing
 
@@ -11,7 +11,7 @@ struct TransitBudgetTests {
 
     /// The revoked shares.
     private final class Losses: Sendable {
-        let names = Mutex<[String]>([])
+        let names = Locked<[String]>([])
         var all: [String] { names.withLock { $0 } }
     }
 

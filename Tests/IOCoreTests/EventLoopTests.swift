@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import Glibc
-import Synchronization
 import Testing
 
 @testable import IOCore
@@ -434,7 +433,7 @@ struct EventLoopTests {
 
 /// Values collected across threads.
 private final class Collected: Sendable {
-    private let state = Mutex<[Int]>([])
+    private let state = Locked<[Int]>([])
     func append(_ value: Int) { state.withLock { $0.append(value) } }
     var values: [Int] { state.withLock { $0 } }
 }

@@ -2,7 +2,6 @@
 import IOCore
 package import ProxyConfiguration
 package import SessionCore
-import Synchronization
 
 package struct CredentialSettings: Sendable {
     package var runs = CredentialRunner.Settings()
@@ -68,7 +67,7 @@ final class CredentialRegister: Sendable {
         var figures: [CredentialFigures] = []
     }
 
-    private let contents = Mutex(Contents())
+    private let contents = Locked(Contents())
 
     func add(_ handle: BoardHandle, _ board: CredentialBoard) {
         contents.withLock { contents in

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package import IOCore
 import ProxyConfiguration
-import Synchronization
 
 /// Keeps the values of the credentials that rules name: has their sources run when they are due, and tells the workers' boards. Its
 /// thread starts with the first policy that has credentials; where none has, there is none.
@@ -14,7 +13,7 @@ package final class CredentialRenewals: Sendable {
 
     private let settings: CredentialSettings
     private let register = CredentialRegister()
-    private let state = Mutex(State.idle)
+    private let state = Locked(State.idle)
 
     /// - Parameter snapshot: its credentials are fetched at once.
     package init(snapshot: PolicySnapshot, settings: CredentialSettings = CredentialSettings()) {

@@ -4,7 +4,6 @@ import IOCore
 import ProxyConfiguration
 package import ServerTrust
 package import SessionCore
-import Synchronization
 
 /// Fetches the revocation lists that policies with `fetch` ask for, and keeps them current. Its thread starts with the first list that
 /// a connection lacks; where no policy asks for lists, there is none.
@@ -37,12 +36,12 @@ package final class RevocationListFetcher: Sendable {
     package let store: RevocationListStore
     private let settings: Settings
     private let counts = ListCounts()
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     package init(snapshot: PolicySnapshot, settings: Settings = Settings()) {
         self.settings = settings
         store = RevocationListStore(limits: settings.limits.held)
-        state = Mutex(.notStarted(snapshot))
+        state = Locked(.notStarted(snapshot))
     }
 
     deinit { stop() }
@@ -112,7 +111,7 @@ package final class RevocationListFetcher: Sendable {
 
 /// Counts that two threads share, behind a lock that no worker's loop takes.
 final class ListCounts: Sendable {
-    private let counts = Mutex(RevocationListFetcher.Counts())
+    private let counts = Locked(RevocationListFetcher.Counts())
 
     var current: RevocationListFetcher.Counts { counts.withLock { $0 } }
 

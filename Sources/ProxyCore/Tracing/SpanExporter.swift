@@ -14,7 +14,7 @@ final class SpanExporter: @unchecked Sendable {
     let collector: TraceCollector
     private let loop: EventLoop
     private var thread: LoopThread?
-    private let queue: Mutex<SpanQueue<SpanRecord>>
+    private let queue: Locked<SpanQueue<SpanRecord>>
     private let limits: SpanLimits
     private let settings: TraceSettings
     /// Whether the thread has ended, or is about to.
@@ -48,7 +48,7 @@ final class SpanExporter: @unchecked Sendable {
         self.snapshot = snapshot
         self.settings = settings
         limits = settings.limits
-        queue = Mutex(SpanQueue(limits: settings.limits))
+        queue = Locked(SpanQueue(limits: settings.limits))
         loop = try EventLoop()
         endpoint = Self.endpoint(collector, snapshot, settings.limits)
         var instance: [UInt8] = []

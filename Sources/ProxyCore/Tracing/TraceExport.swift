@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import IOCore
 import ProxyConfiguration
 import Synchronization
 
@@ -25,7 +26,7 @@ package final class TraceExport: Sendable {
     }
 
     private let settings: TraceSettings
-    private let state = Mutex(State())
+    private let state = Locked(State())
     /// Whether there is a current exporter.
     private let hasCollector = Atomic<Bool>(false)
 

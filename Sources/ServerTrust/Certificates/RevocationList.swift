@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import COpenSSL
 import CShims
+import IOCore
 import StrictJSON
-import Synchronization
 
 /// One complete certificate revocation list (RFC 5280, section 5): owns an `X509_CRL`.
 ///
@@ -22,7 +22,7 @@ package final class RevocationList: @unchecked Sendable {
     package let digest: [UInt8]
     private let scope: Scope
     /// The results for the keys that were asked for; a list that another signs is asked for few.
-    private let signers = Mutex<[(key: PublicKeyPin, hasSigned: Bool)]>([])
+    private let signers = Locked<[(key: PublicKeyPin, hasSigned: Bool)]>([])
     private static let rememberedSigners = 8
 
     /// Takes the reference over.

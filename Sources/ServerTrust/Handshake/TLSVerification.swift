@@ -31,7 +31,7 @@ public final class TLSVerification: Sendable {
     private let lists: RevocationListStore?
     private let time: Int64?
     /// Guards the only mutable property. It is taken once for each handshake, never on the request path.
-    private let last = Mutex<ConnectionTrust?>(nil)
+    private let last = Locked<ConnectionTrust?>(nil)
 
     /// The result of the handshake, a refused one included: it explains the failure of a connection that does not exist
     /// any more.
@@ -45,7 +45,7 @@ public final class TLSVerification: Sendable {
     private let askedForCertificate = Atomic<Bool>(false)
     /// Whether the server has requested a client certificate.
     package var wasAskedForCertificate: Bool { askedForCertificate.load(ordering: .relaxed) }
-    private let suppliedIdentity = Mutex<ClientIdentity?>(nil)
+    private let suppliedIdentity = Locked<ClientIdentity?>(nil)
     /// The client certificate for a server that requests one.
     package var clientIdentity: ClientIdentity? {
         policy.configuration.clientCertificate ?? suppliedIdentity.withLock { $0 }

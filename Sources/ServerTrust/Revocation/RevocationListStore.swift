@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import IOCore
 import Synchronization
 
 /// The revocation lists that were fetched: shared by the handshakes of all threads and by what fetches them. Every list in it
@@ -21,7 +22,7 @@ package final class RevocationListStore: Sendable {
     }
 
     private let limits: Limits
-    private let entries = Mutex<[RevocationListNeed.Key: Entry]>([:])
+    private let entries = Locked<[RevocationListNeed.Key: Entry]>([:])
     private let changes = Atomic<UInt64>(0)
 
     package init(limits: Limits = Limits()) { self.limits = limits }

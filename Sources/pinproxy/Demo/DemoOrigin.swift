@@ -2,7 +2,6 @@
 import HTTPCore
 import IOCore
 import ServerTrust
-import Synchronization
 
 /// A TLS origin inside this process. Its certificate authority, key and certificate exist only in memory. It listens on
 /// a free port of loopback, sends short responses, and counts the bytes that it receives.
@@ -52,7 +51,7 @@ final class DemoOrigin: Sendable {
 /// Application bytes by the host that the client named in the handshake.
 final class RequestByteCounts: Sendable {
     /// Written by the origin's thread, read by the thread that shows the numbers.
-    private let counts = Mutex<[String: Int]>([:])
+    private let counts = Locked<[String: Int]>([:])
 
     subscript(_ host: String) -> Int { counts.withLock { $0[host] ?? 0 } }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCore
+import IOCore
 import ProxyConfiguration
 import ProxyCore
 import ServerTrust
-import Synchronization
 
 /// What a program has asked for during a run of `exec --report`, and what became of it, from the lines of the task log. Memory is
 /// bounded, whatever the program asks for.
@@ -40,10 +40,10 @@ final class RunRecord: Sendable {
         fileprivate init(besides pinned: PinnedDomains) { servers = SeenServers(besides: pinned) }
     }
 
-    private let state: Mutex<Content>
+    private let state: Locked<Content>
 
     /// - Parameter pinned: the pins at the start.
-    init(besides pinned: PinnedDomains) { state = Mutex(Content(besides: pinned)) }
+    init(besides pinned: PinnedDomains) { state = Locked(Content(besides: pinned)) }
 
     var content: Content { state.withLock { $0 } }
 

@@ -11,7 +11,7 @@ final class SignalForwarder: Sendable {
 
     /// The child, until its process entry is removed. Used by the forwarder's thread and the thread that waits for the
     /// child.
-    private let child = Mutex<ExecutedProgram?>(nil)
+    private let child = Locked<ExecutedProgram?>(nil)
     private let isHurried = Atomic<Bool>(false)
 
     /// Blocks the signals in this thread and in all threads that it starts later.

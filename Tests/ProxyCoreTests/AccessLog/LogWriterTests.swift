@@ -2,7 +2,6 @@
 import Foundation
 import Glibc
 import IOCore
-import Synchronization
 import TestSupport
 import Testing
 
@@ -46,7 +45,7 @@ struct LogWriterTests {
     @Test("an observer gets every line as JSON, also where the log has text")
     func observer() throws {
         let ends = try pipe()
-        let seen = Mutex<[UInt8]>([])
+        let seen = Locked<[UInt8]>([])
         let writer = try LogWriter(
             descriptor: ends.write,
             closing: true,

@@ -99,9 +99,19 @@ package final class TestClient {
     }
 
     /// A complete response whose head has been read before.
-    package func readBody(of head: HTTPMessage, to method: String = "GET") throws -> HTTPMessage {
+    ///
+    /// - Parameter after: is called after each piece, with its number of bytes.
+    package func readBody(
+        of head: HTTPMessage,
+        to method: String = "GET",
+        after: (Int) -> Void = { _ in }
+    ) throws -> HTTPMessage {
         var whole = head
-        try reader.body(of: &whole, .response(to: method)) { try receive() }
+        try reader.body(of: &whole, .response(to: method)) {
+            let piece = try receive()
+            after(piece.count)
+            return piece
+        }
         return whole
     }
 
