@@ -119,7 +119,7 @@ struct NetworkLink: Equatable {
     /// The type of the link.
     ///
     /// - Parameter isWireless: whether the interface has an IEEE 802.11 radio.
-    func connectionType(isWireless: Bool) -> NetworkReachabilityManager.ConnectionType {
+    func connectionType(isWireless: Bool) -> NetworkReachabilityStatus.ConnectionType {
         if kind == "wwan" || name.hasPrefix("wwan") { return .cellular }
         switch hardware {
         case 1: return isWireless ? .wifi : .ethernet

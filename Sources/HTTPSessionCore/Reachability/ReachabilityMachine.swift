@@ -7,7 +7,7 @@ import HTTPCore
 /// Each change of the network begins a round of requests. A change during a round begins another one at its end, so
 /// that the final status is up to date.
 struct ReachabilityMachine {
-    typealias Status = NetworkReachabilityManager.NetworkReachabilityStatus
+    typealias Status = NetworkReachabilityStatus
 
     /// The watched destination.
     enum Target: Equatable, Sendable {
@@ -162,7 +162,7 @@ struct ReachabilityMachine {
     private func connectionType(
         of route: NetworkRoute,
         beyondThisMachine: Bool = false
-    ) -> NetworkReachabilityManager.ConnectionType? {
+    ) -> NetworkReachabilityStatus.ConnectionType? {
         guard route.isUnicast, let link = links.first(where: { $0.index == route.link }), link.isRunning,
             !(beyondThisMachine && link.isLoopback)
         else { return nil }

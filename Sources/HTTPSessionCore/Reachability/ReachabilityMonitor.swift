@@ -12,14 +12,14 @@ final class ReachabilityMonitor: @unchecked Sendable {
     private let changes: NetlinkSocket
     private let questions: NetlinkSocket
     private var machine: ReachabilityMachine
-    private let report: (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
+    private let report: (NetworkReachabilityStatus) -> Void
     private var isStopped = false
 
     /// The sockets belong to the network namespace of the calling thread.
     init(
         _ target: ReachabilityMachine.Target,
         loop: EventLoop,
-        _ report: @escaping (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
+        _ report: @escaping (NetworkReachabilityStatus) -> Void
     ) throws(IOFailure) {
         self.loop = loop
         self.report = report

@@ -6,7 +6,7 @@ import SessionCore
 ///
 /// `@unchecked Sendable`: everything mutable is accessed with `lock` held.
 final class ReachabilityState: @unchecked Sendable {
-    typealias Status = NetworkReachabilityManager.NetworkReachabilityStatus
+    typealias Status = NetworkReachabilityStatus
 
     /// The listening thread, and its monitor.
     private final class Listening: Sendable {

@@ -52,7 +52,7 @@ struct NetworkReachabilityTests {
     @Test("a default route and its link's carrier decide whether the network is reachable")
     func wholeNetwork() throws {
         let network = try Network()
-        let up = "reachable(HTTPSessionCore.NetworkReachabilityManager.ConnectionType.ethernet)"
+        let up = "reachable(HTTPSessionCore.NetworkReachabilityStatus.ConnectionType.ethernet)"
         try network.expect(["notReachable"])
         try network.addLink()
         try network.ip("route add default via 192.0.2.1")
@@ -68,7 +68,7 @@ struct NetworkReachabilityTests {
     @Test("a host is reachable when a route leads to it, whatever other routes do")
     func oneHost() throws {
         let network = try Network(host: "198.51.100.7")
-        let up = "reachable(HTTPSessionCore.NetworkReachabilityManager.ConnectionType.ethernet)"
+        let up = "reachable(HTTPSessionCore.NetworkReachabilityStatus.ConnectionType.ethernet)"
         try network.expect(["notReachable"])
         try network.addLink()
         try network.ip("route add 198.51.100.0/24 via 192.0.2.1")
@@ -83,7 +83,7 @@ struct NetworkReachabilityTests {
         try network.expect(["notReachable"])
         try network.ip("link set lo up")
         try network.expect(
-            ["notReachable", "reachable(HTTPSessionCore.NetworkReachabilityManager.ConnectionType.other)"]
+            ["notReachable", "reachable(HTTPSessionCore.NetworkReachabilityStatus.ConnectionType.other)"]
         )
     }
 
