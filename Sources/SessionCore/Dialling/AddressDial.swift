@@ -19,8 +19,7 @@ class AddressDial: EventHandler {
     /// nil when nobody waits for the end any more.
     private var didEnd: ((AddressDial, Outcome) -> Void)?
     private var refusal: DialRefusal?
-    /// Something that a connection needs is missing in this process or machine.
-    final var isDescriptorMissing = false
+    private var lack: DialFailure.Lack?
 
     /// - Parameter didEnd: called once, from the loop and never from within `start`; not after `stop`.
     init(
@@ -57,11 +56,13 @@ class AddressDial: EventHandler {
         guard refusal == nil else { return -EACCES }
         let descriptor = pinproxy_stream_socket(Int32(raw.pointee.sa_family))
         guard descriptor >= 0 else {
+            // libcurl does not tell the code.
+            lack = DialFailure.Lack(-descriptor)
             return descriptor
         }
         guard !DescriptorReserve.holds(descriptor) else {
             close(descriptor)
-            isDescriptorMissing = true
+            lack = .descriptor
             return -EMFILE
         }
         // A router on the way forgets a quiet connection after minutes, and says nothing. TCP_USER_TIMEOUT would find it sooner, but
@@ -83,13 +84,13 @@ class AddressDial: EventHandler {
             details: words,
             endpoint: endpoint,
             refused: refusal.map { (address, $0) },
-            isDescriptorMissing: isDescriptorMissing
+            lack: lack
         )
     }
 
     /// The failure that a system call has told.
     final func failure(_ code: Int32) -> DialFailure {
-        if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) { isDescriptorMissing = true }
+        lack = DialFailure.Lack(code)
         let host = address.ipAddress.map { "\($0)" } ?? "\(address)"
         let milliseconds = (loop.freshNow &- startedAt) / 1_000_000
         let reason = String(cString: strerror(code))

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import Glibc
 import HTTPCore
 import IOCore
 
@@ -15,14 +16,31 @@ struct DialFailure {
         case other
     }
 
+    /// Something that a dial needs of this process or machine, whatever the address is.
+    enum Lack {
+        /// A descriptor, or memory of the kernel: to close an idle connection may give one back.
+        case descriptor
+        /// A local port.
+        case port
+
+        /// - Parameter code: the error of socket(2), connect(2) or epoll_ctl(2).
+        /// - Returns: nil for a failure of the address.
+        init?(_ code: Int32) {
+            switch code {
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC: self = .descriptor
+            case EADDRNOTAVAIL: self = .port
+            default: return nil
+            }
+        }
+    }
+
     let cause: Cause
     /// For people.
     private(set) var details: String
     let endpoint: Endpoint
     /// The address that the address rules have refused.
     var refused: (address: SocketAddress, refusal: DialRefusal)?
-    /// The process has no descriptor left.
-    var isDescriptorMissing = false
+    var lack: Lack?
 
     /// So many addresses are told of; there may be thirty.
     private static let toldAddresses = 4
@@ -31,8 +49,10 @@ struct DialFailure {
         DialFailure(cause: .noMemory, details: "Out of memory", endpoint: endpoint)
     }
 
-    /// Whether it is the address that has failed, rather than this process.
-    var isItsOwn: Bool { refused == nil && !isDescriptorMissing && cause != .noMemory && cause != .noLibrary }
+    var isDescriptorMissing: Bool { lack == .descriptor }
+
+    /// Whether it is the address that has failed, rather than this process or machine.
+    var isItsOwn: Bool { refused == nil && lack == nil && cause != .noMemory && cause != .noLibrary }
 
     /// That of a dial all of whose addresses have failed; nil when there was none.
     static func sum(of failures: [DialFailure]) -> DialFailure? {
@@ -45,7 +65,7 @@ struct DialFailure {
                 failures.prefix(toldAddresses).map(\.words).joined(separator: "; ")
                 + (untold > 0 ? "; and \(untold) addresses more" : "")
         }
-        last.isDescriptorMissing = failures.contains(where: \.isDescriptorMissing)
+        if failures.contains(where: \.isDescriptorMissing) { last.lack = .descriptor }
         return last
     }
 

@@ -21,8 +21,6 @@ final class TCPDial: AddressDial {
             try loop.register(descriptor, [.writable, .oneShot], self)
             return nil
         } catch {
-            // The fault is this machine's, and not the address'.
-            isDescriptorMissing = true
             return abandon(error.code)
         }
     }

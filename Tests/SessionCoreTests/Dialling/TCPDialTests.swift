@@ -245,6 +245,26 @@ struct TCPDialTests {
         }
     }
 
+    @Test("a dial without a socket knows why, though libcurl does not")
+    func withoutSocket() async {
+        await #expect(processExitsWith: .success) {
+            let stage = try Stage()
+            let dial = try stage.make("127.0.0.1", port: 1)
+            let alone = try stage.makeAlone(.loopback(port: 1))
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            var none = rlimit(rlim_cur: 0, rlim_max: limit.rlim_max)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+            dial.start()
+            // As for libcurl, which passes no code on.
+            let opened = SocketAddress.loopback(port: 1).withSockaddr { alone.open($0, $1) }
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            #expect(opened == -EMFILE && alone.failure(.noConnection, "").isDescriptorMissing)
+            try stage.finish()
+            #expect(stage.isDescriptorMissing && stage.errors.map(\.code) == [.connectFailed])
+        }
+    }
+
     @Test("of many dials each has its own socket; those given up have none")
     func many() throws {
         let (listener, port) = try TestSocket.listen()
