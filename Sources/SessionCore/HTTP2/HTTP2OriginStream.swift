@@ -164,7 +164,10 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         // The rest of a section that nobody takes is not looked at.
-        guard receiver != nil else { return false }
+        guard receiver != nil else {
+            connection.headIsOver()
+            return false
+        }
         if hasHead {
             let isWell = trailers.append(name: name, value: value, isInResponse: true)
             if !isWell { didRefuseField(name: name) }
@@ -173,7 +176,6 @@ final class HTTP2OriginStream: HTTP2Stream {
         let isWell = section.append(name: name, value: value, into: &connection.head)
         guard isWell else {
             didRefuseField(name: name)
-            connection.headIsOver()
             return false
         }
         guard let fault = section.fault else { return true }
@@ -185,6 +187,7 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     override func didRefuseField(name: borrowing Span<UInt8>) {
+        connection.headIsOver()
         guard malformation == nil else { return }
         let fault = ResponseFault.ofMalformedField(name)
         malformation = hasGuardedFields ? fault.words(onWholeField: name) : fault.words(onField: name)
@@ -195,6 +198,7 @@ final class HTTP2OriginStream: HTTP2Stream {
     }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
+        defer { connection.headIsOver() }
         guard let receiver else { return true }
         connection.didProgress()
         if hasHead {
@@ -202,7 +206,6 @@ final class HTTP2OriginStream: HTTP2Stream {
             return endsStream
         }
         hasBegunResponse = true
-        defer { connection.headIsOver() }
         if let fault = section.conclude(answering: receiver.method, into: &connection.head) {
             fail(receiver, fault)
         } else if connection.head.isInterim {
