@@ -256,9 +256,18 @@ package final class OriginConnection {
     }
 
     /// Sends a session ticket of TLS 1.3, which the client has no use for.
-    package func sendTicket() throws {
+    ///
+    /// - Parameters:
+    ///   - size: that of what the ticket has besides the session.
+    ///   - recordSize: the largest number of bytes in one TLS record, from now on.
+    package func sendTicket(with size: Int = 0, recordSize: Int? = nil) throws {
         guard let tls else { return }
         ERR_clear_error()
+        // SSL_CTRL_SET_MAX_SEND_FRAGMENT
+        if let recordSize { SSL_ctrl(tls, 52, recordSize, nil) }
+        if size > 0, let session = SSL_get_session(tls) {
+            SSL_SESSION_set1_ticket_appdata(session, [UInt8](repeating: 0, count: size), size)
+        }
         guard SSL_new_session_ticket(tls) == 1, SSL_do_handshake(tls) == 1 else { throw Gone() }
     }
 
