@@ -470,6 +470,21 @@ int pinproxy_pipe(int ends[2]) {
     return result;
 }
 
+int pinproxy_spawn_keeps_only(posix_spawn_file_actions_t *actions, const int *kept, size_t count) {
+    int next = 3;
+    int code = 0;
+    for (size_t index = 0; index < count && code == 0; index++) {
+        while (next < kept[index] && code == 0)
+            code = posix_spawn_file_actions_addclose(actions, next++);
+        if (next == kept[index])
+            next++;
+    }
+    if (code == 0)
+        code = posix_spawn_file_actions_addclosefrom_np(actions, next);
+    // `next` is no less than the limit of open files, above which nothing can be opened.
+    return code == EBADF ? 0 : code;
+}
+
 int pinproxy_start_command(char *const *arguments, char *const *environment, int output) {
     posix_spawnattr_t attributes;
     int code = posix_spawnattr_init(&attributes);

@@ -5,6 +5,7 @@
 #define PINPROXY_SYSTEM_H
 
 #include <pthread.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -139,6 +140,9 @@ int pinproxy_process_descriptor(int process);
 // A pipe, closed on exec (`pipe2` is a GNU extension). Its first end does not block; the second does, because programs that get it
 // as their standard output do not know of any other kind. Returns 0 or -errno.
 int pinproxy_pipe(int ends[2]);
+// Has the program that `actions` start get the descriptors up to 2 and these, in rising order, and no other one: libraries open some
+// that exec does not close, and another thread may do so until the program starts. Returns 0 or an error number.
+int pinproxy_spawn_keeps_only(posix_spawn_file_actions_t *actions, const int *kept, size_t count);
 // Starts a program, named by its path, in a process group of its own (posix_spawn(3)): its standard output is a descriptor of the
 // caller, input and error are the null device, no other descriptor is open in it, no signal is blocked or ignored. Returns its
 // number, or -errno when it could not be started.

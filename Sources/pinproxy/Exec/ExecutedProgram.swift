@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import CShims
 import Glibc
 
 /// A program run for its exit code (posix_spawn(3)).
@@ -19,14 +20,19 @@ final class ExecutedProgram: Sendable {
     ///   - arguments: the program first.
     ///   - environment: the whole environment as `NAME=value`.
     ///   - signalMask: the signals that the program has blocked; SIGPIPE and SIGXFSZ have their default effect again.
-    ///   - descriptors: those that the program gets, and no other one: libraries open some that exec does not close.
+    ///   - descriptors: those that the program gets, and no other one.
     init(
         _ arguments: [String],
         environment: [String],
         signalMask: sigset_t,
         descriptors: InheritedDescriptors
     ) throws(SpawnFailure) {
-        descriptors.closeOthersAtExec()
+        var actions = posix_spawn_file_actions_t()
+        guard posix_spawn_file_actions_init(&actions) == 0 else { throw SpawnFailure(code: ENOMEM) }
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        let kept = descriptors.numbers
+        let fault = pinproxy_spawn_keeps_only(&actions, kept, kept.count)
+        guard fault == 0 else { throw SpawnFailure(code: fault) }
         var attributes = posix_spawnattr_t()
         guard posix_spawnattr_init(&attributes) == 0 else { throw SpawnFailure(code: ENOMEM) }
         defer { posix_spawnattr_destroy(&attributes) }
@@ -43,7 +49,7 @@ final class ExecutedProgram: Sendable {
         let variables = CStrings(environment)
         var identifier = pid_t()
         let code = withExtendedLifetime((words, variables)) {
-            posix_spawnp(&identifier, arguments[0], nil, &attributes, words.pointers, variables.pointers)
+            posix_spawnp(&identifier, arguments[0], &actions, &attributes, words.pointers, variables.pointers)
         }
         guard code == 0 else { throw SpawnFailure(code: code) }
         self.identifier = identifier
@@ -84,18 +90,11 @@ private final class CStrings {
 
 /// The descriptors that this process was started with, for a program that it runs in its place.
 struct InheritedDescriptors {
-    private let numbers: Set<Int32>
+    /// In rising order.
+    let numbers: [Int32]
 
     /// Looks which are open: called before this process opens its own.
-    static func find() -> InheritedDescriptors { InheritedDescriptors(numbers: Set(openDescriptors)) }
-
-    /// Has exec close all others: libraries make some that it would not close. libcurl (7.88) makes its own, a pair of sockets that wakes
-    /// it up, with the first way through a SOCKS proxy: in the moment between this call and the program's start they could be passed on.
-    func closeOthersAtExec() {
-        for descriptor in Self.openDescriptors where descriptor > 2 && !numbers.contains(descriptor) {
-            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        }
-    }
+    static func find() -> InheritedDescriptors { InheritedDescriptors(numbers: openDescriptors.sorted()) }
 
     private static var openDescriptors: [Int32] {
         guard let folder = opendir("/proc/self/fd") else { return openWithoutProc }
