@@ -53,6 +53,47 @@ struct ReloadPutOffTests {
         #expect(try cache.get("/cold").text == "whole")
     }
 
+    @Test("a request that waited gets what is stored under the new policy")
+    func hit() throws {
+        let gate = Gate()
+        let cache = try CacheFixture(
+            [:],
+            { $0.hosts[Stage.host]?["connectionsPerHost"] = 1 },
+            script: { connection in
+                while let request = try connection.readRequest() {
+                    if request.target == "/held" { try gate.pass() }
+                    try connection.write(CacheFixture.fresh(request.target))
+                }
+            }
+        )
+        defer { gate.open() }
+        let page = ProxyUnderTest.request("GET", cache.stage.url("/page"))
+        #expect(try cache.get("/page").text == "/page")
+        // Nothing is stored under these pins.
+        try cache.stage.reload { $0.pin(Stage.host, to: cache.stage.server.pin, with: ["minTLSVersion": "1.3"]) }
+        let holding = try cache.proxy.connect()
+        try holding.send(ProxyUnderTest.request("GET", cache.stage.url("/held")))
+        try cache.origin.wait(for: "the other request") { $0.flatMap(\.requests).count == 2 ? true : nil }
+        let client = try cache.proxy.connect()
+        try client.send(page)
+        try cache.proxy.settle()
+        try cache.stage.reload { _ in }
+        #expect(try client.readResponse().text == "/page")
+        #expect(cache.requests.count == 2)
+        // Nothing of the request that was not sent is in the log.
+        try client.send(page)
+        #expect(try client.readResponse().text == "/page")
+        let lines = try Patience.poll(for: "the lines of the page") {
+            let lines = cache.proxy.taskLines.filter { $0.string("url")?.hasSuffix("/page") == true }
+            return lines.count == 3 ? lines : nil
+        }
+        func members(_ line: LogLine) -> [String] {
+            line.members.filter { !["time", "duration"].contains($0.key) }.map { "\($0.key)=\($0.value)" }.sorted()
+        }
+        #expect(lines.map { $0.string("cache") } == ["miss", "hit", "hit"])
+        #expect(members(lines[1]) == members(lines[2]))
+    }
+
     @Test("a validation that needs the whole uses the reload's policy")
     func validation() throws {
         for isAccepted in [true, false] {
