@@ -19,7 +19,7 @@ class AddressDial: EventHandler {
     /// nil when nobody waits for the end any more.
     private var didEnd: ((AddressDial, Outcome) -> Void)?
     private var refusal: DialRefusal?
-    private var lack: DialFailure.Lack?
+    private var isDescriptorMissing = false
 
     /// - Parameter didEnd: called once, from the loop and never from within `start`; not after `stop`.
     init(
@@ -57,12 +57,12 @@ class AddressDial: EventHandler {
         let descriptor = pinproxy_stream_socket(Int32(raw.pointee.sa_family))
         guard descriptor >= 0 else {
             // libcurl does not tell the code.
-            lack = DialFailure.Lack(-descriptor)
+            isDescriptorMissing = DialFailure.isOfDescriptors(-descriptor)
             return descriptor
         }
         guard !DescriptorReserve.holds(descriptor) else {
             close(descriptor)
-            lack = .descriptor
+            isDescriptorMissing = true
             return -EMFILE
         }
         // A router on the way forgets a quiet connection after minutes, and says nothing. TCP_USER_TIMEOUT would find it sooner, but
@@ -84,13 +84,13 @@ class AddressDial: EventHandler {
             details: words,
             endpoint: endpoint,
             refused: refusal.map { (address, $0) },
-            lack: lack
+            isDescriptorMissing: isDescriptorMissing
         )
     }
 
     /// The failure that a system call has told.
     final func failure(_ code: Int32) -> DialFailure {
-        lack = DialFailure.Lack(code)
+        isDescriptorMissing = DialFailure.isOfDescriptors(code)
         let host = address.ipAddress.map { "\($0)" } ?? "\(address)"
         let milliseconds = (loop.freshNow &- startedAt) / 1_000_000
         let reason = String(cString: strerror(code))

@@ -16,22 +16,13 @@ struct DialFailure {
         case other
     }
 
-    /// Something that a dial needs of this process or machine, whatever the address is.
-    enum Lack {
-        /// A descriptor, or memory of the kernel: to close an idle connection may give one back.
-        case descriptor
-        /// A local port.
-        case port
-
-        /// - Parameter code: the error of socket(2), connect(2) or epoll_ctl(2).
-        /// - Returns: nil for a failure of the address.
-        init?(_ code: Int32) {
-            switch code {
-            case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC: self = .descriptor
-            case EADDRNOTAVAIL: self = .port
-            default: return nil
-            }
-        }
+    /// Whether what failed is a descriptor, or memory of the kernel, which a dial needs whatever the address is.
+    ///
+    /// Not EADDRNOTAVAIL: the system has no local port left for this address, or no address of its family.
+    ///
+    /// - Parameter code: the error of socket(2), connect(2) or epoll_ctl(2).
+    static func isOfDescriptors(_ code: Int32) -> Bool {
+        [EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC].contains(code)
     }
 
     let cause: Cause
@@ -40,7 +31,8 @@ struct DialFailure {
     let endpoint: Endpoint
     /// The address that the address rules have refused.
     var refused: (address: SocketAddress, refusal: DialRefusal)?
-    var lack: Lack?
+    /// To close an idle connection may help.
+    var isDescriptorMissing = false
 
     /// So many addresses are told of; there may be thirty.
     private static let toldAddresses = 4
@@ -49,10 +41,8 @@ struct DialFailure {
         DialFailure(cause: .noMemory, details: "Out of memory", endpoint: endpoint)
     }
 
-    var isDescriptorMissing: Bool { lack == .descriptor }
-
     /// Whether it is the address that has failed, rather than this process or machine.
-    var isItsOwn: Bool { refused == nil && lack == nil && cause != .noMemory && cause != .noLibrary }
+    var isItsOwn: Bool { refused == nil && !isDescriptorMissing && cause != .noMemory && cause != .noLibrary }
 
     /// That of a dial all of whose addresses have failed; nil when there was none.
     static func sum(of failures: [DialFailure]) -> DialFailure? {
@@ -65,7 +55,7 @@ struct DialFailure {
                 failures.prefix(toldAddresses).map(\.words).joined(separator: "; ")
                 + (untold > 0 ? "; and \(untold) addresses more" : "")
         }
-        if failures.contains(where: \.isDescriptorMissing) { last.lack = .descriptor }
+        last.isDescriptorMissing = failures.contains(where: \.isDescriptorMissing)
         return last
     }
 

@@ -227,7 +227,7 @@ final class DNSLookup: NameLookup {
     /// c-ares does not tell that the system has no descriptor for it.
     private var canOpenDescriptor: Bool {
         let descriptor = pinproxy_datagram_socket(AF_INET)
-        guard descriptor >= 0 else { return DialFailure.Lack(-descriptor) != .descriptor }
+        guard descriptor >= 0 else { return !DialFailure.isOfDescriptors(-descriptor) }
         defer { Glibc.close(descriptor) }
         return !DescriptorReserve.holds(descriptor)
     }

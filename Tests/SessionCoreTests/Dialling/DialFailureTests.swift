@@ -79,7 +79,7 @@ struct DialFailureTests {
         #expect(
             details(try outcome(6)) == prefix + "failure 1; failure 2; failure 3; failure 4; and 2 addresses more."
         )
-        let missing = try outcome(2) { $0.lack = .descriptor }
+        let missing = try outcome(2) { $0.isDescriptorMissing = true }
         guard case .failedWithoutDescriptor = missing else { throw TestFailure() }
         let refused = try outcome(2) { $0.refused = (.loopback(port: 1), DialRefusal(rule: "loopback")) }
         guard case .failed(let error) = refused else { throw TestFailure() }
@@ -91,18 +91,17 @@ struct DialFailureTests {
     @Test(
         "the error's code tells what this machine lacks from the address's failures",
         arguments: [
-            (EMFILE, .descriptor), (ENFILE, .descriptor), (ENOBUFS, .descriptor), (ENOMEM, .descriptor),
-            (ENOSPC, .descriptor), (EADDRNOTAVAIL, .port), (ECONNREFUSED, nil), (ETIMEDOUT, nil), (ENETUNREACH, nil),
-            (EHOSTUNREACH, nil), (EACCES, nil), (EAFNOSUPPORT, nil),
-        ] as [(Int32, DialFailure.Lack?)]
+            (EMFILE, true), (ENFILE, true), (ENOBUFS, true), (ENOMEM, true), (ENOSPC, true), (EADDRNOTAVAIL, false),
+            (ECONNREFUSED, false), (ETIMEDOUT, false), (ENETUNREACH, false), (EHOSTUNREACH, false), (EACCES, false),
+            (EAFNOSUPPORT, false),
+        ] as [(Int32, Bool)]
     )
-    func lacks(code: Int32, lack: DialFailure.Lack?) throws {
-        #expect(DialFailure.Lack(code) == lack)
+    func lacks(code: Int32, isOfDescriptors: Bool) throws {
         // As a dial tells it.
         let loop = try EventLoop()
         let dial = TCPDial(.loopback(port: 1), for: try TestSession.endpoint(port: 1), loop: loop) { _, _ in }
         let failure = dial.failure(code)
-        #expect(failure.isItsOwn == (lack == nil) && failure.isDescriptorMissing == (lack == .descriptor))
+        #expect(failure.isDescriptorMissing == isOfDescriptors && failure.isItsOwn == !isOfDescriptors)
         #expect(failure.cause == .noConnection && failure.details.hasSuffix(String(cString: strerror(code))))
     }
 
@@ -111,11 +110,9 @@ struct DialFailureTests {
         let endpoint = try TestSession.endpoint(port: 1)
         var failure = DialFailure(cause: .noConnection, details: "", endpoint: endpoint)
         #expect(failure.isItsOwn)
-        for lack in [DialFailure.Lack.descriptor, .port] {
-            failure.lack = lack
-            #expect(!failure.isItsOwn && failure.isDescriptorMissing == (lack == .descriptor))
-        }
-        failure.lack = nil
+        failure.isDescriptorMissing = true
+        #expect(!failure.isItsOwn)
+        failure.isDescriptorMissing = false
         failure.refused = (.loopback(port: 1), DialRefusal(rule: "loopback"))
         #expect(!failure.isItsOwn)
         #expect(!DialFailure.withoutMemory(endpoint).isItsOwn)
