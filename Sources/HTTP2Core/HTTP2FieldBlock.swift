@@ -55,7 +55,10 @@ package struct HTTP2FieldBlock: ~Copyable {
 
     /// Adds a field of a head, with its name in lower case (RFC 9113, section 8.2).
     package mutating func add(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
-        add(FieldName(name), name, value)
+        let id = FieldName(name)
+        if id == .other { appendLowercased(name) }
+        bytes.append(value)
+        record(id, nameLength: name.count, valueLength: value.count, Self.isSensitive(id))
     }
 
     /// Adds a field whose value `write` appends; `name` may have capital letters.
@@ -72,10 +75,28 @@ package struct HTTP2FieldBlock: ~Copyable {
         for index in 0..<fields.count { add(fields, at: index) }
     }
 
+    /// Adds the fields that are forwarded (`HeaderFields.isHopByHop`).
+    ///
+    /// - Parameter omitted: is not added either.
+    package mutating func addEndToEnd(
+        _ fields: borrowing HeaderFields,
+        _ options: ConnectionOptions,
+        omitting omitted: FieldName?
+    ) {
+        let perhaps = HeaderFields.perhapsHopByHop
+        for index in 0..<fields.count {
+            let id = fields.id(at: index)
+            if id == omitted || id == .host || perhaps.contains(id) && fields.isHopByHop(at: index, options) {
+                continue
+            }
+            add(id, fields, at: index, isSensitive: false)
+        }
+    }
+
     /// Adds every field, and keeps all of them out of the compression table.
     package mutating func addSensitive(_ fields: borrowing HeaderFields) {
         for index in 0..<fields.count {
-            add(fields.id(at: index), fields.name(at: index), fields.value(at: index), isSensitive: true)
+            add(fields.id(at: index), fields, at: index, isSensitive: true)
         }
     }
 
@@ -85,19 +106,21 @@ package struct HTTP2FieldBlock: ~Copyable {
         switch id {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .host: return
         case .te where !fields.value(at: index).equalsIgnoringCase("trailers"): return
-        default: add(id, fields.name(at: index), fields.value(at: index))
+        default: add(id, fields, at: index, isSensitive: false)
         }
     }
 
-    private mutating func add(
-        _ id: FieldName,
-        _ name: borrowing Span<UInt8>,
-        _ value: borrowing Span<UInt8>,
-        isSensitive: Bool = false
-    ) {
-        if id == .other { appendLowercased(name) }
+    @inline(__always)
+    private mutating func add(_ id: FieldName, _ fields: borrowing HeaderFields, at index: Int, isSensitive: Bool) {
+        if id == .other { appendLowercased(fields.name(at: index)) }
+        let value = fields.value(at: index)
         bytes.append(value)
-        record(id, nameLength: name.count, valueLength: value.count, isSensitive || Self.isSensitive(id))
+        record(
+            id,
+            nameLength: fields.nameLength(at: index),
+            valueLength: value.count,
+            isSensitive || Self.isSensitive(id)
+        )
     }
 
     private mutating func appendLowercased(_ name: borrowing Span<UInt8>) {
@@ -133,6 +156,15 @@ package struct HTTP2FieldBlock: ~Copyable {
 
     /// Gives nghttp2 access to the block; it copies the parts that it keeps, but for names that are never freed.
     func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
+        entries.withUnsafeBufferPointer { Self.withFields(bytes, $0, body) }
+    }
+
+    @inline(__always)
+    private static func withFields<Result>(
+        _ bytes: borrowing ByteBuffer,
+        _ entries: UnsafeBufferPointer<Entry>,
+        _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result
+    ) -> Result {
         withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: max(entries.count, 1)) { fields in
             bytes.withUnsafeBytes { bytes in
                 // nghttp2 writes into nothing of it.

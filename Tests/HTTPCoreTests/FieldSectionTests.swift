@@ -287,10 +287,20 @@ struct FieldSectionTests {
         _ fields: [(String, String)],
         to method: HTTPMethod = .get
     ) -> (head: ResponseHead, isWellFormed: Bool, fault: ResponseFault?) {
+        var former = HeaderFields()
+        return response(fields, to: method, behind: &former)
+    }
+
+    private func response(
+        _ fields: [(String, String)],
+        to method: HTTPMethod = .get,
+        behind former: inout HeaderFields
+    ) -> (head: ResponseHead, isWellFormed: Bool, fault: ResponseFault?) {
         var section = ResponseSection()
         var head = ResponseHead()
         for (name, value) in fields {
-            guard section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head) else {
+            let (name, value) = (Array(name.utf8), Array(value.utf8))
+            guard section.append(name: name.span, value: value.span, into: &head, behind: &former) else {
                 return (head, false, section.fault)
             }
         }
@@ -366,12 +376,50 @@ struct FieldSectionTests {
         #expect(!result.isWellFormed && result.fault == fault)
     }
 
+    @Test("a head is the same behind whatever head")
+    func behindOthers() {
+        let heads: [[(String, String)]] = [
+            [("server", "nginx"), ("etag", "\"1\""), ("content-length", "5")],
+            [("server", "nginx"), ("etag", "\"2\""), ("content-length", "5"), ("x", "")],
+            [("server", "nginx"), ("x", ""), ("content-length", "5")],
+            [("server", "ngin"), ("content-length", "5"), ("content-length", "5")],
+            [("server", " nginx "), ("etag", "\"1\"")],
+            [("server", "nginx"), ("connection", "close")],
+            [("server", "nginx"), ("Etag", "\"1\"")],
+            [("server", "nginx"), ("etag", "\"1\""), ("content-length", "x")],
+            [],
+        ]
+        for first in heads {
+            for second in heads {
+                var former = HeaderFields()
+                // The fields of a head that was begun are those behind which the next one comes.
+                var section = ResponseSection()
+                var head = response([(":status", "200")] + first, behind: &former).head
+                _ = section.append(name: [], value: [], into: &head, behind: &former)
+                let (alone, beside) = (
+                    response([(":status", "200")] + second), response([(":status", "200")] + second, behind: &former)
+                )
+                #expect(alone.isWellFormed == beside.isWellFormed && alone.fault == beside.fault)
+                #expect(alone.head.fields.list.map(\.name) == beside.head.fields.list.map(\.name))
+                #expect(alone.head.fields.list.map(\.value) == beside.head.fields.list.map(\.value))
+                #expect(alone.head.contentLength == beside.head.contentLength)
+                #expect(alone.head.byteCount == beside.head.byteCount)
+            }
+        }
+    }
+
     @Test("the head after a 1xx head begins anew")
     func interim() {
         var section = ResponseSection()
         var head = ResponseHead()
+        var former = HeaderFields()
         func take(_ name: String, _ value: String) -> Bool {
-            section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+            section.append(
+                name: Array(name.utf8).span,
+                value: Array(value.utf8).span,
+                into: &head,
+                behind: &former
+            )
         }
         #expect(take(":status", "103"))
         #expect(take("link", "</x>"))

@@ -109,9 +109,10 @@ struct WebSocketHandshakeTests {
     private static func streamHead(_ fields: [(String, String)], status: Int = 200) throws -> ResponseHead {
         var section = ResponseSection()
         var head = ResponseHead()
+        var former = HeaderFields()
         for (name, value) in [(":status", "\(status)")] + fields {
             let (name, value) = (Array(name.utf8), Array(value.utf8))
-            try #require(section.append(name: name.span, value: value.span, into: &head))
+            try #require(section.append(name: name.span, value: value.span, into: &head, behind: &former))
         }
         #expect(section.conclude(answering: .connect, into: &head) == nil)
         return head

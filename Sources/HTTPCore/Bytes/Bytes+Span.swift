@@ -13,6 +13,11 @@ extension Span where Element == UInt8 {
             if WordOfBytes.load(raw, index) != WordOfBytes.load(otherRaw, index) { return false }
             index &+= 8
         }
+        // The last word may overlap the one before.
+        if count >= 8 {
+            let last = count &- 8
+            return WordOfBytes.load(raw, last) == WordOfBytes.load(otherRaw, last)
+        }
         while index < count {
             if self[index] != other[index] { return false }
             index &+= 1

@@ -18,14 +18,17 @@ package struct ResponseSection: Sendable {
     /// Appends a field. White space at the ends of its value is left out, as in HTTP/1.1; RFC 9113, section 8.2.1, calls it
     /// malformed, but servers send it, and nobody takes it for a part of the value.
     ///
+    /// - Parameter former: the fields of the section before it, all from here: a server sends most of them again, in the same order.
     /// - Returns: false when the response is malformed; `fault` says why.
     package mutating func append(
         name: borrowing Span<UInt8>,
         value: borrowing Span<UInt8>,
-        into head: inout ResponseHead
+        into head: inout ResponseHead,
+        behind former: inout HeaderFields
     ) -> Bool {
         if !isBegun {
             isBegun = true
+            head.exchangeFields(with: &former)
             head.removeAll()
         }
         size += SectionField.size(name: name, value: value)
@@ -42,6 +45,10 @@ package struct ResponseSection: Sendable {
             return true
         }
         seesFields = true
+        if head.fields.count < limits.fieldCount, head.fields.append(ifNextOf: former, name: name, value: value) {
+            head.byteCount &+= name.count &+ value.count &+ 4
+            return true
+        }
         let id = FieldName(name)
         // These mean something to some servers; in a response they mean nothing.
         if id == .underscoredContentLength || id == .underscoredTransferEncoding { return true }

@@ -8,7 +8,7 @@ package import IOCore
 /// contain CR, LF, NUL or another control character: the `String` methods throw, and the parsers refuse it.
 public struct HeaderFields: Sendable {
     var storage = ReusableBytes()
-    var entries = ReusableEntries()
+    @usableFromInline var entries = ReusableEntries()
     /// The names that may be present. A name stays in the set after its removal, so that only absence is certain.
     @usableFromInline private(set) var names = FieldNameSet()
     /// Whether `storage` holds exactly the entries, in order.
@@ -31,8 +31,13 @@ public struct HeaderFields: Sendable {
 
     // MARK: - Reading
 
+    @inlinable
     @inline(__always)
     package func id(at index: Int) -> FieldName { entries[index].id }
+
+    @inlinable
+    @inline(__always)
+    package func nameLength(at index: Int) -> Int { Int(entries[index].nameLength) }
 
     @_lifetime(borrow self)
     package func name(at index: Int) -> Span<UInt8> {
@@ -139,6 +144,24 @@ public struct HeaderFields: Sendable {
             valueLength: Int(entry.valueLength),
             entry.id
         )
+    }
+
+    /// Appends the field if it is the next one of `former`, too, byte for byte. Where that list took well-formed fields alone, so is this
+    /// one, and nothing looks at it again.
+    @inline(__always)
+    mutating func append(
+        ifNextOf former: borrowing HeaderFields,
+        name: borrowing Span<UInt8>,
+        value: borrowing Span<UInt8>
+    ) -> Bool {
+        let index = entries.count
+        guard index < former.entries.count else { return false }
+        let entry = former.entries[index]
+        guard former.storage.bytes(entry.name).equals(name), former.storage.bytes(entry.value).equals(value) else {
+            return false
+        }
+        append(contentsOf: former, at: index)
+        return true
     }
 
     /// The last defence against header injection, for every append but the next one.

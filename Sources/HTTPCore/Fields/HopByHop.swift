@@ -50,8 +50,8 @@ extension HeaderFields {
         buffer.append(storage.bytes(lines))
     }
 
-    /// The names that `isHopByHop` may be true for.
-    private static let perhapsHopByHop: FieldNameSet = [
+    /// The names that `isHopByHop` may be true for. For others it need not be asked.
+    package static let perhapsHopByHop: FieldNameSet = [
         .connection, .keepAlive, .proxyConnection, .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo,
         .te, .transferEncoding, .upgrade, .http2Settings, .other,
     ]

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Where a field is in the bytes of its list.
+@usableFromInline
 struct FieldEntry: Sendable {
     /// The start of the name; the value begins two bytes after the end of the name.
-    let start: UInt32
-    let nameLength: UInt32
-    var valueLength: UInt32
-    let id: FieldName
+    @usableFromInline let start: UInt32
+    @usableFromInline let nameLength: UInt32
+    @usableFromInline var valueLength: UInt32
+    @usableFromInline let id: FieldName
 
+    init(start: UInt32, nameLength: UInt32, valueLength: UInt32, id: FieldName) {
+        self.start = start
+        self.nameLength = nameLength
+        self.valueLength = valueLength
+        self.id = id
+    }
+
+    @inlinable
     @inline(__always)
     var name: Range<Int> { Int(start)..<Int(start &+ nameLength) }
 
+    @inlinable
     @inline(__always)
     var value: Range<Int> {
         Int(start &+ nameLength &+ 2)..<Int(start &+ nameLength &+ 2 &+ valueLength)
     }
 
     /// The length including CRLF.
+    @inlinable
     @inline(__always)
     var line: Range<Int> {
         Int(start)..<Int(start &+ nameLength &+ valueLength &+ 4)
@@ -23,17 +34,19 @@ struct FieldEntry: Sendable {
 }
 
 /// The entries of fields, in an array whose memory serves again and again: `removeAll` is one store, as in `ReusableBytes`.
+@usableFromInline
 struct ReusableEntries: Sendable {
     /// Of which the first `count` are there.
-    private var memory: [FieldEntry] = []
-    private(set) var count = 0
+    @usableFromInline private(set) var memory: [FieldEntry] = []
+    @usableFromInline private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
     var indices: Range<Int> { 0..<count }
     var capacity: Int { memory.capacity }
 
+    @usableFromInline
     subscript(index: Int) -> FieldEntry {
-        @inline(__always) get {
+        @inlinable @inline(__always) get {
             precondition(index < count, "an entry behind the end")
             return memory[index]
         }

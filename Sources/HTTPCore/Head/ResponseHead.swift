@@ -48,6 +48,8 @@ public struct ResponseHead: Sendable {
         isWholeMessage = false
     }
 
+    mutating func exchangeFields(with others: inout HeaderFields) { swap(&fields, &others) }
+
     /// Replaces the fields; framing and connection stay as received.
     package mutating func changeFields(_ change: (inout HeaderFields) -> Void) { change(&fields) }
 

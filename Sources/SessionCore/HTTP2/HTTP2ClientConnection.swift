@@ -41,6 +41,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// The head of the response whose fields are coming, or came last: the frames of a field block follow each other, whatever
     /// their stream (RFC 9113, section 4.3). So its memory serves every response.
     var head = ResponseHead()
+    /// The fields of the head before it.
+    var formerFields = HeaderFields()
 
     private let streamOwner: HTTP2ConnectionOwner
     private let loop: EventLoop

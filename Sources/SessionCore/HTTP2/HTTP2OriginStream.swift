@@ -11,7 +11,8 @@ import IOCore
 final class HTTP2OriginStream: HTTP2Stream {
     let connection: HTTP2ClientConnection
     /// The request under way. It ends the exchange with `detach`.
-    private unowned(unsafe) var receiver: ExchangeReceiver?
+    private var attached: Unmanaged<ExchangeReceiver>?
+    private var receiver: ExchangeReceiver? { attached?.takeUnretainedValue() }
     /// Request and response may have trailers: the exchange may be a stream in both directions.
     private var takesTrailers = false
     /// The request is an extended CONNECT.
@@ -62,7 +63,7 @@ final class HTTP2OriginStream: HTTP2Stream {
             headBytes = fill(&block, request, guarded)
         }
         guard isSent else { return false }
-        self.receiver = receiver
+        attached = Unmanaged.passUnretained(receiver)
         receiver.didWriteHead(byteCount: headBytes)
         guard !endsStream else { return true }
         moveBody(of: receiver)
@@ -164,7 +165,7 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         // The rest of a section that nobody takes is not looked at.
-        guard receiver != nil else {
+        guard attached != nil else {
             connection.headIsOver()
             return false
         }
@@ -173,7 +174,12 @@ final class HTTP2OriginStream: HTTP2Stream {
             if !isWell { didRefuseField(name: name) }
             return isWell
         }
-        let isWell = section.append(name: name, value: value, into: &connection.head)
+        let isWell = section.append(
+            name: name,
+            value: value,
+            into: &connection.head,
+            behind: &connection.formerFields
+        )
         guard isWell else {
             didRefuseField(name: name)
             return false
@@ -206,15 +212,19 @@ final class HTTP2OriginStream: HTTP2Stream {
             return endsStream
         }
         hasBegunResponse = true
-        if let fault = section.conclude(answering: receiver.method, into: &connection.head) {
+        // The compiler would copy it out of the connection for each use, with all that it refers to.
+        var head = ResponseHead()
+        swap(&head, &connection.head)
+        defer { swap(&head, &connection.head) }
+        if let fault = section.conclude(answering: receiver.method, into: &head) {
             fail(receiver, fault)
-        } else if connection.head.isInterim {
-            receiver.didReceiveInformational(connection.head)
-        } else if connection.head.status == 101 {
+        } else if head.isInterim {
+            receiver.didReceiveInformational(head)
+        } else if head.status == 101 {
             receiver.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
         } else {
             hasHead = true
-            headBytes = connection.head.byteCount
+            headBytes = head.byteCount
             account()
             guard connection.mayHold(accounted) else {
                 receiver.fail(
@@ -225,15 +235,15 @@ final class HTTP2OriginStream: HTTP2Stream {
                 )
                 return true
             }
-            connection.head.isWholeMessage = endsStream
-            switch connection.head.framing {
+            head.isWholeMessage = endsStream
+            switch head.framing {
             // What follows has no length of its own.
-            case .none where isTunnel && connection.head.status < 300: break
+            case .none where isTunnel && head.status < 300: break
             case .none: bodyLeft = 0
             case .length(let count): bodyLeft = count
             default: break
             }
-            receiver.didReceiveHead(connection.head)
+            receiver.didReceiveHead(head)
         }
         return true
     }
@@ -330,8 +340,8 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     /// The request needs the stream no longer: a response or a request that is still under way is broken off.
     func detach() {
-        guard receiver != nil else { return }
-        receiver = nil
+        guard attached != nil else { return }
+        attached = nil
         held.release()
         connection.heldDidChange(by: -accounted)
         accounted = 0

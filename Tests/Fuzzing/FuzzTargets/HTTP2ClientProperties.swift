@@ -60,6 +60,7 @@ enum HTTP2ClientProperties {
         let method: HTTPMethod
         var response = Response()
         private var head = ResponseHead()
+        private var former = HeaderFields()
         private var section = ResponseSection()
         private var trailers = TrailerSection()
         private var hasHead = false
@@ -70,7 +71,7 @@ enum HTTP2ClientProperties {
         override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
             hasHead
                 ? trailers.append(name: name, value: value, isInResponse: true)
-                : section.append(name: name, value: value, into: &head)
+                : section.append(name: name, value: value, into: &head, behind: &former)
         }
 
         override func didReceiveHead(endsStream: Bool) -> Bool {

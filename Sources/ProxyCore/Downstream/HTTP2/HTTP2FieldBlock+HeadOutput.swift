@@ -13,9 +13,7 @@ extension HTTP2FieldBlock: HeadOutput {
         _ options: ConnectionOptions,
         omitting omitted: FieldName?
     ) {
-        for index in 0..<fields.count where fields.id(at: index) != omitted && !fields.isHopByHop(at: index, options) {
-            add(fields, at: index)
-        }
+        addEndToEnd(fields, options, omitting: omitted)
     }
 
     mutating func append(_ fields: borrowing HeaderFields, at index: Int) { add(fields, at: index) }
