@@ -15,6 +15,8 @@ package struct RequestSection: Sendable {
     private var pseudo = InlineArray<4, Range<Int>?>(repeating: nil)
     /// The target in absolute-form.
     private var url = ReusableBytes()
+    /// The last authority whose every byte was found well-formed: a client asks for the same again and again.
+    private var known = ReusableBytes()
     private var seesFields = false
     private var cookie: [UInt8]?
     private var size = 0
@@ -135,8 +137,9 @@ package struct RequestSection: Sendable {
 
     private mutating func parseTarget(into head: inout RequestHead) -> RequestFault? {
         guard let authority = findAuthority(head) else { return .hostMissing }
+        let isKnown = values.bytes(authority).equals(known.bytes(0..<known.count))
         // No DEL, no space, nothing above ASCII.
-        guard values.bytes(authority).firstIndexOutsideVisible(in: 0..<authority.count) == nil else {
+        guard isKnown || values.bytes(authority).firstIndexOutsideVisible(in: 0..<authority.count) == nil else {
             return .authorityInvalid
         }
         if head.method == .connect {
@@ -157,7 +160,11 @@ package struct RequestSection: Sendable {
         guard
             values.bytes(scheme).equalsIgnoringCase("http") || values.bytes(scheme).equalsIgnoringCase("https")
         else { return .schemeUnsupported }
-        if let fault = Self.check(authority: values.bytes(authority)) { return fault }
+        if !isKnown {
+            if let fault = Self.check(authority: values.bytes(authority)) { return fault }
+            known.removeAll(keepingCapacity: true)
+            if authority.count <= KnownAuthority.longest { Self.append(authority, of: values, to: &known) }
+        }
         url.removeAll(keepingCapacity: true)
         Self.append(scheme, of: values, to: &url)
         url.append(Self.delimiter.bytes)
@@ -211,11 +218,10 @@ package struct RequestSection: Sendable {
     }
 
     /// Adds a missing Host from `:authority`, so that the client's name for this server is in one place; a different
-    /// Host is found by the common checks.
+    /// Host is found by the common checks. Visible characters of ASCII, which the authority consists of, are a valid value.
     private func addHost(_ authority: Range<Int>, to head: inout RequestHead) {
-        if head.fields.first(.host) == nil, HeaderFields.isValidValue(values.bytes(authority)) {
-            head.fields.append(.host, values.bytes(authority))
-        }
+        guard head.fields.first(.host) == nil else { return }
+        head.fields.append(wellFormed: .host, name: FieldName.host.text.bytes, value: values.bytes(authority))
     }
 }
 
