@@ -34,16 +34,20 @@ final class HTTP2Callbacks: @unchecked Sendable {
                 guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
                 guard session.note(field: nameCount + count) else { return HTTP2Callbacks.fatal }
                 // Then nghttp2 decodes the rest of the block, but does not look at the fields, and calls for none of them.
-                guard let stream = session.blockStream, stream.identifier == frame!.pointee.hd.stream_id,
-                    !stream.isMalformed
-                else { return HTTP2Callbacks.malformed }
-                let isWell = stream.didReceiveField(
-                    name: HTTP2Callbacks.span(name, nameCount),
-                    value: HTTP2Callbacks.span(value, count)
-                )
-                guard !isWell else { return 0 }
-                HTTP2Callbacks.refuse(stream, session)
-                return HTTP2Callbacks.malformed
+                guard let owned = session.blockStream else { return HTTP2Callbacks.malformed }
+                // The session keeps it until nghttp2 returns.
+                return owned._withUnsafeGuaranteedRef { stream in
+                    guard stream.identifier == frame!.pointee.hd.stream_id, !stream.isMalformed else {
+                        return HTTP2Callbacks.malformed
+                    }
+                    let isWell = stream.didReceiveField(
+                        name: HTTP2Callbacks.span(name, nameCount),
+                        value: HTTP2Callbacks.span(value, count)
+                    )
+                    guard !isWell else { return 0 }
+                    HTTP2Callbacks.refuse(stream, session)
+                    return HTTP2Callbacks.malformed
+                }
             }
         }
         // Without this nghttp2 would drop the field and continue.
@@ -141,8 +145,9 @@ final class HTTP2Callbacks: @unchecked Sendable {
         let head = frame.pointee.hd
         switch UInt32(head.type) {
         case NGHTTP2_HEADERS.rawValue:
-            session.beginFields(of: nil)
-            guard let stream = session.stream(head.stream_id), !stream.isMalformed else { return 0 }
+            guard let stream = session.endFields(), stream.identifier == head.stream_id, !stream.isMalformed else {
+                return 0
+            }
             let ends = head.flags & endStream != 0
             session.noteEndOfSection()
             if session.hasOmittedFields { stream.didOmitField() }

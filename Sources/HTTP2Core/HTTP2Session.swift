@@ -24,7 +24,8 @@ public final class HTTP2Session {
     /// The number of body bytes that were produced.
     package internal(set) var bodyBytesSent = 0
 
-    unowned(unsafe) let delegate: HTTP2SessionDelegate
+    /// Set before bytes come, where it was not there when the session was made.
+    package unowned(unsafe) var delegate: HTTP2SessionDelegate!
     private(set) var session: OpaquePointer?
     private var block = HTTP2FieldBlock()
     /// The size of `output` at which production stops.
@@ -37,8 +38,11 @@ public final class HTTP2Session {
     private var isDrained = false
     /// nghttp2 is given bytes of the peer: whoever gives them produces afterwards.
     private var isFeeding = false
-    /// The stream of the field block that is being received; for a block without one nil.
-    private(set) var blockStream: HTTP2Stream?
+    /// The stream of the field block that is being received, which `blockOwner` keeps; for a block without one, or whose stream has
+    /// closed, nil.
+    private(set) var blockStream: Unmanaged<HTTP2Stream>?
+    /// Lives on when the stream closes, until nghttp2 has returned: a method of it may be what has closed it.
+    private var blockOwner: HTTP2Stream?
     private(set) var isAbandoned = false
     /// Whether GOAWAY was sent: no new stream is accepted.
     private(set) var hasSentGoAway = false
@@ -49,7 +53,7 @@ public final class HTTP2Session {
     let streamLimit: Int
 
     /// - Parameter delegate: must outlive the session.
-    package init?(_ role: Role, _ settings: HTTP2Settings, delegate: HTTP2SessionDelegate) {
+    package init?(_ role: Role, _ settings: HTTP2Settings, delegate: HTTP2SessionDelegate?) {
         self.role = role
         self.delegate = delegate
         input = HTTP2Input(role)
@@ -146,6 +150,12 @@ public final class HTTP2Session {
     /// - Returns: false when the connection has failed.
     package func produce(upTo limit: Int) -> Bool {
         guard !isAbandoned, !isProducing, !isDrained else { return !isAbandoned }
+        // Bytes of the peer rarely make frames, and to be told so costs a quarter of looking for them in vain. Behind a GOAWAY nghttp2 says
+        // no, whatever waits.
+        if !isEnding, !wantsToWrite {
+            isDrained = true
+            return true
+        }
         isProducing = true
         outputLimit = limit
         var isWell = true
@@ -184,6 +194,9 @@ public final class HTTP2Session {
         stream.isRoomNotificationPlanned = true
         withRoom.append(stream)
     }
+
+    /// Whether there is something to write now, or the end of the session to look for. Bytes of the peer rarely bring anything.
+    package var mayProduce: Bool { isEnding || isGoingAway || isAbandoned || !output.isEmpty || wantsToWrite }
 
     /// Whether frames are waiting to be produced.
     var wantsToWrite: Bool { nghttp2_session_want_write(session) != 0 }
@@ -229,7 +242,10 @@ public final class HTTP2Session {
             last.index = stream.index
         }
         stream.index = -1
-        if blockStream === stream { blockStream = nil }
+        if blockOwner === stream {
+            blockStream = nil
+            if !isFeeding { blockOwner = nil }
+        }
         stream.isClosed = true
         stream.session = nil
         stream.output.release()
@@ -244,7 +260,19 @@ public final class HTTP2Session {
     }
 
     /// Notes that a field block begins, whose fields all go to one stream.
-    func beginFields(of stream: HTTP2Stream?) { blockStream = stream }
+    func beginFields(of stream: HTTP2Stream?) {
+        blockOwner = stream
+        blockStream = stream.map(Unmanaged.passUnretained)
+    }
+
+    /// The field block is complete.
+    ///
+    /// - Returns: its stream, unless it has none.
+    func endFields() -> HTTP2Stream? {
+        let stream = isAbandoned || blockStream == nil ? nil : blockOwner
+        beginFields(of: nil)
+        return stream
+    }
 
     /// The peer's limit of concurrent streams.
     package var peerStreamLimit: Int {
@@ -525,6 +553,7 @@ extension HTTP2Session {
         isDrained = false
         let count = piece.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
         isFeeding = false
+        if blockStream == nil { blockOwner = nil }
         if count < 0, !isAbandoned {
             let isFlooded = count == Int(NGHTTP2_ERR_FLOODED.rawValue) || input.hasDecodedTooMuch || input.isOver
             addLastWords(isFlooded ? .enhanceYourCalm : .protocolError)
@@ -628,13 +657,21 @@ extension HTTP2Session {
     /// Called for each field of a section: fields beyond the limit are useless work.
     ///
     /// - Returns: false when the peer has had more decoded than it may: the connection ends.
+    @inline(__always)
     func note(field bytes: Int) -> Bool {
-        let before = input.sectionBytes
-        input.sectionBytes += bytes + 32
-        input.decodingAllowance -= bytes + 32
+        let size = bytes &+ 32
+        input.sectionBytes &+= size
+        input.decodingAllowance &-= size
+        if input.decodingAllowance >= 0, input.sectionBytes <= fieldSectionLimit { return true }
+        return noteExcess(size)
+    }
+
+    @inline(never)
+    private func noteExcess(_ size: Int) -> Bool {
         guard input.decodingAllowance >= 0 || drawDecodingAllowance() else { return false }
         guard input.sectionBytes > fieldSectionLimit else { return true }
-        burden(HTTP2Burden.excessField + (before <= fieldSectionLimit ? HTTP2Burden.frame : 0))
+        let isFirst = input.sectionBytes - size <= fieldSectionLimit
+        burden(HTTP2Burden.excessField + (isFirst ? HTTP2Burden.frame : 0))
         return !input.isOver
     }
 

@@ -10,36 +10,36 @@ package import IOCore
 /// not call `receive` or `produce`.
 open class HTTP2Stream {
     /// 0 before it is opened.
-    package internal(set) var identifier: Int32 = 0
+    package internal(set) final var identifier: Int32 = 0
     /// The connection; nil before it is opened and after it has closed.
     ///
     /// Not weak: for the rest of its life each retain of an object with a weak reference takes the slow way. The session clears
     /// it when it goes.
-    package internal(set) unowned var session: HTTP2Session?
+    package internal(set) final unowned(unsafe) var session: HTTP2Session?
     /// Bytes of the body that wait for flow-control credit.
     package var output = ByteBuffer()
     /// Whether the last byte of the local side was sent.
-    package internal(set) var hasEnded = false
+    package internal(set) final var hasEnded = false
     /// Whether the peer has ended its side.
-    package internal(set) var peerHasEnded = false
-    package internal(set) var isClosed = false
+    package internal(set) final var peerHasEnded = false
+    package internal(set) final var isClosed = false
 
     /// Its place among the session's streams.
-    var index = -1
-    var outputEnds = false
-    var trailers: HeaderFields?
+    final var index = -1
+    final var outputEnds = false
+    final var trailers: HeaderFields?
     /// Whether nghttp2 waits for more body bytes.
-    var isDeferred = false
-    var isRoomNotificationPlanned = false
-    var wasResetByPeer = false
+    final var isDeferred = false
+    final var isRoomNotificationPlanned = false
+    final var wasResetByPeer = false
     /// The head has been put on the connection, or is about to be.
-    package internal(set) var isHeadSent = false
+    package internal(set) final var isHeadSent = false
     /// Bytes of heads that were submitted and have not been put on the connection.
-    package internal(set) var queuedHeadBytes = 0
+    package internal(set) final var queuedHeadBytes = 0
     /// Whether it is being reset, and its memory was released.
-    var isReleased = false
+    final var isReleased = false
     /// Whether it is being reset, so that nothing more is delivered.
-    var isMalformed = false
+    final var isMalformed = false
 
     package init() {}
 

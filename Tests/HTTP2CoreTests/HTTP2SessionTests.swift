@@ -306,6 +306,51 @@ struct HTTP2SessionTests {
         #expect(!isTaken)
     }
 
+    /// Nobody but the session keeps it.
+    private final class LastWord: HTTP2Stream {
+        private let owner: Owner
+        private let words = [1, 2, 3]
+
+        init(_ owner: Owner) { self.owner = owner }
+
+        deinit { owner.freed += 1 }
+
+        override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+            owner.session?.abandon(.cancel)
+            owner.freedEarly += owner.freed
+            return words.count == 3
+        }
+    }
+
+    private final class Owner: HTTP2SessionDelegate {
+        var session: HTTP2Session?
+        var freed = 0
+        var freedEarly = 0
+
+        override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? { LastWord(self) }
+    }
+
+    @Test("a stream that ends the connection amid its fields lives until the call returns")
+    func endAmidFields() throws {
+        let client = Peer(.client)
+        let request = Recorder()
+        let isSent = client.session.request(request, endsStream: true) { block in
+            block.add(":method", "GET")
+            block.add(":scheme", "http")
+            block.add(":authority", "h.example")
+            block.add(":path", "/")
+        }
+        #expect(isSent)
+        let owner = Owner()
+        let session = try #require(HTTP2Session(.server, HTTP2Settings(), delegate: owner))
+        owner.session = session
+        let isWell = session.receive(client.take().span)
+        #expect(!isWell)
+        #expect(owner.freedEarly == 0)
+        #expect(owner.freed == 1)
+        owner.session = nil
+    }
+
     @Test("acknowledgements for a peer are bounded")
     func pings() {
         let server = Peer(.server)

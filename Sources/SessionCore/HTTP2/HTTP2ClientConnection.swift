@@ -310,7 +310,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
                 isReceiving = true
                 isWell = session.receive(buffer.bytes)
                 isReceiving = false
-                flushLater()
+                if session.mayProduce { flushLater() }
             }
             buffer.removeAll()
             swap(&buffer, &loop.scratch)
