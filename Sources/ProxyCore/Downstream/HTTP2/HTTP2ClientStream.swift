@@ -230,18 +230,17 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         }
         uncredited = 0
         connection.streamClosed(isBroken: (code != .noError || isUnderWay) && !isGivenUp)
-        exchangeStream.isClosed = true
+        exchangeStream.close()
         account()
     }
 }
 
 /// The sending side of one HTTP/2 stream.
 final class HTTP2ExchangeStream: ExchangeStream {
-    private unowned let stream: HTTP2ClientStream
-    private unowned let connection: HTTP2Connection
+    /// Nil when it is gone, as each stream is at some time.
+    private var stream: HTTP2ClientStream?
+    private let connection: HTTP2Connection
     private var isFlushPlanned = false
-    /// The stream is gone.
-    var isClosed = false
 
     init(_ stream: HTTP2ClientStream, _ connection: HTTP2Connection) {
         self.stream = stream
@@ -249,17 +248,22 @@ final class HTTP2ExchangeStream: ExchangeStream {
         super.init(connection.transport)
     }
 
-    override var hasRoom: Bool { isClosed || waitingBytes < limit }
+    /// The stream is gone.
+    func close() { stream = nil }
 
-    override var pieceSize: Int {
-        if isClosed { return .max }
-        let limit = limit
-        return max(min(limit, Self.leastOutput), limit - waitingBytes)
+    override var hasRoom: Bool {
+        guard let stream else { return true }
+        return waitingBytes(on: stream) < limit(of: stream)
     }
 
-    private var waitingBytes: Int {
-        let stream = stream
-        return output.count + stream.output.count + stream.queuedHeadBytes
+    override var pieceSize: Int {
+        guard let stream else { return .max }
+        let limit = limit(of: stream)
+        return max(min(limit, Self.leastOutput), limit - waitingBytes(on: stream))
+    }
+
+    private func waitingBytes(on stream: HTTP2ClientStream) -> Int {
+        output.count + stream.output.count + stream.queuedHeadBytes
     }
 
     /// So much may wait for a client that takes nothing.
@@ -268,9 +272,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
     private static let leastPiece = 1 << 10
 
     /// The limit of what waits: as much as the client takes now, within the stream's share.
-    private var limit: Int {
-        let stream = stream
-        let connection = connection
+    private func limit(of stream: HTTP2ClientStream) -> Int {
         let window = stream.session?.sendWindow(of: stream) ?? 0
         guard services.mayHold(connection.heldBytes) else { return min(Self.leastOutput, max(Self.leastPiece, window)) }
         return min(connection.shareOfOutput, max(Self.leastOutput, window))
@@ -282,7 +284,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         to request: borrowing RequestHead,
         context: borrowing ResponseContext
     ) {
-        guard !isClosed else { return }
+        guard let stream else { return }
         // Programs tell a head that is all from one with an empty body behind it: gRPC's trailers may be in the head.
         var isAlone = head.isWholeMessage
         if case .none = head.framing { isAlone = true }
@@ -296,56 +298,54 @@ final class HTTP2ExchangeStream: ExchangeStream {
         to request: borrowing RequestHead,
         context: borrowing ResponseContext
     ) {
-        guard !isClosed else { return }
+        guard let stream else { return }
         stream.session?.informational(stream) { block in
             ClientResponse.writeInformational(head, context: context, output: &block)
         }
     }
 
     override func writeContinue() {
-        if !isClosed { stream.session?.informational(stream) { $0.add(status: 100) } }
+        if let stream { stream.session?.informational(stream) { $0.add(status: 100) } }
     }
 
     override func write(_ own: borrowing OwnResponse) {
-        guard !isClosed else { return }
+        guard let stream else { return }
         stream.session?.respond(stream, endsStream: own.body.isEmpty) { own.writeHead(to: &$0) }
         output.append(own.body.bytes)
     }
 
     override func write(_ bytes: borrowing Span<UInt8>) {
-        guard !isClosed else { return }
-        moveBody()
+        guard let stream else { return }
+        moveBody(to: stream)
         stream.output.append(bytes)
         stream.account()
         stream.session?.resume(stream)
     }
 
     override func writeOutput() {
-        guard !isClosed else { return }
-        moveBody()
+        guard let stream else { return }
+        moveBody(to: stream)
         stream.account()
         stream.session?.resume(stream)
     }
 
     override func flushLater() {
-        guard !isFlushPlanned, !isClosed else { return }
+        guard !isFlushPlanned, stream != nil else { return }
         isFlushPlanned = true
         connection.flushLater(self)
     }
 
     func flushPlanned() {
         isFlushPlanned = false
-        guard !isClosed else { return }
-        moveBody()
-        let stream = stream
+        guard let stream else { return }
+        moveBody(to: stream)
         stream.account()
         if stream.output.count > 0 { stream.session?.resume(stream) }
     }
 
     /// Passes the output to the session.
-    private func moveBody() {
+    private func moveBody(to stream: HTTP2ClientStream) {
         guard !output.isEmpty else { return }
-        let stream = stream
         if stream.output.isEmpty {
             swap(&stream.output, &output)
         } else {
@@ -355,7 +355,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         }
     }
 
-    override func exchangeNeedsBody() { stream.resumeBody() }
+    override func exchangeNeedsBody() { stream?.resumeBody() }
 
     override func hold(_ count: Int) -> Bool {
         connection.heldDidChange(by: count)
@@ -366,15 +366,13 @@ final class HTTP2ExchangeStream: ExchangeStream {
     override func releaseHeld(_ count: Int) { connection.heldDidChange(by: -count) }
 
     override func finished(persists: Bool, isWhole: Bool) {
-        let stream = stream
-        if !isClosed {
-            if isWhole {
-                moveBody()
-                stream.session?.endBody(stream, trailers: stream.responseTrailers)
-            } else {
-                // The client must notice that the response is incomplete (rule 55).
-                stream.giveUp(.internalError)
-            }
+        guard let stream else { return }
+        if isWhole {
+            moveBody(to: stream)
+            stream.session?.endBody(stream, trailers: stream.responseTrailers)
+        } else {
+            // The client must notice that the response is incomplete (rule 55).
+            stream.giveUp(.internalError)
         }
         stream.finished()
     }

@@ -12,14 +12,14 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     let services: WorkerServices
     let listener: ListenerRoutes
     let exchanges: ExchangePool
-    private var session: HTTP2Session!
+    private let session: HTTP2Session
     private var phase = Phase.open
     /// The idle time, the time after the final GOAWAY, or the lingering time: one at a time.
-    private var timer: LoopTimer!
+    private let timer = LoopTimer()
     /// Runs while a head is incomplete.
-    private var headTimer: LoopTimer!
+    private let headTimer = LoopTimer()
     /// Runs while bodies of known length are being received.
-    private var paceTimer: LoopTimer!
+    private let paceTimer = LoopTimer()
     private var streamsInHead = 0
     /// The number of streams with an unfinished exchange.
     private var busyStreams = 0
@@ -33,6 +33,9 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     /// The stream whose head is in `section`.
     private var sectionOwner: ObjectIdentifier?
     private var isTakingBytes = false
+    private var isFlushing = false
+    /// Something has asked for output while it was written.
+    private var wantsFlush = false
     private var lingered = 0
 
     /// The budget for frames that bring no request or response forward.
@@ -84,18 +87,19 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
         breaks = FrameRateLimiter(burst: 200, rate: 100, now: now)
         decoding = .decoding(headBytes: services.generation.headLimits.headBytes, now: now)
         section = RequestSection(limits: services.generation.headLimits)
-        super.init()
         let settings = HTTP2Settings(
             streamWindow: 64 << 10,
             // Streams whose origins take nothing leave room for other streams.
             connectionWindow: 4 << 20,
             headerListBytes: UInt32(clamping: services.generation.headLimits.headBytes)
         )
-        guard let session = HTTP2Session(.server, settings, delegate: self) else { fatalError("no memory for nghttp2") }
+        guard let session = HTTP2Session(.server, settings, delegate: nil) else { fatalError("no memory for nghttp2") }
         self.session = session
-        timer = LoopTimer { [unowned self] in timeIsUp() }
-        headTimer = LoopTimer { [unowned self] in terminate(.enhanceYourCalm) }
-        paceTimer = LoopTimer { [unowned self] in checkBodyPace() }
+        super.init()
+        session.delegate = self
+        timer.whenDue { [unowned self] in timeIsUp() }
+        headTimer.whenDue { [unowned self] in terminate(.enhanceYourCalm) }
+        paceTimer.whenDue { [unowned self] in checkBodyPace() }
     }
 
     /// Starts the connection with the bytes that were already read.
@@ -151,8 +155,6 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
 
     private func take(_ bytes: (HTTP2Session) -> Bool) {
         isTakingBytes = true
-        // nghttp2 is on the stack until the call returns.
-        let session = session!
         let isWell = bytes(session)
         isTakingBytes = false
         if !isWell, phase != .closed { linger() }
@@ -175,17 +177,31 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     /// Passes a stream's output to the session at the end of the turn.
     func flushLater(_ stream: HTTP2ExchangeStream) {
         toFlush.append(stream)
-        transport.flushLater()
+        flushLater()
+    }
+
+    /// Has the output written at the end of the turn. While it is being written, that is soon enough.
+    private func flushLater() {
+        if isFlushing { wantsFlush = true } else { transport.flushLater() }
     }
 
     /// Writes as much output as the socket takes.
     func flush() {
         guard phase != .closed else { return }
+        isFlushing = true
         submitPlanned()
+        writeOutput()
+        isFlushing = false
+        // The last look at the session has found nothing, and has made something.
+        if wantsFlush, phase != .closed { transport.flushLater() }
+        wantsFlush = false
+    }
+
+    private func writeOutput() {
         guard !transport.isWriteBlocked, !isTakingBytes, phase != .closed else { return }
-        let session = session!
         var hasWritten = false
         while phase != .closed {
+            wantsFlush = false
             let isWell = session.produce(upTo: Self.outputLimit)
             guard phase != .closed else { return }
             submitPlanned()
@@ -212,7 +228,12 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
         }
     }
 
+    @inline(__always)
     private func submitPlanned() {
+        if !toFlush.isEmpty { submitAll() }
+    }
+
+    private func submitAll() {
         while !toFlush.isEmpty {
             var planned: [HTTP2ExchangeStream] = []
             swap(&planned, &spareStreams)
@@ -223,7 +244,7 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
         }
     }
 
-    override func sessionHasOutput(_ session: HTTP2Session) { transport.flushLater() }
+    override func sessionHasOutput(_ session: HTTP2Session) { flushLater() }
 
     // MARK: Streams
 
@@ -307,14 +328,14 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     func exchangeIsOver() {
         busyStreams -= 1
         if busyStreams == 0, phase == .open || phase == .goingAway { armIdle() }
-        transport.flushLater()
+        flushLater()
     }
 
     /// - Parameter isBroken: the client has reset the stream, or caused the reset.
     func streamClosed(isBroken: Bool) {
         // A client may open and reset streams for ever, and each costs work (CVE-2023-44487).
         if isBroken, !breaks.consume(at: services.loop.now) { terminate(.enhanceYourCalm) }
-        transport.flushLater()
+        flushLater()
     }
 
     override func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {
@@ -384,7 +405,6 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     private func linger() {
         phase = .lingering
         services.loop.arm(timer, after: Self.lingerTime)
-        let session = session!
         while !session.output.isEmpty, !transport.isWriteBlocked {
             if case .failed = transport.write(from: &session.output) { return close() }
         }
@@ -396,7 +416,6 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
     private func startLingering() {
         guard !hasShutDown else { return }
         hasShutDown = true
-        let session = session!
         session.abandon(.cancel)
         guard phase != .closed else { return }
         transport.shutdownWrite()
@@ -412,7 +431,6 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
         services.loop.remove(timer)
         services.loop.remove(headTimer)
         services.loop.remove(paceTimer)
-        let session = session!
         session.abandon(.cancel)
         session.output.release()
         toFlush = []
