@@ -395,7 +395,8 @@ struct FieldSectionTests {
                 // The fields of a head that was begun are those behind which the next one comes.
                 var section = ResponseSection()
                 var head = response([(":status", "200")] + first, behind: &former).head
-                _ = section.append(name: [], value: [], into: &head, behind: &former)
+                let none: [UInt8] = []
+                _ = section.append(name: none.span, value: none.span, into: &head, behind: &former)
                 let (alone, beside) = (
                     response([(":status", "200")] + second), response([(":status", "200")] + second, behind: &former)
                 )
