@@ -45,7 +45,10 @@ package struct ResponseSection: Sendable {
             return true
         }
         seesFields = true
-        if head.fields.count < limits.fieldCount, head.fields.append(ifNextOf: former, name: name, value: value) {
+        // What pinproxy has written into the former head itself has a canonical name, with a capital first.
+        if head.fields.count < limits.fieldCount, name.count > 0, name[0] > UInt8(ascii: "Z"),
+            head.fields.append(ifNextOf: former, name: name, value: value)
+        {
             head.byteCount &+= name.count &+ value.count &+ 4
             return true
         }

@@ -170,6 +170,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// The head was given to its request, or is refused. The memory of a large one is not kept.
     func headIsOver() {
         if head.fields.footprint > Self.keptHeadBytes { head = ResponseHead() }
+        if formerFields.footprint > Self.keptHeadBytes { formerFields = HeaderFields() }
     }
 
     private static let keptHeadBytes = 8 << 10

@@ -102,6 +102,16 @@ struct HTTP2AttackTests {
         #expect(stage.origin.requests.count == 1)
     }
 
+    @Test("a refused client that goes on byte by byte gets no more time")
+    func trickle() throws {
+        let stage = try stage()
+        let client = try stage.proxy.connect()
+        // DATA belongs to a stream.
+        try client.send(RawFrames.opening + RawFrames.frame(type: 0, [1]))
+        #expect(RawFrames.goAway(in: try client.readToEnd()) == 1)
+        try Patience.poll(for: "the end of the connection") { (try? client.send([0])) == nil ? true : nil }
+    }
+
     @Test("an incomplete head ends the connection after timeouts.head")
     func slowHead() throws {
         let stage = try Stage(

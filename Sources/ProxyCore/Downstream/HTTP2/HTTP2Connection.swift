@@ -206,7 +206,8 @@ final class HTTP2Connection: HTTP2SessionDelegate, TransportUser {
             guard phase != .closed else { return }
             submitPlanned()
             guard !session.output.isEmpty else {
-                if !isWell { linger() }
+                // Once: a client that is refused and goes on does not get more time with each of its bytes.
+                if !isWell, phase != .lingering { linger() }
                 break
             }
             // A client that takes its responses as fast as they are written leaves the rest of the turn to others.
