@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterable
 
 import callgrind
 import fixed_rate
@@ -62,20 +62,23 @@ def host(number: int) -> str:
     return f"h{number}.{MANY_HOSTS}"
 
 
-def ask_hosts(peer: Peer, requests: int, hosts: int, most: int) -> None:
-    """So many requests over at most `most` hosts in turn, which are spread over the whole table."""
+def ask_hosts(peer: Peer, places: Iterable[int], hosts: int, most: int) -> None:
+    """A request for each place, over at most `most` hosts in turn, which are spread over the whole table."""
     connection = Connection(peer, KEPT_HOST)
     asked = min(hosts, most)
-    for number in range(requests):
+    for number in places:
         name = host(number % asked * STEP % hosts)
         connection.exchange(f"GET http://{name}/1k HTTP/1.1\r\nHost: {name}\r\nUser-Agent: bench\r\n\r\n".encode())
     connection.close()
 
 
 def host_case(hosts: int, most: int, setup: Setup) -> Case:
-    """Every host that is counted was asked before."""
+    """Every host that is counted was asked before. Each load goes on behind the last one: a host that was asked a moment ago would
+    not be found as one of many is."""
+    places = itertools.count()
+
     def load(peer: Peer, requests: int) -> None:
-        ask_hosts(peer, requests, hosts, most)
+        ask_hosts(peer, itertools.islice(places, requests), hosts, most)
     return Case(hosts, setup, load, 2 * ASKED_HOSTS, lambda peer: load(peer, min(hosts, most)))
 
 
