@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How two workers share the connections of a few clients: many short runs, and the share of the worker that had less."""
+"""How two workers share the connections of a few clients: many short runs, and the share of the worker that had less. And what a
+request costs them beside one worker: the ratio of their CPU times in runs that alternate."""
 from __future__ import annotations
 
 import argparse
@@ -33,10 +34,11 @@ def thread_times(root: int) -> dict[tuple[int, int], int]:
     return times
 
 
-def share_of_less(name: str, binary: str, origin: Origin, folder: Path, clients: int, seconds: int) -> float:
+def run(name: str, binary: str, origin: Origin, folder: Path, clients: int, seconds: int, workers: int) -> tuple[list[int], int]:
+    """The time of each thread, the busiest last, and the number of requests."""
     peer = PEERS[name](binary, origin, origin.certificates.ca)
     try:
-        peer.start(folder, Setup(workers=2))
+        peer.start(folder, Setup(workers=workers))
         before = thread_times(peer.running.process.pid)
         load = wrk.drive(folder, peer.ports[KEPT_HOST], KEPT_HOST, peer.target(KEPT_HOST, "/1k"), seconds, clients)
         if load.requests == 0 or load.errors or load.statusErrors:
@@ -45,9 +47,16 @@ def share_of_less(name: str, binary: str, origin: Origin, folder: Path, clients:
     finally:
         peer.stop()
         shutil.rmtree(folder, ignore_errors=True)
+    return sorted(time - before.get(thread, 0) for thread, time in after.items()), load.requests
+
+
+def share_and_ratio(name: str, binary: str, origin: Origin, folder: Path, clients: int, seconds: int) -> tuple[float, float]:
+    """The share of the worker that had less, and the CPU time of a request with two workers, as a multiple of that with one."""
+    one, requests_of_one = run(name, binary, origin, folder.with_name(f"{folder.name}-1"), clients, seconds, 1)
+    two, requests_of_two = run(name, binary, origin, folder.with_name(f"{folder.name}-2"), clients, seconds, 2)
     # The two busiest threads are the workers: others write logs and watch files.
-    less, more = sorted([time - before.get(thread, 0) for thread, time in after.items()])[-2:]
-    return less / (less + more)
+    less, more = two[-2:]
+    return less / (less + more), sum(two) / requests_of_two / (sum(one) / requests_of_one)
 
 
 def options() -> argparse.Namespace:
@@ -74,11 +83,14 @@ def main() -> int:
         for clients in arguments.clients:
             for name in arguments.peers:
                 binary = str(arguments.binary) if name == "pinproxy" else PEERS[name].find()
-                shares = sorted(share_of_less(name, binary, origin, folder / f"{clients}-{name}-{run}", clients,
-                                              arguments.seconds) for run in range(arguments.runs))
+                figures = [share_and_ratio(name, binary, origin, folder / f"{clients}-{name}-{number}", clients, arguments.seconds)
+                           for number in range(arguments.runs)]
+                shares = sorted(share for share, _ in figures)
+                ratios = sorted(ratio for _, ratio in figures)
                 few = sum(share < LEAST_SHARE for share in shares)
                 print(f"{clients} clients, {name}: the worker with less had {shares[0]:.0%} to {shares[-1]:.0%} of the "
-                      f"work, median {statistics.median(shares):.0%}; less than a quarter in {few} of {len(shares)} runs",
+                      f"work, median {statistics.median(shares):.0%}; less than a quarter in {few} of {len(shares)} runs; "
+                      f"CPU time of a request {statistics.median(ratios):.2f} x that with one worker ({ratios[0]:.2f} to {ratios[-1]:.2f})",
                       flush=True)
                 failed = failed or (name == "pinproxy" and few > 0)
     except BenchError as error:
