@@ -35,6 +35,7 @@ http {{
     server {{
         listen 127.0.0.1:{plain};
         listen 127.0.0.1:{secure} ssl;
+        listen 127.0.0.1:{http2} ssl http2;
         location = /small {{ return 200 "{body}"; }}
     }}
 }}
@@ -48,6 +49,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=10_000, help="requests of a run")
     parser.add_argument("--width", type=int, default=64, help="requests in flight")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", metavar="SCHEMES", type=lambda text: text.split(","), default=["http", "https", "http2"],
+                        help="these, separated by commas: http, https, http2")
     parser.add_argument("--instructions", action="store_true",
                         help="instructions and system calls of a request instead of its time: they do not depend on other load")
     parser.add_argument("--functions", metavar="COUNT", type=int, default=0,
@@ -98,29 +101,36 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pinproxy-bench-") as name:
         folder = Path(name)
         certificates = Certificates(folder / "certificates")
-        plain, secure = free_port(), free_port()
+        plain, secure, http2 = free_port(), free_port(), free_port()
         configuration = folder / "nginx.conf"
         configuration.write_text(CONFIGURATION.format(
-            user="user root;" if os.geteuid() == 0 else "", folder=folder, plain=plain, secure=secure, body="x" * 512))
+            user="user root;" if os.geteuid() == 0 else "", folder=folder, plain=plain, secure=secure, http2=http2, body="x" * 512))
         server = Server("the origin (nginx)", [nginx, "-e", str(folder / "error.log"), "-c", str(configuration)],
                         folder / "error.log")
         try:
-            server.wait_until_listening([plain, secure])
+            server.wait_until_listening([plain, secure, http2])
             size = [str(wanted.count), str(wanted.width)]
-            http, https = f"http://127.0.0.1:{plain}/small", f"https://{HOST}:{secure}/small"
+            http, https, h2 = (f"http://127.0.0.1:{plain}/small", f"https://{HOST}:{secure}/small",
+                               f"https://{HOST}:{http2}/small")
             session = callgrind.stripped(str(wanted.session), folder) if wanted.instructions else str(wanted.session)
             programs = {
                 "http": {
-                    "libcurl alone": [str(wanted.multi), http, *size],
+                    "libcurl alone": [str(wanted.multi), "1.1", http, *size],
                     "SessionCore": [session, "core", http, *size],
                     "URLSession": [session, "urlsession", http, *size],
                 },
                 "https": {
-                    "libcurl alone": [str(wanted.multi), https, *size, str(certificates.ca), f"::127.0.0.1:{secure}"],
+                    "libcurl alone": [str(wanted.multi), "1.1", https, *size, str(certificates.ca), f"::127.0.0.1:{secure}"],
                     "SessionCore": [session, "core", https, *size, str(certificates.ca),
                                     f"127.0.0.1:{secure}"],
                 },
+                "http2": {
+                    "libcurl alone": [str(wanted.multi), "2", h2, *size, str(certificates.ca), f"::127.0.0.1:{http2}"],
+                    "SessionCore": [session, "core2", h2, *size, str(certificates.ca),
+                                    f"127.0.0.1:{http2}"],
+                },
             }
+            programs = {scheme: peers for scheme, peers in programs.items() if scheme in wanted.only}
             print(f"{wanted.count} requests, {wanted.width} in flight, 512 bytes each"
                   + ("" if wanted.instructions else f"; medians of {wanted.rounds} rounds") + "\n", flush=True)
             if wanted.instructions:

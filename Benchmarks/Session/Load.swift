@@ -67,8 +67,9 @@ struct Load {
     // MARK: The session core
 
     /// - Parameter place: a CA's file, and where the URL's host really is.
-    func runCore(place: (anchors: String, address: String)?) throws -> Figures {
+    func runCore(overHTTP2: Bool, place: (anchors: String, address: String)?) throws -> Figures {
         var configuration = URLSessionManager.Configuration()
+        if overHTTP2 { configuration.httpVersion = .http2 }
         let library = TrustAnchorLibrary()
         let anchors = try library.anchors(system: false, files: place.map { [$0.anchors] } ?? [])
         if let place, let origin = AbsoluteURL(url)?.origin,

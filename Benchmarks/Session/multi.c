@@ -2,7 +2,9 @@
 // What libcurl costs by itself: COUNT requests with WIDTH in flight over its multi interface, driven by epoll as its
 // manual recommends for many transfers (libcurl-multi(3)). Nothing is kept of the answers but their length.
 //
-//   multi URL COUNT WIDTH [CAFILE CONNECT_TO]
+//   multi 1.1|2 URL COUNT WIDTH [CAFILE CONNECT_TO]
+//
+// The first word is the version of HTTP. Over HTTP/2 all requests wait for the first connection, and share it.
 //
 // Prints: microseconds of CPU time, microseconds of time, bytes.
 
@@ -60,12 +62,13 @@ static int on_timer(CURLM *owner, long milliseconds, void *data) {
 }
 
 int main(int count_of_words, char **words) {
-    if (count_of_words != 4 && count_of_words != 6) {
-        fprintf(stderr, "multi URL COUNT WIDTH [CAFILE CONNECT_TO]\n");
+    if (count_of_words != 5 && count_of_words != 7) {
+        fprintf(stderr, "multi 1.1|2 URL COUNT WIDTH [CAFILE CONNECT_TO]\n");
         return 64;
     }
-    long count = atol(words[2]), width = atol(words[3]), started = 0, done = 0, failed = 0;
-    struct curl_slist *connect_to = count_of_words == 6 ? curl_slist_append(NULL, words[5]) : NULL;
+    long version = strcmp(words[1], "2") ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS;
+    long count = atol(words[3]), width = atol(words[4]), started = 0, done = 0, failed = 0;
+    struct curl_slist *connect_to = count_of_words == 7 ? curl_slist_append(NULL, words[6]) : NULL;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     poll_descriptor = epoll_create1(EPOLL_CLOEXEC);
     multi = curl_multi_init();
@@ -74,12 +77,13 @@ int main(int count_of_words, char **words) {
     long cpu = now(CLOCK_PROCESS_CPUTIME_ID), time = now(CLOCK_MONOTONIC);
     for (; started < width && started < count; started++) {
         CURL *easy = curl_easy_init();
-        curl_easy_setopt(easy, CURLOPT_URL, words[1]);
+        curl_easy_setopt(easy, CURLOPT_URL, words[2]);
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version);
+        curl_easy_setopt(easy, CURLOPT_PIPEWAIT, (long)(version == CURL_HTTP_VERSION_2TLS));
         curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
         if (connect_to) {
-            curl_easy_setopt(easy, CURLOPT_CAINFO, words[4]);
+            curl_easy_setopt(easy, CURLOPT_CAINFO, words[5]);
             curl_easy_setopt(easy, CURLOPT_CONNECT_TO, connect_to);
         }
         curl_multi_add_handle(multi, easy);
