@@ -7,10 +7,13 @@ import IOCore
 /// A lookup reads the name once, from end to start, with one probe for each label; its cost does not depend on the
 /// number of entries, and it allocates nothing. Hosts are compared in normal form, and a subdomain begins at a dot:
 /// `evilexample.com` is not a subdomain of `example.com`.
+///
+/// The lookups are inlined: a generic function of another module looks its types up at every call, and a route makes ten lookups.
+@usableFromInline
 package struct HostTable<Value> {
-    private var index = HostIndex()
+    @usableFromInline var index = HostIndex()
     private var hosts: [Host] = []
-    private var values: [Value] = []
+    @usableFromInline var values: [Value] = []
 
     package init() {}
 
@@ -29,19 +32,23 @@ package struct HostTable<Value> {
         return true
     }
 
+    @inlinable @inline(__always)
     package func lookup(_ host: Host) -> Value? {
-        lookup(bytes: host.bytes.span, isName: host.kind == .name)
+        guard let found = index.lookup(host) else { return nil }
+        return values[found]
     }
 
     /// Looks up a host in normal form, such as `Host.bytes` and `RequestHead.hostBytes`.
+    @inlinable @inline(__always)
     package func lookup(bytes: borrowing Span<UInt8>, isName: Bool) -> Value? {
         guard let found = index.lookup(bytes, isName: isName) else { return nil }
         return values[found]
     }
 
     /// The value of exactly this host, without the rule for subdomains.
+    @inlinable @inline(__always)
     package func exact(_ host: Host) -> Value? {
-        guard let found = index.exact(host.bytes.span) else { return nil }
+        guard let found = index.exact(host) else { return nil }
         return values[found]
     }
 
@@ -56,6 +63,7 @@ extension HostTable: Sendable where Value: Sendable {}
 /// The part of the table that is independent of the values: it maps a host to the number of its entry.
 ///
 /// All names are in one array, so that a lookup needs no reference counting.
+@usableFromInline
 struct HostIndex: Sendable {
     private struct Entry: Sendable {
         let start: UInt32
@@ -93,10 +101,16 @@ struct HostIndex: Sendable {
         return true
     }
 
-    func exact(_ host: borrowing Span<UInt8>) -> Int? {
-        find(host, from: 0, Self.hash(host))
+    @usableFromInline
+    func exact(_ host: Host) -> Int? {
+        let bytes = host.bytes.span
+        return find(bytes, from: 0, Self.hash(bytes))
     }
 
+    @usableFromInline
+    func lookup(_ host: Host) -> Int? { lookup(host.bytes.span, isName: host.kind == .name) }
+
+    @usableFromInline
     func lookup(_ host: borrowing Span<UInt8>, isName: Bool) -> Int? {
         guard !entries.isEmpty else { return nil }
         var best: Int?

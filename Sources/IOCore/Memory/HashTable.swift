@@ -11,8 +11,8 @@ public protocol HashTableElement: AnyObject {
 /// Public because the compiler specialises inlinable functions in other modules only if they are public.
 public struct HashTable<Element: HashTableElement> {
     /// A power of two of them.
-    @usableFromInline private(set) var slots: [Element?]
-    package private(set) var count = 0
+    @usableFromInline var slots: [Element?]
+    @usableFromInline package internal(set) var count = 0
 
     /// - Parameter slots: a power of two; the table grows when half of them are used.
     package init(slots: Int = 64) { self.slots = Array(repeating: nil, count: slots) }
@@ -36,20 +36,24 @@ public struct HashTable<Element: HashTableElement> {
     }
 
     /// Every element, unordered.
-    package var all: [Element] { slots.compactMap { $0 } }
+    @inlinable
+    public var all: [Element] { slots.compactMap { $0 } }
 
     /// Whether the next insertion makes the table grow.
-    package var isFull: Bool { count * 2 >= slots.count }
+    @inlinable
+    public var isFull: Bool { count * 2 >= slots.count }
 
     /// Adds an element, even if there is one with the same key.
-    package mutating func insert(_ element: Element) {
+    @inlinable
+    public mutating func insert(_ element: Element) {
         if isFull { rebuild { _ in true } }
         place(element)
         count += 1
     }
 
     /// Removes elements; at most a quarter of the slots is used then.
-    package mutating func rebuild(keeping isKept: (Element) -> Bool) {
+    @inlinable
+    public mutating func rebuild(keeping isKept: (Element) -> Bool) {
         let kept = all.filter(isKept)
         var size = 64
         while kept.count * 4 > size { size *= 2 }
@@ -58,14 +62,16 @@ public struct HashTable<Element: HashTableElement> {
         for element in kept { place(element) }
     }
 
-    private mutating func place(_ element: Element) {
+    @inlinable
+    mutating func place(_ element: Element) {
         var slot = home(element)
         while slots[slot] != nil { slot = after(slot) }
         slots[slot] = element
     }
 
     /// Removes an element, if it is in the table.
-    package mutating func remove(_ element: Element) {
+    @inlinable
+    public mutating func remove(_ element: Element) {
         var free = home(element)
         while slots[free] !== element {
             guard slots[free] != nil else { return }
@@ -87,9 +93,11 @@ public struct HashTable<Element: HashTableElement> {
         }
     }
 
-    private func home(_ element: Element) -> Int { Int(truncatingIfNeeded: element.hash) & (slots.count - 1) }
+    @inlinable
+    func home(_ element: Element) -> Int { Int(truncatingIfNeeded: element.hash) & (slots.count - 1) }
 
-    private func after(_ slot: Int) -> Int { (slot + 1) & (slots.count - 1) }
+    @inlinable
+    func after(_ slot: Int) -> Int { (slot + 1) & (slots.count - 1) }
 
     /// The elements with one hash.
     public struct Candidates: Sequence, IteratorProtocol {
