@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import HTTPCaching
 import HTTPCore
-import IOCore
 package import ServerTrust
+import Synchronization
 
 extension Endpoint {
     /// The digest of the conditions of stored responses: policy, anchors, fixed address and proxy, if there are any.
@@ -18,6 +18,10 @@ extension Endpoint {
 
     /// The digest of policy, anchors and place.
     package var policyDigest: SecurityPolicyDigest {
-        digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: placeDigest) }
+        if let known = digest.load() { return known.value }
+        // Two threads may make one at the same time; they are equal.
+        return digest.storeIfNil(
+            EndpointDigest(SecurityPolicyDigest(policy, anchors: anchors, context: placeDigest))
+        ).value
     }
 }

@@ -73,7 +73,7 @@ public final class Endpoint: Sendable {
     package let connectionLimit: Int?
     /// SHA-256 over `resolve`, `proxy` and settings of TLS that are not the default's, for what is kept; empty without.
     package let placeDigest: [UInt8]
-    let digest = EndpointDigest()
+    let digest = AtomicLazyReference<EndpointDigest>()
     /// The request's `Host` field with its CRLF: the port is left out where it is the scheme's own (RFC 9110, section 4.2).
     let hostLine: [UInt8]
     /// A hash of host and port with a seed of this process: a client cannot choose names that collide.
