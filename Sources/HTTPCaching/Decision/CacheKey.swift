@@ -37,29 +37,17 @@ public struct CacheKey: Hashable, Sendable {
         partition: [UInt8],
         variant: [UInt8]
     ) {
-        self.init(
-            method: method,
-            scheme: origin.scheme,
-            host: origin.host.bytes.span,
-            isIPv6: origin.host.kind == .ipv6,
-            port: origin.port,
-            target: target,
-            partition: partition,
-            variant: variant
-        )
+        let uri = Self.uri(method, origin, target)
+        self.uri = uri
+        self.partition = partition
+        self.variant = variant
+        hash = XXH64.hash(uri.span, seed: Self.seed)
     }
 
-    /// The same from the parts of a request head, without a `Host` value.
-    private init(
-        method: HTTPMethod,
-        scheme: RequestHead.Scheme,
-        host: borrowing Span<UInt8>,
-        isIPv6: Bool,
-        port: UInt16,
-        target: borrowing Span<UInt8>,
-        partition: [UInt8],
-        variant: [UInt8]
-    ) {
+    /// The `uri` of a key.
+    package static func uri(_ method: HTTPMethod, _ origin: Origin, _ target: borrowing Span<UInt8>) -> [UInt8] {
+        let host = origin.host.bytes
+        let isIPv6 = origin.host.kind == .ipv6
         var bytes: [UInt8] = []
         bytes.reserveCapacity(host.count + target.count + 24)
         if case .other(let name) = method {
@@ -68,17 +56,14 @@ public struct CacheKey: Hashable, Sendable {
             bytes.append(method == .head ? HTTPMethod.get.knownText.bytes : method.knownText.bytes)
         }
         bytes.append(UInt8(ascii: " "))
-        bytes.append(scheme == .https ? "https://" as StaticString : "http://")
+        bytes.append(origin.scheme == .https ? "https://" as StaticString : "http://")
         if isIPv6 { bytes.append(UInt8(ascii: "[")) }
-        bytes.append(host)
+        bytes.append(host.span)
         if isIPv6 { bytes.append(UInt8(ascii: "]")) }
         bytes.append(UInt8(ascii: ":"))
-        bytes.appendDecimal(Int(port))
+        bytes.appendDecimal(Int(origin.port))
         bytes.append(target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "#")) ?? target.count)))
-        uri = bytes
-        self.partition = partition
-        self.variant = variant
-        hash = XXH64.hash(bytes.span, seed: Self.seed)
+        return bytes
     }
 
     /// The key of a GET for `url`.

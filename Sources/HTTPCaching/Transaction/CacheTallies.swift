@@ -64,10 +64,10 @@ package final class CacheTallies: @unchecked Sendable {
     /// - Parameters:
     ///   - entry: the name of its entry in the configuration, under which its requests are counted; nil without one.
     ///   - texts: its rules in words, in their order. Other rules are counted from 0 on.
-    package func tally(host: String, entry: String?, rules texts: [String]) -> CacheTally {
+    package func tally(host: @autoclosure () -> String, entry: String?, rules texts: [String]) -> CacheTally {
         lock.withLock {
             let name = entry ?? Self.others
-            let counters = counters(entry ?? host, isFree: entry == nil)
+            let counters = counters(entry ?? host(), isFree: entry == nil)
             let known = rules[name]
             if let known, known.texts == texts { return CacheTally(counters, known) }
             let matches = RuleMatches(texts)

@@ -47,14 +47,5 @@ package struct AccessRules: Sendable {
         }
     }
 
-    package func describe(_ verdict: AddressRules.Verdict) -> String {
-        switch verdict {
-        case .allowed: "allowed"
-        case .denied(let rule): "access.denyAddresses has \"\(addresses.rules[rule])\""
-        case .deniedOwnListener: "the address is one of pinproxy's own listeners"
-        case .undecided(let cause):
-            "the kernel does not say whether the address is this machine's (\(cause)); let the process open netlink "
-                + "sockets (AF_NETLINK, in a systemd unit RestrictAddressFamilies)"
-        }
-    }
+    package func describe(_ verdict: AddressRules.Verdict) -> String { addresses.describe(verdict) }
 }

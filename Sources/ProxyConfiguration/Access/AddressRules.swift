@@ -203,6 +203,18 @@ package struct AddressRules: Sendable {
         /// The index in `rules`.
         var rule: Int32
     }
+
+    /// Names the rule of a verdict and its place in the configuration, for error responses and the log.
+    package func describe(_ verdict: Verdict) -> String {
+        switch verdict {
+        case .allowed: "allowed"
+        case .denied(let rule): "access.denyAddresses has \"\(rules[rule])\""
+        case .deniedOwnListener: "the address is one of pinproxy's own listeners"
+        case .undecided(let cause):
+            "the kernel does not say whether the address is this machine's (\(cause)); let the process open netlink "
+                + "sockets (AF_NETLINK, in a systemd unit RestrictAddressFamilies)"
+        }
+    }
 }
 
 extension IPAddress {

@@ -32,7 +32,7 @@ final class CacheTerms {
     init(_ settings: HostPolicy, _ endpoint: Endpoint, isUsual: Bool, _ snapshot: PolicySnapshot) {
         rules = settings.configuration.cache
         host = endpoint.host
-        keyStart = CacheKey(method: .get, origin: endpoint.origin, target: Span()).uri
+        keyStart = CacheKey.uri(.get, endpoint.origin, Span())
         hasNoRequestRules =
             rules.requestPolicy == .useProtocolCachePolicy && rules.requestRules.isEmpty && rules.keys.isEmpty
             && rules.bypasses.isEmpty && rules.ignored.isEmpty && rules.graces.isEmpty

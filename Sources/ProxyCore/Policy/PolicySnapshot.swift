@@ -8,12 +8,18 @@ package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
     /// nil when requests and responses are forwarded unchanged.
     let hooks: HostHooks?
+    /// The fixed address of its hosts, with the text that an endpoint has of it.
+    let resolve: (host: Host, port: UInt16)?
+    /// A look at the proxy itself copies it.
+    let hasUpstreamProxy: Bool
     /// What the routes of all its hosts have in common; nil for an entry of one host. Entries may be very many.
     let common: CommonTerms?
 
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration
         hooks = HostHooks.make(configuration)
+        resolve = configuration.resolve.map { (Host($0.address), $0.port) }
+        hasUpstreamProxy = configuration.upstreamProxy != nil
         common = configuration.host == nil || configuration.includeSubdomains ? CommonTerms() : nil
     }
 }
@@ -32,6 +38,8 @@ package final class PolicySnapshot: Sendable {
     package let access: AccessRules
     /// The settings of hosts without an entry.
     package let defaults: HostPolicy
+    /// A look at the settings of the cache copies them.
+    let hasCache: Bool
     /// nil when `access` alone decides which requests may be sent.
     package let requests: RequestRules?
     private let hosts: HostTable<HostPolicy>
@@ -48,6 +56,7 @@ package final class PolicySnapshot: Sendable {
         self.parts = parts
         access = AccessRules(parts.configuration.access, ownListeners: parts.ownListeners)
         defaults = HostPolicy(parts.configuration.defaults)
+        hasCache = parts.configuration.cache != nil
         requests = parts.configuration.requests.map { RequestRules($0, following: former?.requests) }
         security = parts.configuration.listeners.map { parts.security(of: $0) }
         var hosts = HostTable<HostPolicy>()

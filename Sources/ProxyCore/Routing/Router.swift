@@ -170,9 +170,8 @@ package struct Router: Sendable {
             addsVia: policy.configuration.via == .on,
             logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
             hooks: policy.hooks,
-            cache: snapshot.parts.configuration.cache == nil
-                ? nil
-                : CacheTerms(policy, endpoint, isUsual: !isUpstreamProxy(host, port, policy), snapshot),
+            cache: snapshot.hasCache
+                ? CacheTerms(policy, endpoint, isUsual: !isUpstreamProxy(host, port, policy), snapshot) : nil,
             rules: rules(for: host, port: port, secure ? .https : .http)
         )
     }
@@ -194,7 +193,7 @@ package struct Router: Sendable {
             scheme: secure ? .https : .http,
             host: host,
             port: port,
-            resolve: policy.configuration.resolve.map { (Host($0.address), $0.port) },
+            resolve: policy.resolve,
             httpVersion: probe?.version ?? usualVersion,
             policy: pinned ?? SecurityPolicy.unpinned,
             anchors: probe?.anchors ?? snapshot.trustAnchors,
@@ -203,7 +202,8 @@ package struct Router: Sendable {
             dialRule: dialRule(policy, exempting: exemption),
             // The way to an HTTPS proxy itself does not lead through it: `pins verify` looks at its pins, too. The others have
             // none, and their own rules decide who reaches them through them.
-            proxy: isUpstreamProxy(host, port, policy) ? nil : policy.configuration.upstreamProxy?.sessionProxy,
+            proxy: !policy.hasUpstreamProxy || isUpstreamProxy(host, port, policy)
+                ? nil : policy.configuration.upstreamProxy?.sessionProxy,
             proxyPolicy: proxyPolicy(policy),
             tls: TLSSettings(
                 profile: probe?.profile ?? policy.configuration.tlsProfile,
@@ -219,7 +219,7 @@ package struct Router: Sendable {
 
     /// Whether the host is the HTTPS proxy that requests to it would go through.
     private func isUpstreamProxy(_ host: Host, _ port: UInt16, _ policy: HostPolicy) -> Bool {
-        guard let proxy = policy.configuration.upstreamProxy else { return false }
+        guard policy.hasUpstreamProxy, let proxy = policy.configuration.upstreamProxy else { return false }
         return proxy.kind == .https && proxy.host == host && proxy.port == port
     }
 
@@ -270,8 +270,10 @@ package struct Router: Sendable {
         _ policy: HostPolicy,
         exempting exemption: AddressAndPort?
     ) -> @Sendable (SocketAddress) -> DialRefusal? {
-        let rules = snapshot.access
-        let exemption = policy.configuration.upstreamProxy.map(\.literal) ?? exemption
+        // Not all of `access`: its parts are retained and released for each route.
+        let rules = snapshot.access.addresses
+        let proxy = policy.hasUpstreamProxy ? policy.configuration.upstreamProxy : nil
+        let exemption = proxy.map(\.literal) ?? exemption
         return { address in
             guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
             let verdict = rules.evaluate(dialled.address, port: dialled.port, exempting: exemption)
@@ -281,13 +283,17 @@ package struct Router: Sendable {
 
     /// The policy for the host and port of an HTTPS proxy: that of a pin file, or chain and host.
     func proxyPolicy(_ policy: HostPolicy) -> SecurityPolicy {
-        guard let proxy = policy.configuration.upstreamProxy, proxy.kind == .https else { return .unpinned }
+        guard policy.hasUpstreamProxy, let proxy = policy.configuration.upstreamProxy, proxy.kind == .https else {
+            return .unpinned
+        }
         return snapshot.pinnedDomains.policy(host: proxy.host, port: proxy.port) ?? .unpinned
     }
 
     /// The settings for TLS to an HTTPS proxy, which are those for its own host.
     func proxyTLS(_ policy: HostPolicy) -> TLSSettings {
-        guard let proxy = policy.configuration.upstreamProxy, proxy.kind == .https else { return TLSSettings() }
+        guard policy.hasUpstreamProxy, let proxy = policy.configuration.upstreamProxy, proxy.kind == .https else {
+            return TLSSettings()
+        }
         let own = snapshot.policy(for: proxy.host).configuration
         return TLSSettings(profile: own.tlsProfile, serverName: own.tlsServerName)
     }
