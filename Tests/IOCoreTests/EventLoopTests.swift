@@ -49,6 +49,56 @@ struct EventLoopTests {
         #expect(done.values == Array(0..<1000))
     }
 
+    @Test("each thread that submits work and waits for it sees it done")
+    func roundTrips() throws {
+        let loop = try EventLoop()
+        let thread = try LoopThread(name: "loop") { loop.run() }
+        // The loop waits again and again, and a wake-up that it missed would leave it waiting.
+        let submitters = try (0..<3).map { number in
+            try LoopThread(name: "submitter") {
+                for _ in 0..<2000 {
+                    let done = Latch(count: 1)
+                    if number == 0 {
+                        if loop.enqueue({ done.countDown() }) { loop.wake() }
+                    } else {
+                        loop.submit { done.countDown() }
+                    }
+                    done.wait()
+                }
+            }
+        }
+        for submitter in submitters { submitter.join() }
+        loop.submit { loop.stop() }
+        thread.join()
+    }
+
+    @Test("work for a loop that does not wait wakes nobody, and is done")
+    func enqueuing() throws {
+        let loop = try EventLoop()
+        let done = Collected()
+        #expect(!loop.enqueue { done.append(1) })
+        #expect(!loop.enqueue { done.append(2) })
+        // Nothing but the work itself ends the wait.
+        #expect(loop.turn(waitingAtMost: .seconds(1000)))
+        #expect(done.values == [1, 2])
+        #expect(!loop.turn(waitingAtMost: .milliseconds(0)))
+    }
+
+    @Test("only the thread that runs the loop is on it")
+    func runningHere() throws {
+        let loop = try EventLoop()
+        #expect(loop.isCurrent && !loop.isRunningHere)
+        let found = Collected()
+        let thread = try LoopThread(name: "loop") { loop.run() }
+        loop.submit {
+            found.append(loop.isCurrent && loop.isRunningHere ? 1 : 0)
+            loop.stop()
+        }
+        #expect(!loop.isRunningHere)
+        thread.join()
+        #expect(found.values == [1] && !loop.isRunningHere)
+    }
+
     /// Keeps the thread for longer than a turn may take.
     private static func takeLong() {
         let begun = Clock.monotonic

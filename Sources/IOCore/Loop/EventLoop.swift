@@ -5,8 +5,8 @@ import Synchronization
 
 /// One thread's event loop over epoll: descriptors, timers, and work handed over from other threads.
 ///
-/// `@unchecked Sendable` because `submit`, `wake` and `stop` are the only members for other threads, and they use only
-/// `submitted` (guarded by `lock`), `stopping` (atomic) and the eventfd (a kernel object). All other state belongs to
+/// `@unchecked Sendable` because `submit`, `enqueue`, `wake`, `stop` and `isRunningHere` are the only members for other threads, and
+/// they use only `submitted` (guarded by `lock`), atomic numbers and the eventfd (a kernel object). All other state belongs to
 /// the thread that calls `run`, which each member checks in debug builds.
 package final class EventLoop: @unchecked Sendable {
     /// The registration of a descriptor. Its number distinguishes the registrations of a reused descriptor: an event
@@ -47,7 +47,8 @@ package final class EventLoop: @unchecked Sendable {
     /// When this turn began, or the one before it whose deferred work is being done.
     package private(set) var turnBegan: UInt64 = 0
     private var partBegan: UInt64 = 0
-    private var thread: pthread_t?
+    /// The thread that is in `run`; 0 for none.
+    private let thread = Atomic<pthread_t>(0)
     /// Memory for the bytes that are read at the moment. Its borrower swaps it for an empty buffer, and gives it back
     /// empty; another one in between gets an empty buffer.
     package var scratch = ByteBuffer()
@@ -80,6 +81,11 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether `run` has returned. Guarded by `lock`.
     private var hasEnded = false
     private let stopping = Atomic<Bool>(false)
+    /// Whether there is submitted work that the loop has not taken.
+    private let hasSubmitted = Atomic<Bool>(false)
+    /// Whether the loop waits, or is about to. Only then has it to be woken: whoever sees it false has set `hasSubmitted` before, which
+    /// the loop looks at between setting this and waiting.
+    private let isWaiting = Atomic<Bool>(false)
 
     /// - Parameter clock: the system's, or one that a test moves.
     /// - Throws: `IOFailure` when the kernel has no descriptors left.
@@ -112,12 +118,21 @@ package final class EventLoop: @unchecked Sendable {
     /// Submits `work` to the loop's thread, which does it in the order of the calls. It is dropped after the end of
     /// `run`, because work often references the loop, and a reference cycle would remain.
     package func submit(_ work: @escaping @Sendable () -> Void) {
-        let first = lock.withLock {
+        if enqueue(work) { wake() }
+    }
+
+    /// `submit` without the wake-up, for a caller with a lock that the work takes: the loop's thread, woken while the lock is held,
+    /// would run into it, and wait for a thread that it may have taken the processor from.
+    ///
+    /// - Returns: whether the caller has to call `wake` when it holds the lock no longer.
+    package func enqueue(_ work: @escaping @Sendable () -> Void) -> Bool {
+        lock.withLock {
             guard !hasEnded else { return false }
             submitted.append(work)
-            return submitted.count == 1
+            guard submitted.count == 1 else { return false }
+            hasSubmitted.store(true, ordering: .sequentiallyConsistent)
+            return isWaiting.load(ordering: .sequentiallyConsistent)
         }
-        if first { wake() }
     }
 
     /// Ends `run` after the current turn.
@@ -126,7 +141,8 @@ package final class EventLoop: @unchecked Sendable {
         wake()
     }
 
-    private func wake() {
+    /// Ends the loop's wait.
+    package func wake() {
         var one: UInt64 = 1
         _ = pinproxy_write_file(wakeUp, &one, 8)
     }
@@ -168,17 +184,20 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Whether the caller is on the loop's thread, or the loop has not run yet.
     package var isCurrent: Bool {
-        guard let thread else { return true }
-        return pthread_equal(thread, pthread_self()) != 0
+        let thread = thread.load(ordering: .relaxed)
+        return thread == 0 || thread == pthread_self()
     }
+
+    /// Whether the caller is on the thread that is in `run`. For any thread.
+    package var isRunningHere: Bool { thread.load(ordering: .relaxed) == pthread_self() }
 
     /// Serves events until `stop`.
     package func run() {
-        thread = pthread_self()
+        thread.store(pthread_self(), ordering: .relaxed)
         // Until here the time was another thread's, or not a loop's.
         meter = TurnMeter(processor: Clock.processorTimeOfThread)
         run { false }
-        thread = nil
+        thread.store(0, ordering: .relaxed)
         // What the last turn put off references objects that often reference the loop.
         endOfTurn = []
         (taken, takenCount) = ([], 0)
@@ -243,29 +262,23 @@ package final class EventLoop: @unchecked Sendable {
         var count = eventCount
         if index == count {
             index = 0
-            count = Int(pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit)))
-            precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
+            count = wait(waitTime(limit))
         }
         updateTime()
         turnBegan = now
         var hasWorked = count > 0
-        let isBehind = !taken.isEmpty
+        if hasSubmitted.load(ordering: .acquiring) { takeSubmitted() }
         // Where work of other threads has taken all of the turn, one event has its turn in any case.
         var isLong = false
-        if isBehind {
+        if !taken.isEmpty {
             isLong = runTaken()
             hasWorked = true
         }
         while index < count {
             let event = events[index]
             index += 1
-            if event.key == UInt64.max {
-                takeSubmitted()
-                // Once a turn.
-                if !isBehind { isLong = runTaken() }
-            } else {
-                dispatch(event)
-            }
+            // The eventfd has only ended the wait.
+            if event.key != UInt64.max { dispatch(event) }
             if isLong || endsTurn(after: index) { break }
         }
         dispatchedCount = index
@@ -368,6 +381,19 @@ package final class EventLoop: @unchecked Sendable {
         handler.ready(Readiness(rawValue: event.events))
     }
 
+    /// - Returns: the number of events.
+    private func wait(_ time: Int32) -> Int {
+        var time = time
+        if time != 0 {
+            isWaiting.store(true, ordering: .sequentiallyConsistent)
+            if hasSubmitted.load(ordering: .sequentiallyConsistent) { time = 0 }
+        }
+        let count = Int(pinproxy_epoll_wait(epoll, &events, Int32(events.count), time))
+        isWaiting.store(false, ordering: .relaxed)
+        precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
+        return count
+    }
+
     private func waitTime(_ limit: TimeSpan?) -> Int32 {
         if !endOfTurn.isEmpty || !taken.isEmpty { return 0 }
         var until = timers.next ?? UInt64.max
@@ -379,8 +405,14 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     private func takeSubmitted() {
-        guard !taken.isEmpty else { return lock.withLock { swap(&taken, &submitted) } }
+        guard !taken.isEmpty else {
+            return lock.withLock {
+                hasSubmitted.store(false, ordering: .relaxed)
+                swap(&taken, &submitted)
+            }
+        }
         let queue = lock.withLock {
+            hasSubmitted.store(false, ordering: .relaxed)
             defer { submitted = [] }
             return submitted
         }
