@@ -46,22 +46,28 @@ public final class CompletionQueue: @unchecked Sendable {
             if first == nil { first = work } else { others.append(work) }
             return isOpen
         }
-        if isDue { drain() }
+        if isDue { drain(lock.withLock { begin() }) }
     }
 
     func open() {
-        lock.withLock { isOpen = true }
-        drain()
+        let first = lock.withLock {
+            isOpen = true
+            return begin()
+        }
+        drain(first)
+    }
+
+    /// The first work, unless another thread hands work over. Behind the lock.
+    private func begin() -> Work? {
+        guard !isDraining else { return nil }
+        isDraining = first != nil
+        return takeFirst()
     }
 
     /// Only one thread at a time hands work over, without the lock: the queue may run work at once, and that work may
     /// add more.
-    private func drain() {
-        var next = lock.withLock {
-            guard !isDraining else { return nil as Work? }
-            isDraining = first != nil
-            return takeFirst()
-        }
+    private func drain(_ work: Work?) {
+        var next = work
         while let work = next {
             target.enqueue(work)
             next = lock.withLock {

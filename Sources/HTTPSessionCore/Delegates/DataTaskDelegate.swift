@@ -78,10 +78,8 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     override func reset() {
-        lock.withLock {
-            collected.data = nil
-            collected.trailers = HeaderFields()
-        }
+        collected.data = nil
+        collected.trailers = HeaderFields()
     }
 
     /// A body of that length is to come.
@@ -149,14 +147,15 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     func result(of task: DataTask) -> Result<DataResponse, SessionError> {
-        let (error, metrics) = ending
-        if let error { return .failure(error) }
-        guard let response = task.response, let metrics else {
+        let (ending, data, trailers) = lock.withLock { (self.ending, collected.data, collected.trailers) }
+        if let error = ending.error { return .failure(error) }
+        let (response, request) = task.outcome
+        guard let response, let metrics = ending.metrics else {
             return .failure(SessionError(.internal, "The task ended without a response and without an error."))
         }
-        let url = task.currentRequest.url
-        let (data, trailers) = lock.withLock { (collected.data ?? [], collected.trailers) }
-        return .success(DataResponse(response: response, url: url, data: data, trailers: trailers, metrics: metrics))
+        return .success(
+            DataResponse(response: response, url: request.url, data: data ?? [], trailers: trailers, metrics: metrics)
+        )
     }
 }
 

@@ -153,11 +153,15 @@ public class TaskDelegate: @unchecked Sendable {
         }
     }
 
-    /// Removes the data of an earlier response before the final one.
+    /// Removes the data of an earlier response before the final one. Called with the lock held.
     func reset() {}
 
+    /// The final response has begun.
     func noteResponse(at time: Int64) {
-        lock.withLock { common.initialResponseTime = time }
+        lock.withLock {
+            reset()
+            common.initialResponseTime = time
+        }
     }
 
     /// - Returns: the task's own hook for the end.
@@ -173,8 +177,8 @@ public class TaskDelegate: @unchecked Sendable {
         }
     }
 
-    /// Error and metrics, of a task that has ended.
-    var ending: (error: SessionError?, metrics: TaskMetrics?) { lock.withLock { (common.error, common.metrics) } }
+    /// Error and metrics, of a task that has ended. Behind the lock.
+    var ending: (error: SessionError?, metrics: TaskMetrics?) { (common.error, common.metrics) }
 
     /// Runs the work that waits for the end of the task.
     func release() {

@@ -80,7 +80,7 @@ final class DataSink: BodySink {
 
     /// Whether the task has been cancelled. The loop carries out a cancellation by another thread, or by a hook, after
     /// the bytes that it already has; those are not delivered any more.
-    private var isCancelled: Bool { task.state == .canceling }
+    private var isCancelled: Bool { task.isCancelled }
 
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         guard !isCancelled else { return .failed(.taskCancelled) }
@@ -123,11 +123,11 @@ final class StreamSink: BodySink {
     }
 
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
-        guard task.state != .canceling else { return .failed(.taskCancelled) }
+        guard !task.isCancelled else { return .failed(.taskCancelled) }
         let count = Int64(bytes.count)
         let isReported = task.dataDelegate.reportReceived(task.count { $0.received += count })
         switch stream.append(bytes) {
-        case .more: return isReported && task.state == .canceling ? .failed(.taskCancelled) : .more
+        case .more: return isReported && task.isCancelled ? .failed(.taskCancelled) : .more
         case .full: return .pause
         case .tooMuch:
             return .failed(

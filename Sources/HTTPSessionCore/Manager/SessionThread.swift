@@ -86,11 +86,12 @@ final class SessionThread: @unchecked Sendable {
     /// - Returns: false when the session has been invalidated.
     func perform(_ work: @escaping @Sendable (SessionThread) -> Void) -> Bool {
         // The lock is held, so that no work is submitted after the work that ends the session.
-        lock.withLock {
-            guard gate.isOpen else { return false }
-            loop.submit { work(self) }
-            return true
+        let (isOpen, wakes) = lock.withLock {
+            guard gate.isOpen else { return (false, false) }
+            return (true, loop.enqueue { work(self) })
         }
+        if wakes { loop.wake() }
+        return isOpen
     }
 
     /// Adds a task.
@@ -293,25 +294,40 @@ final class SessionThread: @unchecked Sendable {
 
 /// The thread of a session's handlers, started for the first of them. Those that come after the end of the session run at once.
 ///
-/// `@unchecked Sendable`: everything that changes is behind `lock`.
+/// `@unchecked Sendable`: everything that changes is behind `lock`; `wakeUp` is for the session's loop.
 private final class CallbackThread: @unchecked Sendable {
     private let lock = PosixLock()
     /// Where handlers run if no thread can be started; nil after the end.
     private var fallback: SessionLoop?
     private var thread: SessionLoop?
+    private let home: EventLoop
+    private let wakeUp = WakeUpAtEndOfTurn()
 
-    init(fallback: SessionLoop) { self.fallback = fallback }
+    /// Wakes the thread once for all handlers that a turn of the session's loop brings.
+    private final class WakeUpAtEndOfTurn: EndOfTurnHandler {
+        var loop: EventLoop?
+
+        override func turnEnds() { loop?.wake() }
+    }
+
+    init(fallback: SessionLoop) {
+        self.fallback = fallback
+        home = fallback.loop
+    }
 
     func enqueue(_ work: @escaping @Sendable () -> Void) {
         // The lock is held, so that nothing is submitted after the end of the thread, which would drop it.
-        let isSubmitted = lock.withLock {
-            guard let fallback else { return false }
+        let (target, wakes) = lock.withLock { () -> (EventLoop?, Bool) in
+            guard let fallback else { return (nil, false) }
             let thread = thread ?? (try? SessionLoop(name: "SessionCallback")) ?? fallback
             self.thread = thread
-            thread.loop.submit(work)
-            return true
+            return (thread.loop, thread.loop.enqueue(work))
         }
-        if !isSubmitted { work() }
+        guard let target else { return work() }
+        guard wakes else { return }
+        guard home.isRunningHere else { return target.wake() }
+        wakeUp.loop = target
+        home.atEndOfTurn(wakeUp)
     }
 
     func end() {

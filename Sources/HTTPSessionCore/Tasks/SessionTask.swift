@@ -2,6 +2,7 @@
 public import HTTPCore
 import IOCore
 public import SessionCore
+import Synchronization
 
 /// One request of a `URLSessionManager` and its response, including redirects. For use on any thread.
 ///
@@ -37,9 +38,13 @@ public class SessionTask: @unchecked Sendable {
     var tableIndex: Int?
 
     private let lock = PosixLock()
-    /// Behind `lock`. Work that follows from a change of the machine is submitted with the lock held, so that it runs
-    /// in the order of the changes.
+    /// Behind `lock`. Work that follows from a change of the machine is enqueued with the lock held, so that it runs
+    /// in the order of the changes; the loop is woken without it.
     private var shared: Shared
+    /// Whether `cancel` was ever called, and whether a priority was ever set: for most tasks the loop asks in vain, and takes no lock
+    /// for that.
+    private let mayBeCancelled = Atomic(false)
+    private let hasPriority = Atomic(false)
 
     private struct Shared {
         var machine = TaskMachine()
@@ -81,14 +86,16 @@ public class SessionTask: @unchecked Sendable {
 
     /// Starts or resumes the task.
     public func resume() {
-        let successor = lock.withLock {
-            switch shared.machine.resume() {
-            case .start: onLoop { $0.start() }
-            case .unpause: onLoop { $0.resume() }
-            default: break
-            }
-            return shared.successor
+        let (successor, wakes) = lock.withLock {
+            let wakes =
+                switch shared.machine.resume() {
+                case .start: onLoop { $0.start() }
+                case .unpause: onLoop { $0.resume() }
+                default: false
+                }
+            return (shared.successor, wakes)
         }
+        if wakes { session.loop.wake() }
         successor?.resume()
     }
 
@@ -96,29 +103,38 @@ public class SessionTask: @unchecked Sendable {
     /// disconnected. At most 128 KB of a body that were read already are still sent. Meanwhile `total` is the only one of
     /// the `TaskTimeouts` that still runs.
     public func suspend() {
-        let successor = lock.withLock {
-            if shared.machine.suspend() == .pause { onLoop { $0.suspend() } }
-            return shared.successor
+        let (successor, wakes) = lock.withLock {
+            (shared.successor, shared.machine.suspend() == .pause && onLoop { $0.suspend() })
         }
+        if wakes { session.loop.wake() }
         successor?.suspend()
     }
 
     /// Ends the task with the error `cancelled`, unless it has ended. A data task that has become a download cancels,
     /// suspends and resumes the download.
     public func cancel() {
-        let successor = lock.withLock {
-            if shared.machine.cancel() == .cancel { onLoop { $0.cancel() } }
-            return shared.successor
-        }
+        let (successor, wakes) = lock.withLock { (shared.successor, cancel { $0.cancel() }) }
+        if wakes { session.loop.wake() }
         successor?.cancel()
     }
 
     /// `cancel` for a download that is to be resumed later.
     func cancelKeepingDownload() {
-        lock.withLock {
-            if shared.machine.cancel() == .cancel { onLoop { $0.cancel(keepsDownload: true) } }
-        }
+        let wakes = lock.withLock { cancel { $0.cancel(keepsDownload: true) } }
+        if wakes { session.loop.wake() }
     }
+
+    /// Behind the lock.
+    ///
+    /// - Returns: whether the loop has to be woken.
+    private func cancel(_ work: @escaping @Sendable (TaskExecution) -> Void) -> Bool {
+        guard shared.machine.cancel() == .cancel else { return false }
+        mayBeCancelled.store(true, ordering: .releasing)
+        return onLoop(work)
+    }
+
+    /// Whether the task has been cancelled, and has not ended yet.
+    var isCancelled: Bool { mayBeCancelled.load(ordering: .acquiring) && state == .canceling }
 
     /// Ends the task, because another one continues its work with the returned machine.
     ///
@@ -130,8 +146,9 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    private func onLoop(_ work: @escaping @Sendable (TaskExecution) -> Void) {
-        session.loop.submit { [self] in work(execution) }
+    /// - Returns: whether the loop has to be woken.
+    private func onLoop(_ work: @escaping @Sendable (TaskExecution) -> Void) -> Bool {
+        session.loop.enqueue { [self] in work(execution) }
     }
 
     // MARK: What there is to know
@@ -162,11 +179,13 @@ public class SessionTask: @unchecked Sendable {
         set {
             guard !newValue.isNaN else { return }
             lock.withLock { shared.priority = min(max(newValue, 0), 1) }
+            hasPriority.store(true, ordering: .releasing)
         }
     }
 
     /// The value of `Priority`; nil for the default.
     var urgency: String? {
+        guard hasPriority.load(ordering: .acquiring) else { return nil }
         let priority = priority
         return priority == Self.defaultPriority ? nil : "u=\(Int(((1 - priority) * 6).rounded()))"
     }
@@ -209,6 +228,11 @@ public class SessionTask: @unchecked Sendable {
             shared.response = response
             shared.counts.expectedToReceive = expected
         }
+    }
+
+    /// The head of the response, and the request that brought it.
+    var outcome: (response: ResponseHead?, request: HTTPSessionRequest) {
+        lock.withLock { (shared.response, shared.currentRequest) }
     }
 
     func count(_ change: (inout ByteCounts) -> Void) -> ByteCounts {

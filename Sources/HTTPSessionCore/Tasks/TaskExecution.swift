@@ -316,7 +316,6 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             }
             sink = decoding
         }
-        task.delegate.reset()
         task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         task.didReceive(head, expected: expected.map { Int64($0) })
         switch sink?.receiveHead(head, expected: expected) ?? .accept {
