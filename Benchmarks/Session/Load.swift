@@ -70,6 +70,8 @@ struct Load {
     func runCore(overHTTP2: Bool, place: (anchors: String, address: String)?) throws -> Figures {
         var configuration = URLSessionManager.Configuration()
         if overHTTP2 { configuration.httpVersion = .http2 }
+        // Under valgrind, on a busy machine, as many handshakes as requests in flight take longer than the default.
+        configuration.timeouts.connect = .seconds(600)
         let library = TrustAnchorLibrary()
         let anchors = try library.anchors(system: false, files: place.map { [$0.anchors] } ?? [])
         if let place, let origin = AbsoluteURL(url)?.origin,
