@@ -42,6 +42,17 @@ http {{
 """
 
 
+SCHEMES = ("http", "https", "http2")
+BODY = 512
+
+
+def chosen(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in SCHEMES]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: choose from {', '.join(SCHEMES)}")
+    return names
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--multi", type=Path, required=True, help="the program of libcurl alone")
@@ -49,7 +60,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=10_000, help="requests of a run")
     parser.add_argument("--width", type=int, default=64, help="requests in flight")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", metavar="SCHEMES", type=lambda text: text.split(","), default=["http", "https", "http2"],
+    parser.add_argument("--only", metavar="SCHEMES", type=chosen, default=list(SCHEMES),
                         help="these, separated by commas: http, https, http2")
     parser.add_argument("--instructions", action="store_true",
                         help="instructions and system calls of a request instead of its time: they do not depend on other load")
@@ -60,11 +71,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run(command: list[str]) -> tuple[float, float]:
+def run(command: list[str], requests: int) -> tuple[float, float]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     if done.returncode != 0:
         raise BenchError(f"{command[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
-    cpu, time, _ = map(int, done.stdout.split())
+    cpu, time, size = map(int, done.stdout.split())
+    if size != BODY * requests:
+        raise BenchError(f"{command[0]}: {size} bytes of bodies, not {BODY * requests}")
     return cpu, time
 
 
@@ -73,10 +86,12 @@ def count(command: list[str], folder: Path, requests: int) -> callgrind.Counts:
     the threads take turns in another way, so its figures are close to, and not, those of a run without it."""
     def counted(times: int) -> callgrind.Counts:
         words = list(command)
-        words[command.index(str(requests))] = str(times * requests)
+        # The program, its protocol, the URL, and then the number.
+        words[3] = str(times * requests)
         profile, calls = folder / f"profile-{times}", folder / f"calls-{times}"
-        run(["valgrind", "--tool=callgrind", "--quiet", "--fair-sched=yes", f"--callgrind-out-file={profile}", *words])
-        run(["strace", "-f", "-c", "-o", str(calls), *words])
+        run(["valgrind", "--tool=callgrind", "--quiet", "--fair-sched=yes", f"--callgrind-out-file={profile}", *words],
+            times * requests)
+        run(["strace", "-f", "-c", "-o", str(calls), *words], times * requests)
         return callgrind.read_profile(profile) + callgrind.read_system_calls(calls)
     return (counted(3) - counted(1)) / (2 * requests)
 
@@ -104,7 +119,7 @@ def main() -> None:
         plain, secure, http2 = free_port(), free_port(), free_port()
         configuration = folder / "nginx.conf"
         configuration.write_text(CONFIGURATION.format(
-            user="user root;" if os.geteuid() == 0 else "", folder=folder, plain=plain, secure=secure, http2=http2, body="x" * 512))
+            user="user root;" if os.geteuid() == 0 else "", folder=folder, plain=plain, secure=secure, http2=http2, body="x" * BODY))
         server = Server("the origin (nginx)", [nginx, "-e", str(folder / "error.log"), "-c", str(configuration)],
                         folder / "error.log")
         try:
@@ -141,7 +156,7 @@ def main() -> None:
                 figures: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
                 for _ in range(wanted.rounds):
                     for peer, command in peers.items():
-                        figures[peer].append(run(command))
+                        figures[peer].append(run(command, wanted.count))
                 for peer, rounds in figures.items():
                     ratio = statistics.median(
                         own[0] / reference[0] for own, reference in zip(rounds, figures["libcurl alone"]))

@@ -62,12 +62,13 @@ static int on_timer(CURLM *owner, long milliseconds, void *data) {
 }
 
 int main(int count_of_words, char **words) {
-    if (count_of_words != 5 && count_of_words != 7) {
+    if ((count_of_words != 5 && count_of_words != 7) || (strcmp(words[1], "1.1") && strcmp(words[1], "2"))) {
         fprintf(stderr, "multi 1.1|2 URL COUNT WIDTH [CAFILE CONNECT_TO]\n");
         return 64;
     }
-    long version = strcmp(words[1], "2") ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS;
-    long count = atol(words[3]), width = atol(words[4]), started = 0, done = 0, failed = 0;
+    int is_http2 = !strcmp(words[1], "2");
+    long version = is_http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1;
+    long count = atol(words[3]), width = atol(words[4]), started = 0, done = 0, failed = 0, connections = 0;
     struct curl_slist *connect_to = count_of_words == 7 ? curl_slist_append(NULL, words[6]) : NULL;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     poll_descriptor = epoll_create1(EPOLL_CLOEXEC);
@@ -80,7 +81,7 @@ int main(int count_of_words, char **words) {
         curl_easy_setopt(easy, CURLOPT_URL, words[2]);
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version);
-        curl_easy_setopt(easy, CURLOPT_PIPEWAIT, (long)(version == CURL_HTTP_VERSION_2TLS));
+        curl_easy_setopt(easy, CURLOPT_PIPEWAIT, (long)is_http2);
         curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
         if (connect_to) {
             curl_easy_setopt(easy, CURLOPT_CAINFO, words[5]);
@@ -106,7 +107,13 @@ int main(int count_of_words, char **words) {
         int left;
         while ((message = curl_multi_info_read(multi, &left))) {
             CURL *easy = message->easy_handle;
-            failed += message->data.result != CURLE_OK;
+            long status = 0, used = 0, made = 0;
+            curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+            curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &used);
+            curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &made);
+            connections += made;
+            failed += message->data.result != CURLE_OK || status != 200 ||
+                      used != (is_http2 ? CURL_HTTP_VERSION_2_0 : CURL_HTTP_VERSION_1_1);
             done++;
             curl_multi_remove_handle(multi, easy);
             // The handle is used again, as a program that cares would.
@@ -121,5 +128,7 @@ int main(int count_of_words, char **words) {
     printf("%ld %ld %ld\n", now(CLOCK_PROCESS_CPUTIME_ID) - cpu, now(CLOCK_MONOTONIC) - time, bytes);
     if (failed)
         fprintf(stderr, "%ld of %ld requests failed\n", failed, count);
-    return failed != 0;
+    if (is_http2 && connections != 1)
+        fprintf(stderr, "%ld connections instead of one\n", connections);
+    return failed != 0 || (is_http2 && connections != 1);
 }

@@ -65,9 +65,10 @@ package final class CacheTallies: @unchecked Sendable {
     ///   - entry: the name of its entry in the configuration, under which its requests are counted; nil without one.
     ///   - texts: its rules in words, in their order. Other rules are counted from 0 on.
     package func tally(host: @autoclosure () -> String, entry: String?, rules texts: [String]) -> CacheTally {
-        lock.withLock {
-            let name = entry ?? Self.others
-            let counters = counters(entry ?? host(), isFree: entry == nil)
+        let name = entry ?? Self.others
+        let counted = entry ?? host()
+        return lock.withLock {
+            let counters = counters(counted, isFree: entry == nil)
             let known = rules[name]
             if let known, known.texts == texts { return CacheTally(counters, known) }
             let matches = RuleMatches(texts)

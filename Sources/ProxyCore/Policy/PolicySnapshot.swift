@@ -8,8 +8,8 @@ package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
     /// nil when requests and responses are forwarded unchanged.
     let hooks: HostHooks?
-    /// The fixed address of its hosts, with the text that an endpoint has of it.
-    let resolve: (host: Host, port: UInt16)?
+    /// What an endpoint of its hosts has of `resolve`; nil for an entry of one host, too.
+    let commonResolve: (host: Host, port: UInt16)?
     /// A look at the proxy itself copies it.
     let hasUpstreamProxy: Bool
     /// What the routes of all its hosts have in common; nil for an entry of one host. Entries may be very many.
@@ -18,9 +18,10 @@ package final class HostPolicy: Sendable {
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration
         hooks = HostHooks.make(configuration)
-        resolve = configuration.resolve.map { (Host($0.address), $0.port) }
         hasUpstreamProxy = configuration.upstreamProxy != nil
-        common = configuration.host == nil || configuration.includeSubdomains ? CommonTerms() : nil
+        let isOfMany = configuration.host == nil || configuration.includeSubdomains
+        common = isOfMany ? CommonTerms() : nil
+        commonResolve = isOfMany ? configuration.resolve.map { (Host($0.address), $0.port) } : nil
     }
 }
 

@@ -193,7 +193,7 @@ package struct Router: Sendable {
             scheme: secure ? .https : .http,
             host: host,
             port: port,
-            resolve: policy.resolve,
+            resolve: policy.commonResolve ?? policy.configuration.resolve.map { (Host($0.address), $0.port) },
             httpVersion: probe?.version ?? usualVersion,
             policy: pinned ?? SecurityPolicy.unpinned,
             anchors: probe?.anchors ?? snapshot.trustAnchors,
