@@ -90,11 +90,14 @@ struct EventLoopTests {
         #expect(loop.isCurrent && !loop.isRunningHere)
         let found = Collected()
         let thread = try LoopThread(name: "loop") { loop.run() }
+        let hasRun = Latch(count: 1)
         loop.submit {
             found.append(loop.isCurrent && loop.isRunningHere ? 1 : 0)
-            loop.stop()
+            hasRun.countDown()
         }
-        #expect(!loop.isRunningHere)
+        hasRun.wait()
+        #expect(!loop.isCurrent && !loop.isRunningHere)
+        loop.stop()
         thread.join()
         #expect(found.values == [1] && !loop.isRunningHere)
     }

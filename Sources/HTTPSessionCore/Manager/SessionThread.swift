@@ -300,31 +300,28 @@ private final class CallbackThread: @unchecked Sendable {
     /// Where handlers run if no thread can be started; nil after the end.
     private var fallback: SessionLoop?
     private var thread: SessionLoop?
-    private let home: EventLoop
     private let wakeUp = WakeUpAtEndOfTurn()
 
     /// Wakes the thread once for all handlers that a turn of the session's loop brings.
     private final class WakeUpAtEndOfTurn: EndOfTurnHandler {
         var loop: EventLoop?
 
-        override func turnEnds() { loop?.wake() }
+        override func turnEnds() { loop.take()?.wake() }
     }
 
-    init(fallback: SessionLoop) {
-        self.fallback = fallback
-        home = fallback.loop
-    }
+    init(fallback: SessionLoop) { self.fallback = fallback }
 
     func enqueue(_ work: @escaping @Sendable () -> Void) {
         // The lock is held, so that nothing is submitted after the end of the thread, which would drop it.
-        let (target, wakes) = lock.withLock { () -> (EventLoop?, Bool) in
-            guard let fallback else { return (nil, false) }
+        let (target, home, wakes) = lock.withLock { () -> (EventLoop?, EventLoop?, Bool) in
+            guard let fallback else { return (nil, nil, false) }
             let thread = thread ?? (try? SessionLoop(name: "SessionCallback")) ?? fallback
             self.thread = thread
-            return (thread.loop, thread.loop.enqueue(work))
+            return (thread.loop, fallback.loop, thread.loop.enqueue(work))
         }
-        guard let target else { return work() }
+        guard let target, let home else { return work() }
         guard wakes else { return }
+        // A hook that blocks the session's loop holds its handlers up, too.
         guard home.isRunningHere else { return target.wake() }
         wakeUp.loop = target
         home.atEndOfTurn(wakeUp)

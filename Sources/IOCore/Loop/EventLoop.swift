@@ -260,14 +260,16 @@ package final class EventLoop: @unchecked Sendable {
         // Those that the last turn had no time for come first.
         var index = dispatchedCount
         var count = eventCount
-        if index == count {
+        let isFetching = index == count
+        if isFetching {
             index = 0
             count = wait(waitTime(limit))
         }
         updateTime()
         turnBegan = now
         var hasWorked = count > 0
-        if hasSubmitted.load(ordering: .acquiring) { takeSubmitted() }
+        // Not before the events that are there have had their turn: threads that go on submitting do not keep sockets from theirs.
+        if isFetching, hasSubmitted.load(ordering: .acquiring) { takeSubmitted() }
         // Where work of other threads has taken all of the turn, one event has its turn in any case.
         var isLong = false
         if !taken.isEmpty {
@@ -278,7 +280,8 @@ package final class EventLoop: @unchecked Sendable {
             let event = events[index]
             index += 1
             // The eventfd has only ended the wait.
-            if event.key != UInt64.max { dispatch(event) }
+            if event.key == UInt64.max { continue }
+            dispatch(event)
             if isLong || endsTurn(after: index) { break }
         }
         dispatchedCount = index
