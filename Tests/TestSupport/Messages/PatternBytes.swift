@@ -5,6 +5,8 @@
 /// It makes eight bytes at a time in plain memory: tests are built without optimisation, where a closure for each byte takes a
 /// hundred times as long, and some tests want tens of megabytes.
 package func patternBytes(_ count: Int, seed: UInt64 = 0x9E37_79B9_7F4A_7C15) -> [UInt8] {
+    // An empty array is one for all threads, and would be written to.
+    guard count > 0 else { return [] }
     let words = (count + 7) / 8
     return [UInt8](unsafeUninitializedCapacity: words * 8) { room, filled in
         filled = count
