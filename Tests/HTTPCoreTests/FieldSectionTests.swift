@@ -187,6 +187,11 @@ struct FieldSectionTests {
         #expect(section(replacing(":authority", authority)).fault == expected)
     }
 
+    @Test("CONNECT to nothing is refused")
+    func connectToNothing() {
+        #expect(section([(":method", "CONNECT"), (":authority", "")]).fault == .connectWithoutAuthority)
+    }
+
     @Test("an authority is judged the same behind whatever other one")
     func authorityBehindOthers() {
         let long = Array(repeating: "evil", count: 40).joined(separator: ".")

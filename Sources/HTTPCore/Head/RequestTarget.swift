@@ -19,6 +19,7 @@ enum RequestTarget {
     }
 
     private static func parse(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+        guard target.count > 0 else { return head.method == .connect ? .connectWithoutAuthority : .missingTarget }
         head.rawTargetRange = 0..<target.count
         head.targetRange = 0..<target.count
         head.storage.append(target)

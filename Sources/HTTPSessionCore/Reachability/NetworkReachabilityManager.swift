@@ -16,8 +16,9 @@ public import SessionCore
 ///
 /// Every member may be called on any thread.
 public final class NetworkReachabilityManager: Sendable {
-    /// The names that Alamofire's users know.
+    /// The name that Alamofire's users know.
     public typealias ConnectionType = NetworkReachabilityStatus.ConnectionType
+    /// The name that Alamofire's users know.
     public typealias NetworkReachabilityStatus = HTTPSessionCore.NetworkReachabilityStatus
 
     private let target: ReachabilityMachine.Target
