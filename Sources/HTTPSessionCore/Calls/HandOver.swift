@@ -25,3 +25,23 @@ final class HandOver<Value>: @unchecked Sendable {
         return sent
     }
 }
+
+/// Waits for a value that another thread gives.
+///
+/// A continuation that is resumed before it is awaited passes its value by atomic operations of Swift's runtime, which
+/// ThreadSanitizer does not see; so the value goes behind a lock.
+///
+/// - Parameter begin: is given what takes the value, to be called once.
+func handedOver<Value>(
+    isolation: isolated (any Actor)? = #isolation,
+    _ begin: (@escaping @Sendable (sending Value) -> Void) -> Void
+) async -> sending Value {
+    let box = HandOver<Value>()
+    await withCheckedContinuation { continuation in
+        begin { value in
+            box.put(value)
+            continuation.resume()
+        }
+    }
+    return box.consume()
+}

@@ -51,13 +51,13 @@ final class CookieKeeper: @unchecked Sendable {
 
     /// Saves the storage, and returns when the file has been replaced.
     func save(_ storage: CookieStorage) async throws(SessionError) {
-        let result: Result<Void, SessionError> = await withCheckedContinuation { continuation in
+        let result: Result<Void, SessionError> = await handedOver { give in
             loop.submit { [self] in
                 do throws(SessionError) {
                     try write(storage)
-                    continuation.resume(returning: .success(()))
+                    give(.success(()))
                 } catch {
-                    continuation.resume(returning: .failure(error))
+                    give(.failure(error))
                 }
             }
         }

@@ -48,9 +48,9 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
 
     /// The same as an asynchronous function.
     public func cancelByProducingResumeData() async -> [UInt8]? {
-        await withCheckedContinuation { continuation in
+        await handedOver { give in
             cancelKeepingDownload()
-            delegate.whenComplete { [downloadDelegate] in continuation.resume(returning: downloadDelegate.resumeData) }
+            delegate.whenComplete { [downloadDelegate] in give(downloadDelegate.resumeData) }
         }
     }
 
@@ -62,8 +62,8 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
     /// Starts the task and waits for the file. When the calling Swift task is cancelled, this task is cancelled.
     public func value() async throws(SessionError) -> DownloadResponse {
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                delegate.whenComplete { [self] in continuation.resume(returning: downloadDelegate.result(of: self)) }
+            await handedOver { give in
+                delegate.whenComplete { [self] in give(downloadDelegate.result(of: self)) }
                 resume()
             }
         } onCancel: {

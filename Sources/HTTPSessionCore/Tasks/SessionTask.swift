@@ -295,8 +295,8 @@ public class DataTask: SessionTask, @unchecked Sendable {
     /// is cancelled.
     public func value() async throws(SessionError) -> DataResponse {
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                delegate.whenComplete { [self] in continuation.resume(returning: dataDelegate.result(of: self)) }
+            await handedOver { give in
+                delegate.whenComplete { [self] in give(dataDelegate.result(of: self)) }
                 resume()
             }
         } onCancel: {

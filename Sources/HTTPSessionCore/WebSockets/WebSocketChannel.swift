@@ -231,7 +231,7 @@ package final class WebSocketChannel: @unchecked Sendable {
     ) async throws(SessionError) -> Value {
         let id = number()
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in begin(self, id) { continuation.resume(returning: $0) } }
+            await handedOver { give in begin(self, id) { give($0) } }
         } onCancel: {
             cancel(id)
         }
