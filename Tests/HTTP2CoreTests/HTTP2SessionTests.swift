@@ -306,7 +306,7 @@ struct HTTP2SessionTests {
         #expect(!isTaken)
     }
 
-    /// Nobody but the session keeps it.
+    /// The session alone keeps it.
     private final class LastWord: HTTP2Stream {
         private let owner: Owner
         private let words = [1, 2, 3]

@@ -137,7 +137,7 @@ package struct RequestSection: Sendable {
 
     private mutating func parseTarget(into head: inout RequestHead) -> RequestFault? {
         guard let authority = findAuthority(head) else { return .hostMissing }
-        let isKnown = values.bytes(authority).equals(known.bytes(0..<known.count))
+        let isKnown = known.count > 0 && values.bytes(authority).equals(known.bytes(0..<known.count))
         // No DEL, no space, nothing above ASCII.
         guard isKnown || values.bytes(authority).firstIndexOutsideVisible(in: 0..<authority.count) == nil else {
             return .authorityInvalid

@@ -18,7 +18,8 @@ package struct ResponseSection: Sendable {
     /// Appends a field. White space at the ends of its value is left out, as in HTTP/1.1; RFC 9113, section 8.2.1, calls it
     /// malformed, but servers send it, and nobody takes it for a part of the value.
     ///
-    /// - Parameter former: the fields of the section before it, all from here: a server sends most of them again, in the same order.
+    /// - Parameter former: the fields of the head before it, each of which was found well-formed here: a server sends most
+    ///   of them again, in the same order.
     /// - Returns: false when the response is malformed; `fault` says why.
     package mutating func append(
         name: borrowing Span<UInt8>,
