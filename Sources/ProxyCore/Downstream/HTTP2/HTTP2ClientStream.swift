@@ -37,6 +37,8 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
         exchange?.head.removeAll()
     }
 
+    deinit { exchangeStream.close() }
+
     // MARK: The request
 
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
@@ -237,8 +239,8 @@ final class HTTP2ClientStream: HTTP2Stream, MemoryHolder {
 
 /// The sending side of one HTTP/2 stream.
 final class HTTP2ExchangeStream: ExchangeStream {
-    /// Nil when it is gone, as each stream is at some time.
-    private var stream: HTTP2ClientStream?
+    /// Nil when it is closed. It owns this object, and takes itself away before it is gone.
+    private unowned var stream: HTTP2ClientStream?
     private let connection: HTTP2Connection
     private var isFlushPlanned = false
 
