@@ -89,7 +89,7 @@ ROWS = {row.name: row for row in (
     Row("h2c", "1 KB, HTTP/2 from the client", Setup(H2C_CLIENTS), h2c_requests, 700),
     Row("gateway", "1 KB, gateway", Setup(GATEWAY), kept("/1k"), 1000),
 )}
-CHECKED = ("1k", "1k-hit", "2m-disk-hit", "tls", "h2-origin", "h2c", "intercept")
+CHECKED = ("1k", "1k-set", "1k-hit", "2m-disk-hit", "tls", "h2-origin", "h2c", "intercept")
 
 
 def options() -> argparse.Namespace:

@@ -22,17 +22,42 @@ package struct FieldChanges: Sendable, Equatable {
         package var source: Source
     }
 
+    private struct Content: Sendable, Equatable {
+        var set: [Setting] = []
+        var added: [Setting] = []
+        var removed: [String] = []
+        var removedNames = RemovedNames()
+        var settings = HeaderFields()
+        var additions = HeaderFields()
+
+        func write(to fields: inout HeaderFields) {
+            for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
+            for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
+        }
+    }
+
+    /// One object for all of it: each request that the changes are for holds them.
+    private final class Storage: Sendable {
+        let content: Content
+
+        init(_ content: Content) { self.content = content }
+    }
+
+    /// Nil without changes.
+    private var storage: Storage?
+
     /// The changes as written, without values, so that they may be shown.
-    package private(set) var set: [Setting] = []
-    package private(set) var added: [Setting] = []
-    package private(set) var removed: [String] = []
-    private var removedNames = RemovedNames()
-    private var settings = HeaderFields()
-    private var additions = HeaderFields()
+    package var set: [Setting] { storage?.content.set ?? [] }
+    package var added: [Setting] { storage?.content.added ?? [] }
+    package var removed: [String] { storage?.content.removed ?? [] }
 
     package init() {}
 
-    package var isEmpty: Bool { removedNames.isEmpty && settings.isEmpty && additions.isEmpty }
+    package static func == (one: FieldChanges, other: FieldChanges) -> Bool {
+        one.storage?.content == other.storage?.content
+    }
+
+    package var isEmpty: Bool { storage == nil }
 
     /// Whether the changes give credentials to a request: its responses are stored like those to requests with
     /// `Authorization` (RFC 9111, section 3.5).
@@ -52,33 +77,45 @@ package struct FieldChanges: Sendable, Equatable {
     /// Adds a field to set. The reader has checked name and value.
     package mutating func set(_ name: String, _ value: [UInt8], from source: Source) {
         let bytes = Array(name.utf8)
-        set.append(Setting(name: name, source: source))
-        removedNames.append(bytes)
-        settings.append(name: bytes.span, value: value.span)
+        change { content in
+            content.set.append(Setting(name: name, source: source))
+            content.removedNames.append(bytes)
+            content.settings.append(name: bytes.span, value: value.span)
+        }
     }
 
     package mutating func add(_ name: String, _ value: [UInt8], from source: Source) {
-        added.append(Setting(name: name, source: source))
-        additions.append(name: Array(name.utf8).span, value: value.span)
+        change { content in
+            content.added.append(Setting(name: name, source: source))
+            content.additions.append(name: Array(name.utf8).span, value: value.span)
+        }
     }
 
     package mutating func remove(_ name: String) {
-        removed.append(name)
-        removedNames.append(Array(name.utf8))
+        change { content in
+            content.removed.append(name)
+            content.removedNames.append(Array(name.utf8))
+        }
+    }
+
+    private mutating func change(_ edit: (inout Content) -> Void) {
+        var content = storage?.content ?? Content()
+        edit(&content)
+        storage = Storage(content)
     }
 
     /// SHA-256 over the names and values that are removed and added; empty without changes. Other fields may lead to
     /// another response.
     package var digest: [UInt8] {
-        guard !isEmpty else { return [] }
+        guard let content = storage?.content else { return [] }
         // Each value is preceded by its length, so that different lists never give the same bytes.
         var bytes: [UInt8] = []
         func append(_ part: some Collection<UInt8>) {
             bytes += Array("\(part.count):".utf8)
             bytes += part
         }
-        for name in removedNames.all { append(name) }
-        for fields in [settings, additions] {
+        for name in content.removedNames.all { append(name) }
+        for fields in [content.settings, content.additions] {
             bytes += Array("fields \(fields.count)".utf8)
             for index in 0..<fields.count {
                 append([UInt8](copying: fields.name(at: index)))
@@ -95,14 +132,13 @@ package struct FieldChanges: Sendable, Equatable {
 
     /// Removes the fields to remove, and the fields to set.
     package func removeNames(from fields: inout HeaderFields) {
-        guard !removedNames.isEmpty else { return }
-        fields.removeAll { fields, index in removedNames.contains(fields, index) }
+        guard let storage, !storage.content.removedNames.isEmpty else { return }
+        fields.removeAll { fields, index in storage.content.removedNames.contains(fields, index) }
     }
 
     /// Adds the fields to set and to add.
     package func addValues(to fields: inout HeaderFields) {
-        for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
-        for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
+        storage?.content.write(to: &fields)
     }
 }
 

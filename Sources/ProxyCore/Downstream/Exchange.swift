@@ -217,13 +217,17 @@ final class Exchange: StageOwner {
             // The configuration is refused where they share a field; a credential is never beside a client's value.
             credentials?.removeWritten(from: &fields)
         }
+        if let rules = route.hooks, !rules.headers.request.isEmpty {
+            rules.headers.request.apply(to: &fields)
+            credentials?.removeWritten(from: &fields)
+        }
         // A request whose credential may be renewed may have to be sent again; with its body, which hooks keep.
         let canRenew = credentials?.canRenew == true
-        let rules = route.hooks ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)
+        let rules = route.hooks?.ofResponses ?? (canRenew && head.framing.hasBody ? HostHooks.none : nil)
         if let rules {
             let hooks = HookStage(rules, of: self, on: route, to: endpoint, origin, writer)
             self.hooks = hooks
-            hooks.prepare(&fields, bodyLimit: generation.snapshot.configuration.limits.redirectBodyBytes)
+            hooks.keepBody(limit: generation.snapshot.configuration.limits.redirectBodyBytes)
         }
         // Also where the request has begun under another policy, without hooks.
         origin.repeatRefused(canRenew && rules == nil)

@@ -105,8 +105,8 @@ final class ExchangeRelay: RelayOwner {
 
     func writeProtocolSwitch(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
         guard let rules = route.hooks else { return writer.writeProtocolSwitch(response, to: &output) }
-        let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
-        writer.writeProtocolSwitch(changed, to: &output)
+        let hooks = ExchangeHooks(rules, route: route, deadline: nil)
+        hooks.change(response) { writer.writeProtocolSwitch($0, to: &output) }
     }
 
     /// The host's response rules apply, except that no redirect is followed and no file is written.
@@ -130,7 +130,7 @@ final class ExchangeRelay: RelayOwner {
                 "The response to an Upgrade would become a file, or has no length that could be compared with a limit."
             )
         }
-        _ = writer.receiveHead(hooks.changed(response))
+        _ = hooks.change(response, then: writer.receiveHead)
         return nil
     }
 

@@ -238,17 +238,17 @@ final class ExchangeHooks {
     /// The URL that the response came from, if redirects were followed.
     var base: AbsoluteURL? { hasFollowed ? url : nil }
 
-    /// Applies the configured changes to a response head.
-    func changed(_ response: borrowing ResponseHead) -> ResponseHead {
-        var head = copy response
+    /// Passes on a response head with the configured changes.
+    func change<Result>(_ response: borrowing ResponseHead, then: (borrowing ResponseHead) -> Result) -> Result {
         let crosses = earlier.first.map { $0.origin != url?.origin } ?? false
         let changes = route.hooks?.headers.response
-        guard crosses || changes?.isEmpty == false else { return head }
+        guard crosses || changes?.isEmpty == false else { return then(response) }
+        var head = copy response
         head.changeFields { fields in
             if crosses { Self.removeSelfStatements(from: &fields) }
             changes?.apply(to: &fields)
         }
-        return head
+        return then(head)
     }
 
     /// Removes fields that a host sends about itself: this client would apply them to the host that it requested.

@@ -5,7 +5,7 @@ import ProxyConfiguration
 import SessionCore
 
 /// The stage of a host's hooks, between the origin and the client: changes, refuses and saves responses, and follows
-/// redirects, for which it keeps the request body. Hosts without hooks have none.
+/// redirects, for which it keeps the request body. Hosts without hooks of responses have none.
 ///
 /// `ExchangeHooks` decides; this class acts.
 final class HookStage: ResponseStage {
@@ -48,16 +48,6 @@ final class HookStage: ResponseStage {
         self.writer = writer
     }
 
-    /// Prepares the request that is about to be sent.
-    ///
-    /// - Parameter bodyLimit: a longer body is not kept.
-    func prepare(_ fields: inout HeaderFields, bodyLimit: Int) {
-        let changes = hooks.rules.headers.request
-        changes.apply(to: &fields)
-        if !changes.isEmpty { exchange.credentials?.removeWritten(from: &fields) }
-        keepBody(of: exchange.head.framing, limit: bodyLimit)
-    }
-
     /// The request is over, or starts again.
     func end() { hooks.end() }
 
@@ -91,8 +81,9 @@ final class HookStage: ResponseStage {
 
     // MARK: - The request body
 
-    /// Keeps the request body for redirects, if it is short enough.
-    private func keepBody(of framing: BodyFraming, limit: Int) {
+    /// Keeps the body of the request that is about to be sent for redirects, if it is no longer than the limit.
+    func keepBody(limit: Int) {
+        let framing = exchange.head.framing
         guard hooks.rules.keepsBodies || exchange.credentials?.canRenew == true, framing.hasBody else { return }
         if case .length(let count) = framing, count > limit { return }
         hooks.keepBody(
@@ -229,7 +220,7 @@ final class HookStage: ResponseStage {
         // A URL that held a credential leads nowhere.
         let isGuarded = exchange.credentials != nil || origin.task?.guarded != nil
         let isMasked = isGuarded && CredentialFields.isMasked(.location, of: head.fields)
-        if isMasked { return writer.receiveHead(hooks.changed(head)) }
+        if isMasked { return hooks.change(head, then: writer.receiveHead) }
         switch hooks.decide(head, to: exchange.head, body: repeatableBody, router: router) {
         case .deliver: break
         case .refuse(let problem):
@@ -249,7 +240,7 @@ final class HookStage: ResponseStage {
             becomeDownload(in: directory, quota: quota, length: head.contentLength)
             return .allow
         }
-        return writer.receiveHead(hooks.changed(head))
+        return hooks.change(head, then: writer.receiveHead)
     }
 
     /// Whether a response that nobody gets is read to its end, so that its connection can be used again.

@@ -16,17 +16,18 @@ final class HostHooks: Sendable {
     /// Whether the configuration adds credentials to requests: the cache treats such requests like ones with
     /// `Authorization`.
     let givesCredentials: Bool
+    private let changesRequestsAlone: Bool
+
+    /// These hooks, if there is something to do with a response; fields of the request are changed before it is sent.
+    var ofResponses: HostHooks? { changesRequestsAlone ? nil : self }
 
     /// For requests whose credential may have to be renewed, where the configuration changes nothing else.
     static let none = HostHooks(HostConfiguration())
 
     /// - Returns: nil when the configuration changes nothing.
     static func make(_ configuration: HostConfiguration) -> HostHooks? {
-        let headers = configuration.headers
-        let changesNothing =
-            configuration.redirects.isTrivial && configuration.responses.isTrivial && headers.request.isEmpty
-            && headers.response.isEmpty
-        return changesNothing ? nil : HostHooks(configuration)
+        let hooks = HostHooks(configuration)
+        return hooks.changesRequestsAlone && hooks.headers.request.isEmpty ? nil : hooks
     }
 
     private init(_ configuration: HostConfiguration) {
@@ -37,5 +38,6 @@ final class HostHooks: Sendable {
         owner = configuration.host.map { "hosts/\($0)" } ?? "defaults"
         keepsBodies = configuration.redirects.mayFollow
         givesCredentials = headers.request.givesCredentials
+        changesRequestsAlone = redirects.isTrivial && responses.isTrivial && headers.response.isEmpty
     }
 }

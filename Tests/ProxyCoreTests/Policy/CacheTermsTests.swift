@@ -161,7 +161,11 @@ struct CacheTermsTests {
         #expect(try digest("\"headers\": { \"response\": { \"set\": { \"X\": \"a\" } } }") == unchanged)
 
         #expect(Mirror(reflecting: HeaderRules()).children.compactMap(\.label) == ["request", "response"])
-        let fields = Mirror(reflecting: FieldChanges()).children.compactMap(\.label)
+        var changes = FieldChanges()
+        changes.remove("X")
+        #expect(Mirror(reflecting: changes).children.compactMap(\.label) == ["storage"])
+        let content = try #require(Mirror(reflecting: changes).descendant("storage", "some", "content"))
+        let fields = Mirror(reflecting: content).children.compactMap(\.label)
         // Names and values as they are put in and taken out; the first three are how they are written.
         #expect(Set(fields) == ["set", "added", "removed", "removedNames", "settings", "additions"])
         let proxy = UpstreamProxyConfiguration(kind: .http, host: try Host("a.example"), port: 1)

@@ -313,8 +313,12 @@ struct CredentialTests {
         #expect(stage.origin.requests.contains { values("x-api-key", in: $0) == ["sk-live-other-value"] })
     }
 
-    @Test("a 401 renews the credential once, and repeats the request")
-    func renewed() throws {
+    @Test(
+        "a 401 renews the credential once, and repeats the request",
+        arguments: [nil, "request", "response"],
+        ["a body", ""]
+    )
+    func renewed(changing part: String?, body: String) throws {
         let work = try TemporaryFolder()
         let stage = try stage(
             [:],
@@ -323,15 +327,17 @@ struct CredentialTests {
                 $0.members["credentials"] = [
                     "llm": ["header": "X-Api-Key", "command": ["/bin/sh", "-c", script, "\(work.path)/runs"]]
                 ]
+                if let part { $0.hosts[Stage.host]?["headers"] = [part: ["set": ["X-Set": "set"]]] }
             }
         ) { request in
             let key = request.fields.first { $0.name.lowercased() == "x-api-key" }?.value
-            return key == "value-number-2" && request.text == "a body"
+            let isSet = values("X-Set", in: request) == (part == "request" ? ["set"] : [])
+            return key == "value-number-2" && request.text == body && isSet
                 ? OriginResponse.text("accepted") : OriginResponse.text("no", status: "401 Unauthorized")
         }
         func post() throws -> HTTPMessage {
             try stage.proxy.exchange(
-                "POST \(stage.url("/v1/x")) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: 6\r\n\r\na body",
+                "POST \(stage.url("/v1/x")) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: \(body.count)\r\n\r\n\(body)",
                 method: "POST"
             )
         }
@@ -340,7 +346,7 @@ struct CredentialTests {
         try Patience.poll(for: "the source may run again", every: 0.5) { try post().status == 200 ? true : nil }
         // The last one was sent with both.
         let accepted = stage.origin.requests.filter { values("x-api-key", in: $0) == ["value-number-2"] }
-        #expect(accepted.count == 1 && accepted.first?.text == "a body")
+        #expect(accepted.count == 1 && accepted.first?.text == body)
     }
 
     @Test("over HTTP/2 the credential enters no compression table")
