@@ -634,8 +634,13 @@ extension HTTP2Session {
         input.hasOmitted = false
         if !head.endsFieldBlock, role == .server { input.filter = FieldBlockFilter() }
         hold(head)
-        // A server's head for a stream that is over is decoded for the compression state alone.
-        if role == .client, stream(head.stream) == nil { burden(HTTP2Burden.frame) }
+        guard role == .client else { return }
+        if let stream = stream(head.stream) {
+            stream.hasReceivedFields = true
+        } else {
+            // A server's head for a stream that is over is decoded for the compression state alone.
+            burden(HTTP2Burden.frame)
+        }
     }
 
     private func continueBlock(_ head: FrameHead) {

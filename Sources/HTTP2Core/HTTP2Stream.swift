@@ -23,6 +23,8 @@ open class HTTP2Stream {
     /// Whether the peer has ended its side.
     package internal(set) final var peerHasEnded = false
     package internal(set) final var isClosed = false
+    /// At a client: whether a field block of the server has begun, of which nothing else may have come.
+    package internal(set) final var hasReceivedFields = false
 
     /// Its place among the session's streams.
     final var index = -1

@@ -22,8 +22,8 @@ final class HTTP2OriginStream: HTTP2Stream {
     private var hasHead = false
     /// The size of the response's head.
     private var headBytes = 0
-    /// A head has come, be it an informational one: the server has acted on the request.
-    private(set) var hasBegunResponse = false
+    /// Something of a head has come, be it an informational one: the server has acted on the request.
+    var hasBegunResponse: Bool { hasReceivedFields }
     private var isWhole = false
     /// How many bytes of the body are still to come; never 0 for a body whose length is unknown.
     private var bodyLeft = Int.max
@@ -187,7 +187,6 @@ final class HTTP2OriginStream: HTTP2Stream {
         guard let fault = section.fault else { return true }
         connection.headIsOver()
         connection.didProgress()
-        hasBegunResponse = true
         if let receiver { fail(receiver, fault) }
         return false
     }
@@ -211,7 +210,6 @@ final class HTTP2OriginStream: HTTP2Stream {
             receiver.didMoveBytes()
             return endsStream
         }
-        hasBegunResponse = true
         // The compiler would copy it out of the connection for each use, with all that it refers to.
         var head = ResponseHead()
         swap(&head, &connection.head)
@@ -302,8 +300,9 @@ final class HTTP2OriginStream: HTTP2Stream {
                 SessionError(.responseInvalid, "The answer of \(authority) breaks the rules of HTTP/2: \(violation).")
             )
         }
-        if !byPeer, connection.loss == nil, code != .refusedStream {
-            let why = malformation ?? "\(code.name)."
+        // The peer's reset, or the end of the connection, may have come with the malformed field.
+        let isOwn = !byPeer && connection.loss == nil && code != .refusedStream
+        if let why = malformation ?? (isOwn ? "\(code.name)." : nil) {
             return receiver.fail(
                 SessionError(.responseInvalid, "The answer of \(authority) breaks the rules of HTTP/2: \(why)")
             )

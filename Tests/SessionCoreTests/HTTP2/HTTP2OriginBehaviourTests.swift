@@ -84,6 +84,67 @@ struct HTTP2OriginBehaviourTests {
         #expect(origin.connections.count == 2)
     }
 
+    /// What comes of a response before its request would be repeated.
+    enum Beginning: CaseIterable {
+        /// HEADERS without END_HEADERS, and the end of the connection.
+        case partOfHead
+        /// A frame that is cut inside its fields, and one behind its head.
+        case partOfFrame
+        case headOfFrame
+        /// A whole head, and "the request was not processed".
+        case refused
+        /// A head with a field that HTTP/2 forbids, in one piece with the same.
+        case malformedAndRefused
+        case malformedAndGoAway
+        case malformedAndReset
+    }
+
+    @Test("a request is not repeated behind a part of its response", arguments: Beginning.allCases)
+    func begun(beginning: Beginning) throws {
+        let requests = Monitor(0)
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                let stream = request.stream
+                requests.with { $0 += 1 }
+                guard requests.with({ $0 }) == 2 else {
+                    try script.head(204, stream: stream, ends: true)
+                    continue
+                }
+                // :status 200, and two literal fields without indexing.
+                let block: [UInt8] = [0x88, 0, 1, 0x78, 1, 0x31, 0, 1, 0x79, 1, 0x32]
+                let malformed = block + [0, 10] + Array("connection".utf8) + [1, 0x78]
+                let reset: [UInt8] = [0, 0, 4, 3, 0, 0, 0, 0, UInt8(stream), 0, 0, 0]
+                let head: [UInt8] = [0, 0, UInt8(malformed.count), 1, 4, 0, 0, 0, UInt8(stream)] + malformed
+                switch beginning {
+                case .partOfHead: try script.send(.headers, stream: stream, block)
+                case .partOfFrame: try connection.write([0, 0, 99, 1, 4, 0, 0, 0, UInt8(stream)] + block)
+                case .headOfFrame: try connection.write([0, 0, 99, 1, 0x2C, 0, 0, 0, UInt8(stream), 0])
+                case .refused:
+                    try script.send(.headers, flags: 4, stream: stream, block)
+                    try script.send(.resetStream, stream: stream, [0, 0, 0, 7])
+                case .malformedAndRefused: try connection.write(head + reset + [7])
+                case .malformedAndReset: try connection.write(head + reset + [0])
+                case .malformedAndGoAway:
+                    try connection.write(head + [0, 0, 8, 7] + [UInt8](repeating: 0, count: 13))
+                }
+                if ![.refused, .malformedAndRefused, .malformedAndReset].contains(beginning) {
+                    return connection.close(.clean)
+                }
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try session.get(endpoint).head?.status == 204)
+        let delegate = try session.get(endpoint)
+        let isMalformed = [.malformedAndRefused, .malformedAndGoAway, .malformedAndReset].contains(beginning)
+        #expect(delegate.error?.code == (isMalformed ? .responseInvalid : .responseTruncated))
+        let words = delegate.error?.description ?? ""
+        #expect(words.contains("connection\"") == isMalformed, "\(words)")
+        let count = requests.with { $0 }
+        #expect(count == 2)
+    }
+
     @Test("an unprocessed first GET is repeated after GOAWAY")
     func firstRequest() throws {
         let origin = try origin { connection in
