@@ -29,6 +29,8 @@ package final class WebSocketChannel: @unchecked Sendable {
 
     private struct Shared {
         var phase = Phase.opening
+        /// Whether the opening handshake has succeeded, be the WebSocket over since.
+        var hasOpened = false
         var subprotocol: String?
         var close: WebSocketClose?
         var maximumMessageSize: Int
@@ -85,7 +87,7 @@ package final class WebSocketChannel: @unchecked Sendable {
     /// The peer's Close frame, or why there is none; nil before.
     var close: WebSocketClose? { lock.withLock { shared.close } }
 
-    /// Whether the opening handshake has succeeded.
+    /// Whether the opening handshake is over.
     var isOpened: Bool { lock.withLock { if case .opening = shared.phase { false } else { true } } }
 
     /// A number for a call, by which it can be cancelled.
@@ -105,6 +107,8 @@ package final class WebSocketChannel: @unchecked Sendable {
                 shared.openers.append((id, completion))
                 return nil
             case .open: return .success(shared.subprotocol)
+            // The peer may have closed it before the program looks.
+            case .over where shared.hasOpened: return .success(shared.subprotocol)
             case .over: return .failure(shared.lateError)
             }
         }
@@ -252,6 +256,7 @@ package final class WebSocketChannel: @unchecked Sendable {
             () -> ([(id: UInt64, completion: Completion<String?>)], (@Sendable () -> Void)?) in
             guard case .opening = shared.phase else { return ([], nil) }
             shared.phase = .open
+            shared.hasOpened = true
             shared.subprotocol = subprotocol
             defer { shared.openers = [] }
             return (shared.openers, shared.outgoing.isEmpty ? nil : planWake())

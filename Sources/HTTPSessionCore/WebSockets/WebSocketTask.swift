@@ -147,6 +147,7 @@ public final class WebSocketTask: SessionTask, @unchecked Sendable {
     // MARK: Opening
 
     /// Starts the task, and waits until the WebSocket is open. When the calling Swift task is cancelled, this task is cancelled.
+    /// It returns also where the WebSocket was open and has been closed since, which the next call tells.
     ///
     /// - Returns: the subprotocol that the server has chosen; nil for none.
     /// - Throws: why it was not opened.
