@@ -12,7 +12,8 @@ final class RedisLookUp: SharedLookUp {
     private let room: BodyRoom
     private let question: SharedQuestion
     private let names: SharedNames
-    private let completion: (SharedFinding) -> Void
+    /// Nil when it has ended: whoever gets the result may hold this look-up.
+    private var completion: ((SharedFinding) -> Void)?
     /// Is called once, when it ends or is cancelled.
     private let whenEnded: (RedisLookUp) -> Void
 
@@ -79,14 +80,14 @@ final class RedisLookUp: SharedLookUp {
     func cancel() {
         guard !hasEnded else { return }
         isAbandoned = true
-        end()
+        _ = end()
     }
 
     /// Ends it without a result.
     func close() {
         guard !hasEnded else { return }
-        cancel()
-        completion(.nothing(nil))
+        isAbandoned = true
+        end()?(.nothing(nil))
     }
 
     private func proceed(_ event: SharedLookUpFlow.Event) {
@@ -305,7 +306,7 @@ final class RedisLookUp: SharedLookUp {
 
     private func finish(_ isFound: Bool, _ grant: SharedLookUpFlow.Grant) {
         let entry = isFound ? found : nil
-        end()
+        let completion = end()
         if entry != nil { state.counters.countHit() } else { state.counters.countMiss(flow.failure) }
         if flow.hasWaited {
             state.counters.count {
@@ -316,9 +317,10 @@ final class RedisLookUp: SharedLookUp {
         guard let entry else {
             // Without a generation nothing is stored. A lease that may have been taken is given back with the ticket.
             let isOfUse = grant == .leased || grant == .plain && !generation.isEmpty
-            return completion(.nothing(isOfUse ? ticket(grant == .leased) : nil))
+            completion?(.nothing(isOfUse ? ticket(grant == .leased) : nil))
+            return
         }
-        completion(.found(entry, ticket(false)))
+        completion?(.found(entry, ticket(false)))
     }
 
     private func ticket(_ hasLease: Bool) -> RedisTicket {
@@ -332,13 +334,15 @@ final class RedisLookUp: SharedLookUp {
         )
     }
 
-    private func end() {
+    /// - Returns: what gets the result.
+    private func end() -> ((SharedFinding) -> Void)? {
         hasEnded = true
         round += 1
         measure()
         loop.remove(timer)
         leaveRoom()
         whenEnded(self)
+        return completion.take()
     }
 }
 

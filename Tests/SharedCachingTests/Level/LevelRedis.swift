@@ -114,7 +114,8 @@ final class LevelNodes: RedisNodes {
     /// The commands that were sent; scripts by their first words.
     private(set) var sent: [RedisCommand] = []
     private(set) var isClosed = false
-    private var timers: [LoopTimer] = []
+    /// The replies that take time.
+    private var late: [(timer: LoopTimer, completion: (RedisResult) -> Void)] = []
 
     init(_ server: LevelRedis, _ loop: EventLoop) {
         self.server = server
@@ -149,11 +150,19 @@ final class LevelNodes: RedisNodes {
     private func reply(_ result: RedisResult, at time: UInt64, _ completion: @escaping (RedisResult) -> Void) {
         guard time > loop.now else { return loop.atEndOfTurn { completion(result) } }
         let timer = LoopTimer { completion(result) }
-        timers.append(timer)
+        late.append((timer, completion))
         loop.arm(timer, at: time)
     }
 
-    override func close() { isClosed = true }
+    /// Also what was sent is not waited for any more.
+    override func close() {
+        isClosed = true
+        for reply in late where reply.timer.isArmed {
+            loop.remove(reply.timer)
+            reply.completion(.failure(.closed))
+        }
+        late = []
+    }
 
     func change(_ state: RedisServerState) { whenStateChanges?(RedisAddress(host: "redis.test", port: 6379), state) }
 }

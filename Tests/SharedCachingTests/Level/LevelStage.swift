@@ -103,7 +103,10 @@ final class LevelMachine {
         level = cache.makeLevel(loop: stage.loop, nodes)
     }
 
-    deinit { level.close() }
+    deinit {
+        level.close()
+        stage.settle()
+    }
 
     /// A look-up that needs no time.
     func lookUp(_ question: SharedQuestion) throws -> SharedFinding {

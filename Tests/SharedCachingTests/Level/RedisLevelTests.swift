@@ -27,6 +27,20 @@ struct RedisLevelTests {
         #expect(try two.body(question) == nil)
     }
 
+    @Test("a look-up that is over lets go of whoever waited for it", arguments: [true, false])
+    func released(isCancelled: Bool) throws {
+        let machine = stage.machine()
+        weak var waiting: LevelFinding?
+        do {
+            let finding = machine.begin(try LevelStage.question())
+            if isCancelled { finding.lookUp?.cancel() }
+            stage.settle()
+            #expect((finding.value == nil) == isCancelled)
+            waiting = finding
+        }
+        #expect(waiting == nil)
+    }
+
     @Test("a large body is stored in chunks", arguments: [65_536, 65_537, 262_144, 262_145, 1_048_576])
     func chunks(length: Int) throws {
         let (one, two) = (stage.machine(), stage.machine())
