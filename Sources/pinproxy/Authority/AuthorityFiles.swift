@@ -37,7 +37,7 @@ struct AuthorityFiles {
         guard access(path, F_OK) == 0 else {
             throw CommandFailure(
                 .inputMissing,
-                "\(Arguments.shown(path)) does not exist",
+                "\(Arguments.shown(path: path)) does not exist",
                 remedy: "name a configuration"
             )
         }
@@ -49,7 +49,7 @@ struct AuthorityFiles {
         guard let files = plan.files else {
             throw CommandFailure(
                 .badConfiguration,
-                "\(Arguments.shown(path)) does not say where the local CA is",
+                "\(Arguments.shown(path: path)) does not say where the local CA is",
                 remedy:
                     "add \"interception\": { \"certificate\": \"\(Self.certificateName)\", \"key\": \"\(Self.keyName)\" }"
             )

@@ -102,10 +102,15 @@ struct Arguments: Sendable {
         return Spelling.nearest(to: name, among: known).map { "did you mean \($0)?" } ?? ""
     }
 
-    /// A word in the form for messages.
-    static func shown(_ word: String) -> String {
+    /// A word in the form for messages. It may be anything, and be secret: what is long is cut.
+    static func shown(_ word: String) -> String { shown(word, upTo: 64) }
+
+    /// A file's path in the form for messages: whole, unless it is absurd.
+    static func shown(path: String) -> String { shown(path, upTo: 256) }
+
+    private static func shown(_ word: String, upTo limit: Int) -> String {
         let safe = TextLayout.printable(word)
-        return "\"\(safe.prefix(64))\(safe.count > 64 ? "…" : "")\""
+        return "\"\(safe.prefix(limit))\(safe.count > limit ? "…" : "")\""
     }
 }
 

@@ -34,7 +34,7 @@ extension Command {
         for path in [files.certificate, files.key] where access(path, F_OK) == 0 {
             throw CommandFailure(
                 .failed,
-                "\(Arguments.shown(path)) exists",
+                "\(Arguments.shown(path: path)) exists",
                 remedy: "clients may trust it: move it away first if it is to be replaced"
             )
         }

@@ -24,7 +24,7 @@ extension Command {
         } catch {
             throw CommandFailure(
                 .inputMissing,
-                "\(Arguments.shown(files.certificate)): \(error.message)",
+                "\(Arguments.shown(path: files.certificate)): \(error.message)",
                 remedy: "make a local CA with pinproxy ca init"
             )
         }

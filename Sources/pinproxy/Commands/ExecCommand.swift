@@ -199,7 +199,7 @@ extension Command {
             let isMissing = error.code == ENOENT
             throw CommandFailure(
                 ExitCode(rawValue: isMissing ? 127 : 126),
-                "cannot run \(Arguments.shown(words[0])): \(String(cString: strerror(error.code)))",
+                "cannot run \(Arguments.shown(path: words[0])): \(String(cString: strerror(error.code)))",
                 remedy: isMissing ? "name a program in PATH, or its whole path" : ""
             )
         }

@@ -39,7 +39,7 @@ extension Command {
         do throws(CertificateFault) {
             return try PublicKey.keys(in: bytes)
         } catch {
-            let name = isInput ? "the standard input" : Arguments.shown(file)
+            let name = isInput ? "the standard input" : Arguments.shown(path: file)
             throw CommandFailure(.failed, "\(name): \(error.message)", remedy: error.remedy)
         }
     }
@@ -53,7 +53,7 @@ extension Command {
         case .failure(let fault):
             throw CommandFailure(
                 access(file, F_OK) == 0 ? .failed : .inputMissing,
-                "\(Arguments.shown(file)) \(fault.message)",
+                "\(Arguments.shown(path: file)) \(fault.message)",
                 remedy: fault.remedy
             )
         }

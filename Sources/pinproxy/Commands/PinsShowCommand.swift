@@ -108,7 +108,8 @@ extension Command {
             try output?.write(Array(file.text.utf8), as: .shared)
         } catch {
             if let keyPath { unlink(keyPath) }
-            throw CommandFailure(.failed, "\(Arguments.shown(output?.path ?? "")) cannot be written: \(error.reason)")
+            let path = Arguments.shown(path: output?.path ?? "")
+            throw CommandFailure(.failed, "\(path) cannot be written: \(error.reason)")
         }
         // It says what is pinned: of a file that could not be written nothing is.
         Output.error(file.explanation)
@@ -122,7 +123,7 @@ extension Command {
         do throws(IOFailure) {
             return try OutputFile(path)
         } catch {
-            throw CommandFailure(.failed, "\(Arguments.shown(path)) cannot be written: \(error.reason)")
+            throw CommandFailure(.failed, "\(Arguments.shown(path: path)) cannot be written: \(error.reason)")
         }
     }
 

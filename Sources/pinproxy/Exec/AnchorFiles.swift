@@ -33,7 +33,7 @@ struct AnchorFiles {
             let reason = String(cString: strerror(errno))
             throw CommandFailure(
                 .failed,
-                "no temporary folder can be made in \(Arguments.shown(parent)): \(reason)",
+                "no temporary folder can be made in \(Arguments.shown(path: parent)): \(reason)",
                 remedy: "let TMPDIR name a folder that the user of this process may write to"
             )
         }

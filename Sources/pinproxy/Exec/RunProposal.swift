@@ -22,7 +22,7 @@ struct RunProposal {
         guard isNew || code == EEXIST && Self.isEmpty(folder) else {
             throw CommandFailure(
                 .failed,
-                "the folder \(Arguments.shown(folder)) cannot be made: "
+                "the folder \(Arguments.shown(path: folder)) cannot be made: "
                     + (code == EEXIST ? "it exists, and is not an empty folder" : String(cString: strerror(code))),
                 remedy: "name a folder that does not exist yet: nothing is ever overwritten"
             )
@@ -58,7 +58,7 @@ struct RunProposal {
             guard mkdir(pins, 0o777) == 0 else {
                 throw CommandFailure(
                     .failed,
-                    "the folder \(Arguments.shown(pins)) cannot be made: \(String(cString: strerror(errno)))"
+                    "the folder \(Arguments.shown(path: pins)) cannot be made: \(String(cString: strerror(errno)))"
                 )
             }
             var names: Set<String> = []
@@ -79,7 +79,7 @@ struct RunProposal {
     }
 
     private func text(_ content: RunRecord.Content, rules: Int, servers: Int) -> String {
-        let shown = Arguments.shown(folder)
+        let shown = Arguments.shown(path: folder)
         var parts: [String] = []
         if rules > 0 { parts.append(rules == 1 ? "1 rule" : "\(rules) rules") }
         if servers > 0 { parts.append(servers == 1 ? "the pins of 1 host" : "the pins of \(servers) hosts") }

@@ -95,7 +95,7 @@ struct FetchRun {
         } catch {
             throw CommandFailure(
                 .cannotCreate,
-                "fetch: \(Arguments.shown(output.path)) cannot be opened: \(error.reason)"
+                "fetch: \(Arguments.shown(path: output.path)) cannot be opened: \(error.reason)"
             )
         }
     }
@@ -186,7 +186,7 @@ struct FetchRun {
             // A closed reader (`| head`) is no failure.
             guard state.outputError != EPIPE else { return nil }
             let reason = String(cString: strerror(state.outputError))
-            let name = plan.output.map { Arguments.shown($0.path) } ?? "the standard output"
+            let name = plan.output.map { Arguments.shown(path: $0.path) } ?? "the standard output"
             return CommandFailure(.failed, "cannot write to \(name): \(reason)")
         }
         if state.isBinary {
@@ -196,7 +196,7 @@ struct FetchRun {
         if let status, let output = plan.output, state.path == nil, state.error?.code == .cancelled, state.signal == 0 {
             return CommandFailure(
                 .failed,
-                "\(host) responded with \(status): \(Arguments.shown(output.path)) is not written"
+                "\(host) responded with \(status): \(Arguments.shown(path: output.path)) is not written"
             )
         }
         if let error = state.error {

@@ -32,7 +32,7 @@ struct LogLines {
             if isFirst, chunk[..<filled].starts(with: [0x1f, 0x8b]) {
                 throw CommandFailure(
                     .failed,
-                    "\(Arguments.shown(path)) is compressed",
+                    "\(Arguments.shown(path: path)) is compressed",
                     remedy: "unpack it on the way: zcat FILE | pinproxy …, with - in the place of the file"
                 )
             }
@@ -61,7 +61,7 @@ struct LogLines {
     private static func failure(_ path: String, _ code: Int32) -> CommandFailure {
         CommandFailure(
             code == ENOENT ? .inputMissing : .failed,
-            "\(Arguments.shown(path)) cannot be read: \(String(cString: strerror(code)))",
+            "\(Arguments.shown(path: path)) cannot be read: \(String(cString: strerror(code)))",
             remedy: "name a file of the task log, or - for the standard input"
         )
     }

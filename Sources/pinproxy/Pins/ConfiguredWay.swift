@@ -22,7 +22,7 @@ struct ConfiguredWay {
             !snapshot.configuration.hosts.contains(where: { $0.upstreamProxy?.kind == .https }),
             snapshot.configuration.defaults.upstreamProxy?.kind != .https
         else { throw LoadedConfiguration.refusal(of: outcome) }
-        Output.error("pinproxy: the pin files of \(Arguments.shown(path)) have errors, and are left out here\n")
+        Output.error("pinproxy: the pin files of \(Arguments.shown(path: path)) have errors, and are left out here\n")
         self.snapshot = snapshot
     }
 

@@ -11,7 +11,7 @@ enum NewFile {
         } catch {
             throw CommandFailure(
                 .failed,
-                "\(Arguments.shown(path)) cannot be made: \(error.reason)",
+                "\(Arguments.shown(path: path)) cannot be made: \(error.reason)",
                 remedy: error.code == EEXIST ? "nothing is ever overwritten: name a file that does not exist" : ""
             )
         }

@@ -20,7 +20,7 @@ final class PinFileSet {
         guard access(path, F_OK) == 0 else {
             throw CommandFailure(
                 .inputMissing,
-                "\(Arguments.shown(path)) cannot be read: \(String(cString: strerror(errno)))",
+                "\(Arguments.shown(path: path)) cannot be read: \(String(cString: strerror(errno)))",
                 remedy: "name a pin file or a folder of them"
             )
         }

@@ -100,7 +100,7 @@ struct ServerPinFile {
     {
         if let newKey {
             return """
-                The backup is a new key in \(Arguments.shown(newKey.file)) (EC P-256, PKCS #8, for its owner's eyes \
+                The backup is a new key in \(Arguments.shown(path: newKey.file)) (EC P-256, PKCS #8, for its owner's eyes \
                 alone): keep it away from the server until the server needs it. What comes then is in \
                 docs/pin-rotation.md.
                 """

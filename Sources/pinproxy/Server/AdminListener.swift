@@ -38,8 +38,8 @@ struct AdminListener {
         return CommandFailure(
             .failed,
             authorization.isEmpty
-                ? "\(endpoint) asks for a token, and \(Arguments.shown(tokenFile)) has none that can be read"
-                : "\(endpoint) does not accept the token of \(Arguments.shown(tokenFile))",
+                ? "\(endpoint) asks for a token, and \(Arguments.shown(path: tokenFile)) has none that can be read"
+                : "\(endpoint) does not accept the token of \(Arguments.shown(path: tokenFile))",
             remedy: "run this as a user who may read the file that the proxy itself has read"
         )
     }
@@ -170,14 +170,14 @@ struct AdminListener {
         } catch {
             switch error {
             case .missingFile:
-                throw CommandFailure(.inputMissing, "\(Arguments.shown(path)) does not exist")
+                throw CommandFailure(.inputMissing, "\(Arguments.shown(path: path)) does not exist")
             case .issues(let issues):
                 Output.error(issues.map { "\($0)\n" }.joined())
                 throw CommandFailure(.badConfiguration, "the configuration does not tell where the admin listener is")
             case .absent:
                 throw CommandFailure(
                     .badConfiguration,
-                    "\(Arguments.shown(path)) has no admin listener",
+                    "\(Arguments.shown(path: path)) has no admin listener",
                     remedy: "add \"admin\": { \"address\": \"127.0.0.1:8081\" }"
                 )
             }
@@ -185,7 +185,7 @@ struct AdminListener {
         if case .address(let address) = configuration.endpoint, address.port == 0 {
             throw CommandFailure(
                 .badConfiguration,
-                "the admin listener of \(Arguments.shown(path)) has a port that is chosen at the start",
+                "the admin listener of \(Arguments.shown(path: path)) has a port that is chosen at the start",
                 remedy: "give it a fixed one, or name the one of its listening line with --admin"
             )
         }

@@ -40,7 +40,7 @@ enum LoadedConfiguration {
         guard outcome.configurationIsMissing else { return outcome }
         throw CommandFailure(
             .inputMissing,
-            "\(Arguments.shown(path)) does not exist",
+            "\(Arguments.shown(path: path)) does not exist",
             remedy: "name a configuration file; config.example.json is one to start from"
         )
     }

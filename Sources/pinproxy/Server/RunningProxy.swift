@@ -69,13 +69,13 @@ struct RunningProxy {
         case .log(let path, let cause):
             return CommandFailure(
                 .badConfiguration,
-                "cannot open the task log \(Arguments.shown(path)): \(cause.reason)",
+                "cannot open the task log \(Arguments.shown(path: path)): \(cause.reason)",
                 remedy: "name a file in log.tasks that the user of this process may write"
             )
         case .reports(let path, let cause):
             return CommandFailure(
                 .badConfiguration,
-                "cannot open the file of reports \(Arguments.shown(path)): \(cause.reason)",
+                "cannot open the file of reports \(Arguments.shown(path: path)): \(cause.reason)",
                 remedy: "name a file in reports.file that the user of this process may write"
             )
         case .system(let message):

@@ -305,8 +305,10 @@ struct CommandLineCheckTests {
     func missingConfiguration(command: String) throws {
         let folder = try TemporaryFolder()
         let tail = command == "exec" ? ["--", "true"] : []
-        let finished = try pinproxy([command, "--config", "\(folder.path)/none.json"] + tail)
+        // As Kubernetes mounts its files.
+        let path = "\(folder.path)/volumes/kubernetes.io~configmap/pinproxy-configuration/none.json"
+        let finished = try pinproxy([command, "--config", path] + tail)
         #expect(finished.exitCode == 66)
-        #expect(finished.errors.contains("none.json\" does not exist"))
+        #expect(finished.errors.contains("\"\(path)\" does not exist"))
     }
 }
