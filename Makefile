@@ -269,14 +269,14 @@ format:
 
 # Each has a folder of its own, so that the ordinary build stays as it is. In the system tests the proxy is a process of
 # its own: it ends at the first race, so that its test fails. AddressSanitizer looks for leaks where one process does
-# all, and is not asked how much memory a proxy takes: it keeps what was freed. One test at a time: side by side they are so
-# slow that limits of time are met.
+# all, and is not asked how much memory a proxy takes: it keeps what was freed. It does not start without /proc. One test
+# at a time: side by side they are so slow that limits of time are met.
 sanitize: test-packages
 	TSAN_OPTIONS=halt_on_error=1 $(SWIFT) test --disable-xctest --no-parallel --sanitize thread --scratch-path .build/thread
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.txt \
 	    $(SWIFT) test --disable-xctest --no-parallel --sanitize address --scratch-path .build/address --skip SystemTests
 	ASAN_OPTIONS=detect_leaks=0 $(SWIFT) test --disable-xctest --no-parallel --sanitize address --scratch-path .build/address \
-	    --skip-build --filter SystemTests --skip 'StreamingTests|unreadResponses'
+	    --skip-build --filter SystemTests --skip 'StreamingTests|unreadResponses|WithoutProcTests'
 
 # The modules that are nearest to memory, for .ci/run: what they need is built in a part of the time.
 SHORT_SANITIZED := IOCoreTests HTTPCoreTests HTTP2CoreTests WebSocketCoreTests StrictJSONTests
