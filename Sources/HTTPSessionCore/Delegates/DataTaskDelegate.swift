@@ -42,7 +42,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// not called after the task has been cancelled. Set it before `resume()`.
     public var dataStream: (@Sendable (_ data: [UInt8]) -> Void)? {
         get { lock.withLock { collected.hooks.stream } }
-        set { unlessComplete { collected.hooks.stream = newValue } }
+        set { unlessComplete { exchange(&collected.hooks.stream, with: newValue) } }
     }
 
     /// `SessionHooks.dataTaskDidReceiveResponse`, of this task: called instead of the session's when the final head has
@@ -51,14 +51,14 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
     {
         get { lock.withLock { collected.hooks.response } }
-        set { unlessComplete { collected.hooks.response = newValue } }
+        set { unlessComplete { exchange(&collected.hooks.response, with: newValue) } }
     }
 
     /// `SessionHooks.dataTaskWillCacheResponse`, of this task: called instead of the session's. On the session's loop;
     /// it must not block.
     public var dataTaskWillCacheResponse: SessionHooks.WillCache? {
         get { lock.withLock { collected.hooks.caching } }
-        set { unlessComplete { collected.hooks.caching = newValue } }
+        set { unlessComplete { exchange(&collected.hooks.caching, with: newValue) } }
     }
 
     /// Sets the handler of the body's progress, called on `queue`; nil for the session's callback queue.
@@ -180,7 +180,7 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
         (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
     {
         get { lock.withLock { sentHook } }
-        set { unlessComplete { sentHook = newValue } }
+        set { unlessComplete { exchange(&sentHook, with: newValue) } }
     }
 
     override func takeHooks() -> Any? {

@@ -29,7 +29,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// the task, after which it is nil. `downloadTaskDidFinishDownloading` goes before it.
     public var destination: DownloadDestination? {
         get { lock.withLock { download.hooks.destination } }
-        set { unlessComplete { download.hooks.destination = newValue } }
+        set { unlessComplete { exchange(&download.hooks.destination, with: newValue) } }
     }
 
     /// The path of the complete file; nil before.
@@ -50,14 +50,14 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     public var downloadTaskDidFinishDownloading: (@Sendable (_ task: DownloadTask, _ temporaryPath: String) -> String?)?
     {
         get { lock.withLock { download.hooks.finished } }
-        set { unlessComplete { download.hooks.finished = newValue } }
+        set { unlessComplete { exchange(&download.hooks.finished, with: newValue) } }
     }
 
     /// `SessionHooks.downloadTaskDidFailToMove`, of this task: called instead of the session's with the error of the
     /// task, mostly `fileFailed`. The file has been deleted by then.
     public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)? {
         get { lock.withLock { download.hooks.moveFailed } }
-        set { unlessComplete { download.hooks.moveFailed = newValue } }
+        set { unlessComplete { exchange(&download.hooks.moveFailed, with: newValue) } }
     }
 
     /// `SessionHooks.downloadTaskDidWriteData`, of this task: called instead of the session's. Counts are bytes of the
@@ -69,7 +69,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         )?
     {
         get { lock.withLock { download.hooks.wrote } }
-        set { unlessComplete { download.hooks.wrote = newValue } }
+        set { unlessComplete { exchange(&download.hooks.wrote, with: newValue) } }
     }
 
     /// `SessionHooks.downloadTaskDidResumeAtOffset`, of this task: called instead of the session's. `offset` is the
@@ -78,7 +78,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
     {
         get { lock.withLock { download.hooks.resumed } }
-        set { unlessComplete { download.hooks.resumed = newValue } }
+        set { unlessComplete { exchange(&download.hooks.resumed, with: newValue) } }
     }
 
     /// Sets the handler of the download's progress, called on `queue`; nil for the session's callback queue.

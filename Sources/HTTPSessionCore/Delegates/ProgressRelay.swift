@@ -25,7 +25,10 @@ package final class ProgressRelay: @unchecked Sendable {
 
     /// - Parameter name: nil for the program's own handler, of which there is one.
     package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {
-        lock.withLock { listeners[name] = isOver ? nil : handler.map { Listener(handler: $0, queue: queue) } }
+        let listener = handler.map { Listener(handler: $0, queue: queue) }
+        // The old handler is freed without the lock, since that may run code of the program.
+        let old = lock.withLock { exchange(&listeners[name], with: isOver ? nil : listener) }
+        withExtendedLifetime(old) {}
     }
 
     /// Ends the reports: a handler is kept only until it has got the last figure.

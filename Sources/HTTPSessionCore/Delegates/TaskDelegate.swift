@@ -77,7 +77,7 @@ public class TaskDelegate: @unchecked Sendable {
     /// `SessionHooks.taskDidReceiveChallenge`, of this task.
     public var taskDidReceiveChallenge: SessionHooks.TaskChallenge? {
         get { lock.withLock { common.hooks.challenge } }
-        set { unlessComplete { common.hooks.challenge = newValue } }
+        set { unlessComplete { exchange(&common.hooks.challenge, with: newValue) } }
     }
 
     /// `SessionHooks.taskWillPerformHTTPRedirection`, of this task: called instead of the session's, at each redirect.
@@ -85,20 +85,20 @@ public class TaskDelegate: @unchecked Sendable {
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
     {
         get { lock.withLock { common.hooks.redirection } }
-        set { unlessComplete { common.hooks.redirection = newValue } }
+        set { unlessComplete { exchange(&common.hooks.redirection, with: newValue) } }
     }
 
     /// `SessionHooks.taskNeedNewBodyStream`, of this task: called instead of the session's, for streamed uploads.
     public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)? {
         get { lock.withLock { common.hooks.newBodyStream } }
-        set { unlessComplete { common.hooks.newBodyStream = newValue } }
+        set { unlessComplete { exchange(&common.hooks.newBodyStream, with: newValue) } }
     }
 
     /// `SessionHooks.taskDidComplete`, of this task: called once, instead of the session's. The error is nil after
     /// success.
     public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)? {
         get { lock.withLock { common.hooks.complete } }
-        set { unlessComplete { common.hooks.complete = newValue } }
+        set { unlessComplete { exchange(&common.hooks.complete, with: newValue) } }
     }
 
     /// Whether the task has ended, and its results are final.
@@ -119,8 +119,11 @@ public class TaskDelegate: @unchecked Sendable {
 
     /// Changes hooks with the lock held. After the end of the task nothing is kept: a hook that captures its task would
     /// never be freed.
-    func unlessComplete(_ change: () -> Void) {
-        lock.withLock { if !common.isComplete { change() } }
+    ///
+    /// - Parameter change: returns the old hook, which is freed without the lock, since that may run code of the program.
+    func unlessComplete<Hook>(_ change: () -> Hook) {
+        let old: Hook? = lock.withLock { common.isComplete ? nil : change() }
+        withExtendedLifetime(old) {}
     }
 
     /// Returns the hooks of a subclass, if there are any, and keeps none of them. Called with the lock held; they are freed without
@@ -147,10 +150,11 @@ public class TaskDelegate: @unchecked Sendable {
             defer { other.common.hooks = Hooks() }
             return (other.common.hooks, other.common.credential)
         }
-        lock.withLock {
-            common.hooks = hooks
+        let old = lock.withLock {
             common.credential = credential
+            return exchange(&common.hooks, with: hooks)
         }
+        withExtendedLifetime(old) {}
     }
 
     /// Removes the data of an earlier response before the final one. Called with the lock held.

@@ -110,23 +110,30 @@ final class SessionThread: @unchecked Sendable {
         get { hookBox.hooks }
         _modify {
             lock.lock()
-            var hooks = gate.hooks.hooks
+            let old = gate.hooks
+            var hooks = old.hooks
             defer {
                 gate.hooks = HooksBox(hooks)
                 hasHooks.store(true, ordering: .releasing)
                 lock.unlock()
+                // Freed without the lock, since that may run code of the program.
+                withExtendedLifetime(old) {}
             }
             yield &hooks
         }
     }
 
     func changeHooks(_ change: (inout SessionHooks) -> Void) {
-        lock.withLock {
-            var hooks = gate.hooks.hooks
+        let old = lock.withLock {
+            let old = gate.hooks
+            var hooks = old.hooks
             change(&hooks)
             gate.hooks = HooksBox(hooks)
             hasHooks.store(true, ordering: .releasing)
+            return old
         }
+        // Freed without the lock, since that may run code of the program.
+        withExtendedLifetime(old) {}
     }
 
     func observe(_ observer: @escaping @Sendable (SessionEvent) -> Void) {
@@ -250,10 +257,9 @@ final class SessionThread: @unchecked Sendable {
         authorizers = [:]
         hookBox.hooks.sessionDidBecomeInvalid?()
         notifyObservers(.didInvalidate)
+        dropCallees()
         let (waiting, endings) = lock.withLock {
             gate.isEnded = true
-            gate.hooks = HooksBox(SessionHooks())
-            gate.observers = []
             defer {
                 gate.waiting = []
                 gate.endings = [:]
@@ -262,6 +268,18 @@ final class SessionThread: @unchecked Sendable {
         }
         for end in endings.values { end() }
         for continuation in waiting { continuation.resume() }
+    }
+
+    /// Frees hooks and observers: without the lock, since that may run code of the program.
+    private func dropCallees() {
+        let callees = lock.withLock {
+            defer {
+                gate.hooks = HooksBox(SessionHooks())
+                gate.observers = []
+            }
+            return (gate.hooks, gate.observers)
+        }
+        withExtendedLifetime(callees) {}
     }
 
     /// Runs `work` when the session has ended, or at once if it has.
@@ -276,7 +294,8 @@ final class SessionThread: @unchecked Sendable {
     }
 
     func forgetEnding(of name: String) {
-        lock.withLock { _ = gate.endings.removeValue(forKey: name) }
+        let work = lock.withLock { gate.endings.removeValue(forKey: name) }
+        withExtendedLifetime(work) {}
     }
 
     /// Returns when the session and its own thread have ended.

@@ -278,7 +278,7 @@ public final class WebSocketTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// The WebSocket is open, with the subprotocol that the server has chosen.
     public var didOpen: (@Sendable (_ task: WebSocketTask, _ subprotocol: String?) -> Void)? {
         get { lock.withLock { hooks.didOpen } }
-        set { unlessComplete { hooks.didOpen = newValue } }
+        set { unlessComplete { exchange(&hooks.didOpen, with: newValue) } }
     }
 
     /// The connection of an open WebSocket has ended: `taskDidComplete` follows, with the error if there is one.
@@ -286,7 +286,7 @@ public final class WebSocketTaskDelegate: TaskDelegate, @unchecked Sendable {
         (@Sendable (_ task: WebSocketTask, _ closeCode: WebSocketTask.CloseCode, _ reason: String?) -> Void)?
     {
         get { lock.withLock { hooks.didClose } }
-        set { unlessComplete { hooks.didClose = newValue } }
+        set { unlessComplete { exchange(&hooks.didClose, with: newValue) } }
     }
 
     override func takeHooks() -> Any? {
