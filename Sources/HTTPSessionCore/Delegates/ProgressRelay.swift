@@ -11,12 +11,15 @@ package final class ProgressRelay: @unchecked Sendable {
     private struct Listener {
         let handler: Handler
         let queue: CallbackQueue
+        /// Tells it from those that had its name before: a delivery is for one of them, on its own queue.
+        let number: UInt64
         var isPlanned = false
     }
 
     private let lock = PosixLock()
     /// The program's own handler has the key nil.
     private var listeners: [String?: Listener] = [:]
+    private var lastNumber: UInt64 = 0
     private var latest: TaskProgress?
     private var isOver: Bool
 
@@ -25,9 +28,19 @@ package final class ProgressRelay: @unchecked Sendable {
 
     /// - Parameter name: nil for the program's own handler, of which there is one.
     package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {
-        let listener = handler.map { Listener(handler: $0, queue: queue) }
+        let (old, due) = lock.withLock { () -> (Listener?, Listener?) in
+            lastNumber += 1
+            var listener: Listener?
+            if let handler, !isOver {
+                // It gets the figure that its predecessor has not got yet.
+                let isPlanned = listeners[name]?.isPlanned ?? false
+                listener = Listener(handler: handler, queue: queue, number: lastNumber, isPlanned: isPlanned)
+            }
+            let old = exchange(&listeners[name], with: listener)
+            return (old, listener?.isPlanned == true ? listener : nil)
+        }
+        if let due { plan(due, name) }
         // The old handler is freed without the lock, since that may run code of the program.
-        let old = lock.withLock { exchange(&listeners[name], with: isOver ? nil : listener) }
         withExtendedLifetime(old) {}
     }
 
@@ -42,22 +55,28 @@ package final class ProgressRelay: @unchecked Sendable {
     }
 
     func report(_ progress: TaskProgress) {
-        let due: [(String?, CallbackQueue)] = lock.withLock {
+        let due: [(String?, Listener)] = lock.withLock {
             guard !listeners.isEmpty else { return [] }
             latest = progress
-            let due = listeners.compactMap { name, listener in listener.isPlanned ? nil : (name, listener.queue) }
+            let due = listeners.compactMap { name, listener in listener.isPlanned ? nil : (name, listener) }
             for (name, _) in due { listeners[name]?.isPlanned = true }
             return due
         }
-        for (name, queue) in due { queue.enqueue { [self] in deliver(to: name) } }
+        for (name, listener) in due { plan(listener, name) }
     }
 
-    private func deliver(to name: String?) {
-        let (progress, handler) = lock.withLock {
+    private func plan(_ listener: Listener, _ name: String?) {
+        let number = listener.number
+        listener.queue.enqueue { [self] in deliver(to: name, number) }
+    }
+
+    /// - Parameter number: of the listener that the call was planned for; another one of the same name is not called.
+    private func deliver(to name: String?, _ number: UInt64) {
+        let (progress, handler) = lock.withLock { () -> (TaskProgress?, Handler?) in
+            guard let listener = listeners[name], listener.number == number else { return (nil, nil) }
             listeners[name]?.isPlanned = false
-            let handler = listeners[name]?.handler
             if isOver { listeners[name] = nil }
-            return (latest, handler)
+            return (latest, listener.handler)
         }
         if let progress { handler?(progress) }
     }
