@@ -23,12 +23,28 @@ struct ProgressStream: Sendable {
         self.continuation = continuation
     }
 
-    func attach(to task: SessionTask) {
-        relay(of: task).setHandler({ [continuation] in _ = continuation.yield($0) }, on: queue, name: name)
+    /// - Parameter isUnderWay: whether the task may have counted bytes already, which are then delivered, too.
+    func attach(to task: SessionTask, isUnderWay: Bool) {
+        let handler: ProgressRelay.Handler = { [continuation] in _ = continuation.yield($0) }
+        let relay = self.relay(of: task)
+        guard isUnderWay else { return relay.setHandler(handler, on: queue, name: name) }
+        // The task is kept until the call: it may end before.
+        relay.addListener(handler, on: queue, name: name) { [self] in present(of: task) }
     }
 
     func detach(from task: SessionTask) {
         relay(of: task).setHandler(nil, on: queue, name: name)
+    }
+
+    /// nil before the first byte.
+    private func present(of task: SessionTask) -> TaskProgress? {
+        let counts = task.count { _ in }
+        let progress =
+            switch body {
+            case .sent: TaskProgress(completedBytes: counts.sent, totalBytes: counts.expectedToSend)
+            case .received: TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
+            }
+        return progress.completedBytes > 0 ? progress : nil
     }
 
     private func relay(of task: SessionTask) -> ProgressRelay {

@@ -39,6 +39,8 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         /// The work of the latest handler, which runs before the next one's.
         var latestHandler: Task<Void, Never>?
         var progress: [ProgressStream] = []
+        /// The task whose progress is passed on: the latest, from before the monitors know it and it is among `tasks`.
+        var reporting: SessionTask?
         /// Events that the monitors have not been notified of, in order.
         var events: [@Sendable (any EventMonitor) -> Void] = []
         var isNotifying = false
@@ -222,11 +224,13 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
         let (updates, continuation) = AsyncStream<TaskProgress>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let callbacks = manager.session.thread.callbacks
         let stream = ProgressStream(body, on: callbacks, continuation)
-        let task = lock.withLock {
-            if !shared.isOver { shared.progress.append(stream) }
-            return shared.tasks.last
+        // `begin` attaches those streams that are there before its task; so each is attached exactly once.
+        let task = lock.withLock { () -> SessionTask? in
+            guard !shared.isOver else { return nil }
+            shared.progress.append(stream)
+            return shared.reporting
         }
-        if let task { stream.attach(to: task) }
+        if let task { stream.attach(to: task, isUnderWay: true) }
         let session = manager.session.thread
         continuation.onTermination = { [weak self, weak session] _ in
             self?.remove(stream)
@@ -244,7 +248,7 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
     private func remove(_ stream: ProgressStream) {
         let task = lock.withLock {
             shared.progress.removeAll { $0.name == stream.name }
-            return shared.tasks.last
+            return shared.reporting
         }
         if let task { stream.detach(from: task) }
     }
@@ -280,7 +284,11 @@ public class Request: @unchecked Sendable, CustomStringConvertible {
             throw named(error)
         }
         lock.withLock { shared.options }.apply(to: task)
-        for stream in lock.withLock({ shared.progress }) { stream.attach(to: task) }
+        let streams = lock.withLock {
+            shared.reporting = task
+            return shared.progress
+        }
+        for stream in streams { stream.attach(to: task, isUnderWay: false) }
         notifyMonitors { $0.request(self, didCreate: task) }
         lock.withLock {
             shared.tasks.append(task)

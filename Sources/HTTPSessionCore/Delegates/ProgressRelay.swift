@@ -7,6 +7,7 @@ import IOCore
 /// `@unchecked Sendable`: what changes is behind `lock`.
 package final class ProgressRelay: @unchecked Sendable {
     package typealias Handler = @Sendable (TaskProgress) -> Void
+    typealias Present = @Sendable () -> TaskProgress?
 
     private struct Listener {
         let handler: Handler
@@ -14,6 +15,8 @@ package final class ProgressRelay: @unchecked Sendable {
         /// Tells it from those that had its name before: a delivery is for one of them, on its own queue.
         let number: UInt64
         var isPlanned = false
+        /// What had come before the listener, if there is anything; nil as soon as it has got that, or a later figure has come.
+        var present: Present?
     }
 
     private let lock = PosixLock()
@@ -28,13 +31,30 @@ package final class ProgressRelay: @unchecked Sendable {
 
     /// - Parameter name: nil for the program's own handler, of which there is one.
     package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {
+        replace(handler, on: queue, name, present: nil)
+    }
+
+    /// Adds a listener that also gets the figure that has come before it, even at the end.
+    ///
+    /// - Parameter present: reads that figure; nil when there is none. Called on the queue.
+    func addListener(_ handler: @escaping Handler, on queue: CallbackQueue, name: String, present: @escaping Present) {
+        replace(handler, on: queue, name, present: present)
+    }
+
+    private func replace(_ handler: Handler?, on queue: CallbackQueue, _ name: String?, present: Present?) {
         let (old, due) = lock.withLock { () -> (Listener?, Listener?) in
             lastNumber += 1
             var listener: Listener?
-            if let handler, !isOver {
-                // It gets the figure that its predecessor has not got yet.
-                let isPlanned = listeners[name]?.isPlanned ?? false
-                listener = Listener(handler: handler, queue: queue, number: lastNumber, isPlanned: isPlanned)
+            if let handler, !isOver || present != nil {
+                let known = listeners[name]
+                listener = Listener(
+                    handler: handler,
+                    queue: queue,
+                    number: lastNumber,
+                    // It gets the figure that its predecessor has not got yet.
+                    isPlanned: present != nil || known?.isPlanned ?? false,
+                    present: present ?? known?.present
+                )
             }
             let old = exchange(&listeners[name], with: listener)
             return (old, listener?.isPlanned == true ? listener : nil)
@@ -60,6 +80,8 @@ package final class ProgressRelay: @unchecked Sendable {
             latest = progress
             let due = listeners.compactMap { name, listener in listener.isPlanned ? nil : (name, listener) }
             for (name, _) in due { listeners[name]?.isPlanned = true }
+            // The task that `present` captures is the one that reports: it is not freed here.
+            for (name, listener) in listeners where listener.present != nil { listeners[name]?.present = nil }
             return due
         }
         for (name, listener) in due { plan(listener, name) }
@@ -72,12 +94,17 @@ package final class ProgressRelay: @unchecked Sendable {
 
     /// - Parameter number: of the listener that the call was planned for; another one of the same name is not called.
     private func deliver(to name: String?, _ number: UInt64) {
-        let (progress, handler) = lock.withLock { () -> (TaskProgress?, Handler?) in
+        let present: Present? = lock.withLock { listeners[name].flatMap { $0.number == number ? $0.present : nil } }
+        // Read before it is known whether a figure has come meanwhile, which is later than this one.
+        let counted = present?()
+        let (listener, progress) = lock.withLock { () -> (Listener?, TaskProgress?) in
             guard let listener = listeners[name], listener.number == number else { return (nil, nil) }
             listeners[name]?.isPlanned = false
+            listeners[name]?.present = nil
             if isOver { listeners[name] = nil }
-            return (latest, listener.handler)
+            return (listener, listener.present == nil ? latest : counted)
         }
-        if let progress { handler?(progress) }
+        if let progress { listener?.handler(progress) }
+        withExtendedLifetime((present, listener)) {}
     }
 }
