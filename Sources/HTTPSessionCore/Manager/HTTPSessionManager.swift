@@ -183,8 +183,14 @@ public final class HTTPSessionManager: Sendable {
     /// `URLSessionManager.endpoint`.
     public func endpoint(for url: String) throws(SessionError) -> Endpoint { try session.endpoint(for: url) }
 
-    /// `URLSessionManager.invalidateSession`.
+    /// `URLSessionManager.invalidateSession`. With `cancelingTasks` also `activeRequests` are cancelled that have no task at the time,
+    /// since an adapter or a retrier is at work, or a retry is delayed: their handlers are called at once.
     public func invalidateSession(cancelingTasks: Bool) async {
-        await session.invalidateSession(cancelingTasks: cancelingTasks)
+        session.thread.invalidate(cancelingTasks: cancelingTasks)
+        if cancelingTasks {
+            // Behind the tasks, which end in the order of their creation. No request gets a further one any more.
+            for request in requests.all { request.cancel() }
+        }
+        await session.thread.whenEnded()
     }
 }

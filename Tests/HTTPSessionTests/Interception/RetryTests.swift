@@ -226,6 +226,39 @@ struct RetryTests {
         await stage.end()
     }
 
+    @Test("the end of the session ends a delay, and an adapter that never returns")
+    func endOfSessionWhileWaiting() async throws {
+        let stage = try HTTPStage(
+            interceptor: Retrier { _, _ in .retryWithDelay(.seconds(3600)) }
+        ) { _ in HTTPStage.status("503 Service Unavailable") }
+        let begun = Monitor(false)
+        let unfinished = Unfinished()
+        let deaf = Adapter { request, _ in
+            await withCheckedContinuation { continuation in
+                unfinished.keep(continuation)
+                begun.with { $0 = true }
+            }
+            return request
+        }
+        let delayed = try stage.manager.request(.get, "x")
+        let adapting = try stage.manager.request(.get, "x", options: RequestOptions(interceptor: deaf))
+        let ended = Monitor<[SessionError.Code?]>([])
+        for request in [delayed, adapting] {
+            request.response(serializer: JSONResponseSerializer()) { result in
+                guard case .failure(let failure) = result else { return }
+                ended.with { $0.append(failure.sessionError?.code) }
+            }
+        }
+        try await eventually("the first attempt") { delayed.task?.state == .completed }
+        try await eventually("the adapter") { begun.with { $0 } }
+        await stage.manager.invalidateSession(cancelingTasks: true)
+        do { try await eventually("both handlers") { ended.with { $0.count == 2 } } } catch { Issue.record(error) }
+        #expect(ended.with { $0 } == [.cancelled, .cancelled])
+        #expect(adapting.tasks.isEmpty && stage.origin.requests.count == 1)
+        unfinished.end()
+        await stage.manager.cancelAllRequests()
+    }
+
     /// A wait that another task ends.
     private final class Unfinished: Sendable {
         static let shared = Unfinished()
