@@ -95,11 +95,30 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     private var shared: Shared
 
     private struct Shared {
-        var credential: Credential?
-        /// Counts assignments by the program, so that a refresh that ends later does not overwrite them.
+        var credential: Credential? {
+            didSet { version += 1 }
+        }
+        /// Counts assignments, so that a refresh overwrites none that is later than its beginning, and none begins with a
+        /// credential that has been replaced.
         var version = 0
-        var refresh: Task<Credential, any Error>?
+        var refresh: Task<Held, any Error>?
         var refreshes: [ContinuousClock.Instant] = []
+
+        var held: Held? { credential.map { Held(credential: $0, version: version) } }
+    }
+
+    /// A credential with the version of its assignment.
+    private struct Held: Sendable {
+        let credential: Credential
+        let version: Int
+    }
+
+    /// What takes the place of a credential that is not good any more.
+    private enum Renewal {
+        case refresh(Task<Held, any Error>)
+        /// It has been replaced already.
+        case present(Held)
+        case failure(AuthenticationError)
     }
 
     /// - Parameters:
@@ -124,10 +143,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     public var credential: Credential? {
         get { lock.withLock { shared.credential } }
         set {
-            lock.withLock {
-                shared.credential = newValue
-                shared.version += 1
-            }
+            lock.withLock { shared.credential = newValue }
         }
     }
 
@@ -140,16 +156,17 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         guard try isMeant(request, of: subject.manager) else { return request }
         var request = request
-        var credential: Credential
-        if let refresh = lock.withLock({ shared.refresh }) {
-            credential = try await refresh.value
-        } else if let present = self.credential {
-            credential = present
+        var held: Held
+        let (refresh, present) = lock.withLock { (shared.refresh, shared.held) }
+        if let refresh {
+            held = try await refresh.value
+        } else if let present {
+            held = present
         } else {
             throw AuthenticationError.missingCredential
         }
-        if credential.requiresRefresh { credential = try await refreshed(credential, for: subject.manager) }
-        try authenticator.apply(credential, to: &request)
+        if held.credential.requiresRefresh { held = try await refreshed(held, for: subject.manager) }
+        try authenticator.apply(held.credential, to: &request)
         return request
     }
 
@@ -161,10 +178,12 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         guard let response = failure.response?.response,
             authenticator.didRequest(sent, with: response, failDueTo: failure)
         else { return .doNotRetry }
-        guard let credential else { return .doNotRetryWithError(AuthenticationError.missingCredential) }
-        guard authenticator.isRequest(sent, authenticatedWith: credential) else { return .retry }
+        guard let held = lock.withLock({ shared.held }) else {
+            return .doNotRetryWithError(AuthenticationError.missingCredential)
+        }
+        guard authenticator.isRequest(sent, authenticatedWith: held.credential) else { return .retry }
         do {
-            _ = try await refreshed(credential, for: request.manager)
+            _ = try await refreshed(held, for: request.manager)
             return .retry
         } catch {
             return .doNotRetryWithError(error)
@@ -187,41 +206,50 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
 
     // MARK: The refresh
 
-    /// The credential of the running refresh, or of a new one.
-    private func refreshed(_ old: Credential, for manager: HTTPSessionManager) async throws -> Credential {
-        let refresh: Result<Task<Credential, any Error>, AuthenticationError> = lock.withLock {
-            if let ongoing = shared.refresh { return .success(ongoing) }
+    /// The credential of the running refresh, or of a new one; the present one if `old` has been replaced since it was read. An
+    /// authorization server may take a second refresh with it for theft, and revoke both.
+    private func refreshed(_ old: Held, for manager: HTTPSessionManager) async throws -> Held {
+        let renewal: Renewal = lock.withLock {
+            if let ongoing = shared.refresh { return .refresh(ongoing) }
+            guard shared.version == old.version else {
+                return shared.held.map { Renewal.present($0) } ?? .failure(.missingCredential)
+            }
             guard !isExcessive() else { return .failure(.excessiveRefresh) }
-            let version = shared.version
             let began = Task(executorPreference: manager.session.thread.blocking) { [self] in
                 let result: Result<Credential, any Error>
                 do {
                     // The request that has begun the refresh may end before it does.
                     result = .success(
                         try await InterceptorAtWork.carryOut(self, manager) {
-                            try await authenticator.refresh(old, for: manager)
+                            try await authenticator.refresh(old.credential, for: manager)
                         }
                     )
                 } catch {
                     result = .failure(error is CancellationError ? error : CredentialRefreshError(error))
                 }
-                return try endRefresh(version, result).get()
+                return try endRefresh(old.version, result).get()
             }
             shared.refresh = began
-            return .success(began)
+            return .refresh(began)
         }
-        return try await refresh.get().value
+        switch renewal {
+        case .refresh(let refresh): return try await refresh.value
+        case .present(let held): return held
+        case .failure(let error): throw error
+        }
     }
 
-    private func endRefresh(_ version: Int, _ result: Result<Credential, any Error>) -> Result<Credential, any Error> {
+    private func endRefresh(_ version: Int, _ result: Result<Credential, any Error>) -> Result<Held, any Error> {
         lock.withLock {
             shared.refresh = nil
-            guard shared.version == version else {
-                // The program has set or removed the credential meanwhile.
-                return shared.credential.map { .success($0) } ?? .failure(AuthenticationError.missingCredential)
+            if shared.version == version {
+                switch result {
+                case .success(let credential): shared.credential = credential
+                case .failure(let error): return .failure(error)
+                }
             }
-            if case .success(let credential) = result { shared.credential = credential }
-            return result
+            // Otherwise the program has set or removed the credential meanwhile.
+            return shared.held.map { .success($0) } ?? .failure(AuthenticationError.missingCredential)
         }
     }
 

@@ -170,6 +170,72 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
+    /// A credential that the test is told of when somebody judges it.
+    private struct Judged: AuthenticationCredential {
+        let value: String
+        let isExpired: Bool
+        let judge: @Sendable () -> Void
+
+        var requiresRefresh: Bool {
+            if isExpired { judge() }
+            return isExpired
+        }
+    }
+
+    /// Each credential is good for one refresh.
+    private struct Rotating: Authenticator {
+        let spent = Monitor<[String]>([])
+
+        func apply(_ credential: Judged, to request: inout HTTPSessionRequest) throws {
+            request.headers["Authorization"] = "Bearer \(credential.value)"
+        }
+
+        func refresh(_ credential: Judged, for manager: HTTPSessionManager) async throws -> Judged {
+            spent.with { $0.append(credential.value) }
+            return Judged(value: "t\(spent.with { $0.count })", isExpired: false) {}
+        }
+
+        func didRequest(_ request: HTTPSessionRequest, with response: ResponseHead, failDueTo failure: RequestFailure)
+            -> Bool
+        {
+            response.status == 401
+        }
+
+        func isRequest(_ request: HTTPSessionRequest, authenticatedWith credential: Judged) -> Bool {
+            credential.judge()
+            return request.headers["Authorization"] == "Bearer \(credential.value)"
+        }
+    }
+
+    @Test("a request that a refresh has overtaken begins no second one", arguments: [true, false])
+    func spentMeanwhile(isEarly: Bool) async throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let judgements = Monitor(0)
+        let old = Judged(value: "t0", isExpired: isEarly) {
+            let number = judgements.with { count in
+                count += 1
+                return count
+            }
+            // The first one takes until the refresh of the second is over.
+            if number == 1 { try? gate.pass() }
+        }
+        let interceptor = AuthenticationInterceptor(authenticator: Rotating(), credential: old)
+        let stage = try Self.stage(interceptor, accepting: "t1")
+        let manager = stage.manager
+        let first = beside {
+            try await manager.get("a", serializer: JSONResponseSerializer()).response.response.status
+        }
+        try await eventually("the first judgement") { judgements.with { $0 } == 1 }
+        let second = try await manager.get("b", serializer: JSONResponseSerializer()).response.response.status
+        gate.open()
+        #expect(try await first.value == 200)
+        #expect(second == 200)
+        #expect(interceptor.authenticator.spent.with { $0 } == ["t0"])
+        #expect(interceptor.credential?.value == "t1")
+        await stage.end()
+    }
+
     @Test("a failed refresh ends the waiting requests with its error")
     func failedRefresh() async throws {
         let interceptor = AuthenticationInterceptor(
