@@ -9,7 +9,7 @@ extension BodySource {
     /// - Parameters:
     ///   - length: the length in bytes, if it is known; the stream has to provide exactly that many.
     ///   - makeStream: returns an unopened stream at its first byte, each time that the body is opened; nil fails the
-    ///     request.
+    ///     request, before anything of it is sent. It is called on the session's loop, and must not block; opening the stream may.
     public static func inputStream(
         length: Int? = nil,
         _ makeStream: @escaping @Sendable () -> InputStream?
@@ -23,9 +23,11 @@ extension BodySource {
     }
 }
 
-/// An `InputStream` may block for any time, and delays no other work here. It is closed when this object is released.
+/// An `InputStream` may block for any time, also when it is opened, and delays no other work here. It is closed when this object is
+/// released.
 private actor InputStreamReader: BodyReader {
     private let stream: InputStream
+    private var isOpen = false
     private let queue: SerialQueue
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { queue.asUnownedSerialExecutor() }
@@ -34,10 +36,14 @@ private actor InputStreamReader: BodyReader {
         guard let stream = makeStream() else { return nil }
         self.stream = stream
         queue = SerialQueue()
-        stream.open()
     }
 
     func read(atMost count: Int) throws -> [UInt8] {
+        if !isOpen {
+            // Not when the reader is made, which happens on the session's loop: a pipe, for one, waits for its writer.
+            isOpen = true
+            stream.open()
+        }
         var piece = [UInt8](repeating: 0, count: count)
         let read = stream.read(&piece, maxLength: count)
         guard read >= 0 else { throw stream.streamError ?? CocoaError(.fileReadUnknown) }

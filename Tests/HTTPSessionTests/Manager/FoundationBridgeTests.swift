@@ -140,6 +140,48 @@ struct FoundationBridgeTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
+    /// Opens with a gate, as a pipe does with its writer.
+    private final class GatedStream: InputStream {
+        private let gate: Gate
+        private let isOpening: Monitor<Bool>
+
+        init(_ text: String, gate: Gate, isOpening: Monitor<Bool>) {
+            self.gate = gate
+            self.isOpening = isOpening
+            super.init(data: Data(text.utf8))
+        }
+
+        override func open() {
+            isOpening.with { $0 = true }
+            gate.hold()
+            super.open()
+        }
+    }
+
+    @Test("a stream that takes long to open holds up no other request")
+    func gatedStream() async throws {
+        let origin = try ScriptedOrigin(Self.server) { request in OriginResponse.text(request.text) }
+        let manager = try Self.manager()
+        let url = "https://127.0.0.1:\(origin.port)/"
+        let gate = Gate()
+        defer { gate.open() }
+        let isOpening = Monitor(false)
+        let source = BodySource.inputStream(length: 4) { GatedStream("late", gate: gate, isOpening: isOpening) }
+        let slow = HTTPSessionRequest(url: url, method: .put, body: .source(source))
+        let waiting = beside { try await manager.data(for: slow).data }
+        try await eventually("the opening") { isOpening.with { $0 } }
+        let status = Monitor<Int?>(nil)
+        let other = beside {
+            let response = try await manager.data(for: HTTPSessionRequest(url: url))
+            status.with { $0 = response.response.status }
+        }
+        do { try await eventually("the other response") { status.with { $0 } == 200 } } catch { Issue.record(error) }
+        gate.open()
+        try await other.value
+        #expect(try await waiting.value == Array("late".utf8))
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
     @Test("every error has a counterpart, and only what is unknown is unknown")
     func codes() {
         for code in SessionError.Code.allCases {
