@@ -402,7 +402,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             if !deferred.trailers.isEmpty { passOn(trailers: deferred.trailers) }
         }
         carryOut(flow.leaveHop())
-        if !flow.isSuspended { hop?.resumeReceiving() }
+        // The pause that ends is that of the deferral; a suspended task still takes nothing.
+        hop?.resumeReceiving()
     }
 
     private func endDeferral() {

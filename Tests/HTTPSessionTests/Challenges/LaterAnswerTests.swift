@@ -158,6 +158,24 @@ struct LaterAnswerTests {
         await stage.end()
     }
 
+    @Test("a task that is suspended while its hook declines gets the whole 401 later")
+    func suspended() async throws {
+        let stage = try stage()
+        let gate = Gate()
+        answerChallenge(stage, behind: gate, .rejectProtectionSpace)
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/long")))
+        task.resume()
+        _ = try await stage.wait(for: "asked")
+        // More than is kept, so that reading pauses.
+        try await eventually("the body") { stage.origin.connections.reduce(0) { $0 + $1.bytesWritten } > 1 << 20 }
+        task.suspend()
+        gate.open()
+        try await eventually("the decision") { task.response != nil }
+        // It resumes the task.
+        #expect(try await task.value().text == Self.longBody)
+        await stage.end()
+    }
+
     @Test("a server's trust cannot be evaluated later: the task fails, and nothing is sent")
     func serverTrust() async throws {
         let stage = try stage()
