@@ -259,7 +259,8 @@ final class UpgradeExchange: TaskExchange {
 
     override func didReceiveEnd() {
         guard shared != nil, hasSwitched else { return super.didReceiveEnd() }
-        // Asked again whenever the task goes on.
+        // Bytes that the task was given may still wait there. The stream tells of its end again whenever the task goes on.
+        guard takesResponse else { return }
         guard !isReadClosed else { return }
         isReadClosed = true
         endReading()

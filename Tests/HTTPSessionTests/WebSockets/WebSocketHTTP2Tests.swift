@@ -120,6 +120,31 @@ struct WebSocketHTTP2Tests {
         await stage.end()
     }
 
+    @Test("a program that is late gets all messages of a stream that has ended")
+    func lateProgram() async throws {
+        let stage = try WebSocketStage { connection, notes in
+            let side = try HTTP2ServerSide(connection)
+            let stream = try Self.openStream(side, notes)
+            let peer = WebSocketPeer(over: StreamWire(side: side, stream: stream))
+            // More than wait for a program, in one DATA frame with the end.
+            let messages = [WebSocketTestFrame](repeating: WebSocketTestFrame(2, [7]), count: 5000)
+            try peer.send(messages + [.close(1000)])
+            try side.end(stream)
+            notes.with { $0.append("sent") }
+            _ = try side.nextTunnel()
+        }
+        let socket = try await stage.makeSocket()
+        try await socket.open()
+        try await eventually("the messages") { stage.notes.with { $0.contains("sent") } }
+        // Its response comes behind them, on the same connection.
+        try await stage.get("/behind")
+        var count = 0
+        for try await _ in socket.messages { count += 1 }
+        #expect(count == 5000 && socket.closeCode == .normalClosure)
+        #expect(stage.origin.connections.count == 1)
+        await stage.end()
+    }
+
     @Test("behind GOAWAY an open WebSocket goes on, and what follows gets another connection")
     func announcedEnd() async throws {
         let stage = try WebSocketStage { connection, notes in
