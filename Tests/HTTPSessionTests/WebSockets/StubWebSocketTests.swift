@@ -36,6 +36,30 @@ struct StubWebSocketTests {
         await stage.end()
     }
 
+    @Test("a stub's handler that is late gets all that came before the Close frame") func late() async throws {
+        let stage = try StubStage()
+        let gate = Gate()
+        let seen = Monitor<[WebSocketTask.Message?]>([])
+        try stage.origin.webSocket("/late") { socket in
+            try? gate.pass()
+            while true {
+                let message = try? await socket.receive()
+                seen.with { $0.append(message) }
+                if message == nil { return }
+            }
+        }
+        let socket = try stage.manager.webSocketTask("/late")
+        try await socket.open()
+        for text in ["a", "b", "c"] { try await socket.send(.string(text)) }
+        socket.cancel(with: .normalClosure, reason: "done")
+        await withCheckedContinuation { done in socket.delegate.whenComplete { done.resume() } }
+        #expect(socket.error == nil && socket.closeCode == .normalClosure)
+        gate.open()
+        try await eventually("the handler's end") { seen.with { $0.last == .some(nil) } }
+        #expect(seen.with { $0 } == [.string("a"), .string("b"), .string("c"), nil])
+        await stage.end()
+    }
+
     @Test("a stub closes when its handler returns, and reports a thrown error") func ends() async throws {
         let stage = try StubStage()
         try stage.origin.webSocket("/one") { socket in
