@@ -251,7 +251,8 @@ package final class WebSocketChannel: @unchecked Sendable {
         lock.withLock { if !shared.isOver { shared.wake = wake } }
     }
 
-    package func didOpen(_ subprotocol: String?) {
+    /// - Parameter hook: is called with the WebSocket open, before those who wait for that.
+    package func didOpen(_ subprotocol: String?, hook: () -> Void = {}) {
         let (openers, wake) = lock.withLock {
             () -> ([(id: UInt64, completion: Completion<String?>)], (@Sendable () -> Void)?) in
             guard case .opening = shared.phase else { return ([], nil) }
@@ -261,6 +262,7 @@ package final class WebSocketChannel: @unchecked Sendable {
             defer { shared.openers = [] }
             return (shared.openers, shared.outgoing.isEmpty ? nil : planWake())
         }
+        hook()
         for opener in openers { opener.completion(.success(subprotocol)) }
         wake?()
     }

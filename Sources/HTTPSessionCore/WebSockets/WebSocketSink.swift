@@ -74,8 +74,7 @@ final class WebSocketSink: BodySink {
             on: loop,
             closeTimeout: TimeSpan(nanoseconds: UInt64(min(max(options.closeTimeout / .nanoseconds(1), 1e6), 1e18)))
         )
-        events.didOpen(agreement.subprotocol)
-        channel.didOpen(agreement.subprotocol)
+        channel.didOpen(agreement.subprotocol) { events.didOpen(agreement.subprotocol) }
     }
 
     func wake() {

@@ -265,6 +265,22 @@ struct WebSocketTests {
         await stage.end()
     }
 
+    @Test("the hook of the opening sees an open WebSocket, and may close it") func openHook() async throws {
+        let stage = try ManagerStage(pinned: [ManagerStage.host]) { connection in
+            var peer = try WebSocketPeer(connection, fields: ["Sec-WebSocket-Protocol: v1"])
+            try peer.echo()
+        }
+        let socket = try stage.manager.webSocketTask(with: Self.url, protocols: ["v1"])
+        socket.webSocketDelegate.didOpen = { task, _ in
+            stage.note("open \(task.subprotocol ?? "-")")
+            task.cancel(with: .normalClosure, reason: "bye")
+        }
+        socket.webSocketDelegate.didClose = { _, code, reason in stage.note("close \(code) \(reason ?? "-")") }
+        socket.resume()
+        #expect(try await stage.wait(for: "close 1000 bye") == ["open v1", "close 1000 bye"])
+        await stage.end()
+    }
+
     @Test("a response that opens nothing fails the task, which has its head") func refusals() async throws {
         let accept = "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA="
         for response in [
