@@ -298,6 +298,20 @@ struct FieldSectionTests {
         #expect(request.fields.values(for: "cookie") == ["a=1; b=2"])
     }
 
+    @Test("empty pieces of a cookie are left out, wherever they are")
+    func emptyCookies() {
+        for pieces in [
+            ["", "a=1", "b=2"], ["a=1", "", "b=2"], ["a=1", "b=2", ""], ["", "", "a=1", "", "b=2", "", ""],
+        ] {
+            let request = section(get + pieces.map { ("cookie", $0) })
+            #expect(request.fault == nil && request.fields.values(for: "cookie") == ["a=1; b=2"], "\(pieces)")
+        }
+        for count in 1...3 {
+            let request = section(get + [(String, String)](repeating: ("cookie", ""), count: count))
+            #expect(request.fault == nil && request.fields.values(for: "cookie") == [""])
+        }
+    }
+
     @Test("a head beyond the limits is too large")
     func limits() {
         let many = (0..<101).map { ("x-\($0)", "v") }

@@ -82,6 +82,13 @@ struct HeaderFieldsTests {
         #expect(wire(fields) == "Age: 12\r\n")
     }
 
+    @Test("white space at a value's ends is left out")
+    func blanks() {
+        var fields = HeaderFields()
+        for value in [" a b\t", "a b; ", "\t ", ""] { fields.append(.cookie, Array(value.utf8).span) }
+        #expect(wire(fields) == "Cookie: a b\r\nCookie: a b;\r\nCookie: \r\nCookie: \r\n")
+    }
+
     @Test("set keeps one field where there were several")
     func setSeveral() throws {
         var fields = try fields([("Via", "1"), ("X", "2"), ("Via", "3"), ("Via", "4")])

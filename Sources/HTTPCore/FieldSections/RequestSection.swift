@@ -74,7 +74,10 @@ package struct RequestSection: Sendable {
         }
         if id == .cookie {
             // HTTP/2 splits Cookie for compression; elsewhere it is one field (RFC 9113, section 8.2.3).
-            if cookie == nil { cookie = [] } else { cookie?.append(contentsOf: [ASCII.semicolon, ASCII.space]) }
+            // Empty pieces stand for nothing.
+            if cookie == nil { cookie = [] }
+            guard value.count > 0 else { return true }
+            if cookie?.isEmpty == false { cookie?.append(contentsOf: [ASCII.semicolon, ASCII.space]) }
             cookie?.append(value)
             return true
         }

@@ -115,7 +115,7 @@ public struct HeaderFields: Sendable {
     // MARK: - Writing
 
     /// Appends a name and a value that are known to be valid: from a parser, or from another `HeaderFields`. Invalid ones
-    /// stop the program; check others with `isValidName` and `isValidValue` before.
+    /// stop the program; check others with `isValidName` and `isValidValue` before. White space at a value's ends is left out.
     package mutating func append(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         append(id: FieldName(name), name: name, value: value)
     }
@@ -164,10 +164,12 @@ public struct HeaderFields: Sendable {
         return true
     }
 
-    /// The last defence against header injection, for every append but the next one.
+    /// The last defence against header injection, for every append but the next one. White space at the ends, which is no part of a
+    /// value and may be left of what a peer has sent, is left out: it is no reason to stop the program.
     mutating func append(id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         // A known name is a token.
         precondition(id != .other || Self.isValidName(name), "a field name is a token")
+        let value = value.extracting(value.trimmingBlanks(0..<value.count))
         precondition(Self.isValidValue(value), "a field value holds no control character")
         append(wellFormed: id, name: name, value: value)
     }
