@@ -426,7 +426,10 @@ struct CookieRewriter {
             isFirst = false
             position = end + 1
         }
-        return result.count == cookie.count ? nil : result
+        guard result.count < cookie.count else { return nil }
+        // No value has blanks at its end (RFC 9113, section 8.2.1), as before a last attribute that went.
+        while let last = result.last, ASCII.isBlank(last) { result.removeLast() }
+        return result
     }
 
     private func goes(_ attribute: borrowing Span<UInt8>, _ isSecure: Bool) -> Bool {

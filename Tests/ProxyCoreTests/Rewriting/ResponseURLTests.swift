@@ -146,7 +146,8 @@ struct ResponseURLTests {
     @Test(
         "cookies lose Secure and what depends on it",
         arguments: [
-            ("a=1; Secure; HttpOnly; Path=/", "a=1; HttpOnly; Path=/"), ("a=1;secure", "a=1"),
+            ("a=1; Secure; HttpOnly; Path=/", "a=1; HttpOnly; Path=/"), ("a=1;secure", "a=1"), ("a=1 ; Secure", "a=1"),
+            ("a=1 ;\tSecure; Path=/ ; secure", "a=1 ; Path=/"),
             ("a=1; SECURE=x; Max-Age=1", "a=1; Max-Age=1"), ("a=1; Secure; SameSite=None; Partitioned", "a=1"),
             ("a=1; SameSite=None", nil), ("a=1; Secure; SameSite=Lax", "a=1; SameSite=Lax"),
             ("secure=secure", nil), ("Secure; Path=/", nil), ("a=1; Path=/secure", nil), ("", nil),
