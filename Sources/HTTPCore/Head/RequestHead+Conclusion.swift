@@ -97,10 +97,17 @@ extension RequestHead {
     private mutating func concludeExpectation() -> RequestFault? {
         var found = fields.first(.expect)
         while let index = found {
-            guard fields.value(at: index).equalsIgnoringCase("100-continue") else { return .expectationUnknown }
-            // A client of HTTP/1.0 does not understand 100, and a client without a body does not wait for it (RFC 9110
-            // 10.1.1).
-            if minorVersion >= 1, framing.hasBody { expectsContinue = true }
+            var members = ListMembers()
+            while let member = members.next(in: fields.value(at: index)) {
+                // A list may have empty members, and those alone.
+                if member.isEmpty { continue }
+                guard fields.value(at: index).extracting(member).equalsIgnoringCase("100-continue") else {
+                    return .expectationUnknown
+                }
+                // A client of HTTP/1.0 does not understand 100, and a client without a body does not wait for it (RFC 9110
+                // 10.1.1).
+                if minorVersion >= 1, framing.hasBody { expectsContinue = true }
+            }
             found = fields.next(.expect, after: index)
         }
         return nil
