@@ -164,6 +164,26 @@ struct LeafScenarioTests {
         try expect(names(.dns("ap*.example.com")), .certificateHostMismatch, mended: wild)
     }
 
+    @Test("a wildcard stands for a label with underscores, too, which no other name matches")
+    func underscores() throws {
+        let wild = try names(.dns("*.example.com"))
+        for host in ["my_bucket.example.com", "_.example.com", "a_b-c_d.example.com"] {
+            #expect(try wild.with { $0.host = host }.evaluation().verdict != .fail, "\(host)")
+            #expect(try names(.dns(host)).with { $0.host = host }.evaluation().verdict != .fail, "\(host)")
+        }
+        let bucket = wild.with { $0.host = "my_bucket.example.com" }
+        for name in [
+            "mybucket.example.com", "my-bucket.example.com", "*.my_bucket.example.com", "m*.example.com", "*.com",
+        ] {
+            try expect(
+                names(.dns(name)).with { $0.host = "my_bucket.example.com" },
+                .certificateHostMismatch,
+                mended: bucket
+            )
+        }
+        try expect(wild.with { $0.host = "a.my_bucket.example.com" }, .certificateHostMismatch, mended: bucket)
+    }
+
     @Test("40 and 41 addresses match address names alone")
     func addresses() throws {
         for (address, other) in [("192.0.2.7", "192.0.2.8"), ("2001:db8::7", "2001:db8::8")] {
