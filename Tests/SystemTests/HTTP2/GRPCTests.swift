@@ -90,8 +90,12 @@ struct GRPCTests {
         error = refused(lambda: unary(b"fail", timeout=20))
         print("status", error.code().name, error.details(), dict(error.trailing_metadata())["why"])
         print("deadline", refused(lambda: unary(b"slow", timeout=0.3)).code().name)
-        call = unary.future(b"slow", timeout=20)
+        # A call that is cancelled at once may never leave the client.
+        words.put(b"one")
+        call = both(iter(words.get, None), timeout=20)
+        next(call)
         call.cancel()
+        words.put(None)
         print("cancelled", call.cancelled())
         print("after", unary(b"still", timeout=20).decode())
         """
