@@ -51,7 +51,10 @@ enum OriginFields {
             let id = head.fields.id(at: index)
             switch id {
             case .host, .contentLength: continue
-            case .expect where !keepsExpectation: continue
+            case .expect:
+                // In the one form that all servers know: some take no list, and no second line.
+                if keepsExpectation, !fields.contains(.expect) { fields.append(.expect, "100-continue") }
+                continue
             case .maxForwards where head.method == .options:
                 // RFC 9110, section 7.6.2. A request that arrives with 0 is not forwarded.
                 if let left = head.maxForwards, left > 0 {
