@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import HTTP2Core
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -191,8 +192,13 @@ final class UpgradeExchange: TaskExchange {
 
     override func tunnelDidEndSending() {
         isWriteClosed = true
+        // What the task has not taken yet is all that is left of the stream, and has its time.
+        if isOver, !isReadClosed { enter(.sending) }
         endIfOver()
     }
+
+    /// Whether nothing comes any more, nor goes.
+    private var isOver: Bool { isReadClosed || isWriteClosed && shared?.isClosed == true }
 
     /// Both sides of the stream have ended.
     private func endIfOver() {
@@ -402,7 +408,7 @@ final class UpgradeExchange: TaskExchange {
     }
 
     override func timerDidFire() {
-        guard let task, !hasSwitched || isReadClosed else { return }
+        guard let task, !hasSwitched || isOver else { return }
         switch clock.judge(at: loop.now) {
         case .wait: armTimer()
         case .look:
