@@ -126,8 +126,8 @@ private final class StubWebSocketRun: @unchecked Sendable {
     }
 
     private func stop() {
-        // Behind a closing handshake the handler may still take what came before it.
-        if pump.finish(nil) != nil { work?.cancel() }
+        // Behind a closing handshake the handler takes what came before it, if there is anything left.
+        if pump.finish(nil) != nil || socket.channel.isAtEnd { work?.cancel() }
         work = nil
     }
 }
