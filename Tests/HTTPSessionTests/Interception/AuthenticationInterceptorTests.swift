@@ -133,7 +133,15 @@ struct AuthenticationInterceptorTests {
     func singleFlight() async throws {
         let gate = Monitor(false)
         let interceptor = AuthenticationInterceptor(authenticator: Tokens(gate: gate), credential: Token(value: "t0"))
-        let stage = try Self.stage(interceptor, accepting: "t1")
+        // None is refused before all have gone out, or the others would wait for the refresh.
+        let arrived = Monitor(0)
+        let stage = try HTTPStage(interceptor: interceptor) { request in
+            let isGood = request.target == "/v1/token" || request["Authorization"] == "Bearer t1"
+            if isGood { return HTTPStage.status("200 OK") }
+            arrived.with { $0 += 1 }
+            _ = try? arrived.wait(for: "all requests") { $0 >= 16 ? true : nil }
+            return HTTPStage.status("401 Unauthorized")
+        }
         let manager = stage.manager
         let requests = try (0..<16).map { try manager.request(.get, "x/\($0)") }
         let waiting = requests.map { request in
